@@ -1,0 +1,280 @@
+//! Alerts: rules over one tick, what they raise and clear, and the sentences that say so.
+//!
+//! A rule is judged in every tick before anything is stored. What is not known changes nothing: an alert goes on until
+//! something is known again.
+
+mod sentence;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::config::{Alerts as Settings, Thresholds};
+use crate::interval::Interval;
+use crate::topology::{State, Volume, VolumeKind, VolumeState};
+use crate::units::Fill;
+
+/// An alert that was raised is cleared this many percentage points below its threshold, so that it does not flutter.
+const CLEARANCE: f64 = 5.0;
+
+/// A rule raised for one volume, from-to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alert {
+    pub id: i64,
+    pub rule: Rule,
+    pub severity: Severity,
+    pub vg: String,
+    pub lv: String,
+    /// The volume's UUID: its name may change while the alert lasts.
+    pub uuid: String,
+    /// The percentage that raised it or, when cleared, cleared it. `None` where there is none to know.
+    pub value: Option<f64>,
+    pub raised_at: Timestamp,
+    pub cleared_at: Option<Timestamp>,
+    /// What is wrong and what helps; when cleared, how it ended.
+    pub sentence: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    SnapshotFill,
+    PoolData,
+    PoolMetadata,
+    SnapshotInvalid,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Warning,
+    Critical,
+}
+
+impl Severity {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+impl Rule {
+    const ALL: [Self; 4] = [Self::SnapshotFill, Self::PoolData, Self::PoolMetadata, Self::SnapshotInvalid];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SnapshotFill => "snapshot_fill",
+            Self::PoolData => "pool_data",
+            Self::PoolMetadata => "pool_metadata",
+            Self::SnapshotInvalid => "snapshot_invalid",
+        }
+    }
+
+    fn concerns(self, kind: VolumeKind) -> bool {
+        match self {
+            Self::SnapshotFill | Self::SnapshotInvalid => kind == VolumeKind::Snapshot,
+            Self::PoolData | Self::PoolMetadata => kind == VolumeKind::ThinPool,
+        }
+    }
+
+    fn fill(self, state: &VolumeState) -> Option<Fill> {
+        match self {
+            Self::SnapshotFill | Self::PoolData => state.fill,
+            Self::PoolMetadata => state.metadata,
+            Self::SnapshotInvalid => None,
+        }
+    }
+
+    fn thresholds(self, settings: &Settings) -> Thresholds {
+        match self {
+            Self::SnapshotFill | Self::SnapshotInvalid => settings.snapshot_fill,
+            Self::PoolData => settings.pool_data,
+            Self::PoolMetadata => settings.pool_metadata,
+        }
+    }
+}
+
+/// What one rule says of one volume in one tick.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Verdict {
+    Raised(Severity),
+    Clear,
+    /// Nothing can be said, or the value is between raising and clearing.
+    AsBefore,
+}
+
+/// What is told: an alert that was raised, grew worse, or is over (`cleared_at` is set).
+pub type News = Alert;
+
+/// The rules, and the alerts that they have raised.
+pub struct Rules {
+    settings: Settings,
+    open: Vec<Alert>,
+    last_id: i64,
+}
+
+impl Rules {
+    /// Goes on with the alerts that were open when the program ended.
+    pub fn resume(settings: Settings, open: Vec<Alert>, last_id: i64) -> Self {
+        Self { settings, open, last_id }
+    }
+
+    /// Alerts that are raised now, the oldest first.
+    pub fn open(&self) -> &[Alert] {
+        &self.open
+    }
+
+    /// Judges a tick; gives what is to be told.
+    pub fn judge(&mut self, interval: &Interval) -> Vec<News> {
+        if !interval.saw_devices {
+            return Vec::new();
+        }
+        let mut news = Vec::new();
+        for (volume, state) in interval.volumes() {
+            for rule in Rule::ALL.into_iter().filter(|rule| rule.concerns(volume.kind)) {
+                news.extend(self.apply(rule, volume, state, interval));
+            }
+        }
+        news.extend(self.clear_gone(interval));
+        news
+    }
+
+    fn apply(
+        &mut self,
+        rule: Rule,
+        volume: &Volume,
+        state: &VolumeState,
+        interval: &Interval,
+    ) -> Option<News> {
+        let index = self.open.iter().position(|alert| alert.rule == rule && alert.uuid == *volume.uuid);
+        let raised = index.map(|index| self.open[index].severity);
+        let verdict = verdict(rule, state, rule.thresholds(&self.settings), raised);
+        match (verdict, index) {
+            (Verdict::Raised(severity), None) => Some(self.raise(rule, severity, volume, state, interval)),
+            (Verdict::Raised(severity), Some(index)) if Some(severity) != raised => {
+                let is_worse = Some(severity) > raised;
+                let thresholds = rule.thresholds(&self.settings);
+                let alert = &mut self.open[index];
+                (alert.severity, alert.value) = (severity, rule.fill(state).map(Fill::percent));
+                alert.sentence = sentence::raised(rule, severity, volume, state, thresholds, interval);
+                is_worse.then(|| alert.clone())
+            }
+            (Verdict::Clear, Some(index)) => {
+                let how = sentence::cleared(rule, volume, state);
+                Some(self.clear(index, rule.fill(state).map(Fill::percent), interval.at, how))
+            }
+            _ => None,
+        }
+    }
+
+    fn raise(
+        &mut self,
+        rule: Rule,
+        severity: Severity,
+        volume: &Volume,
+        state: &VolumeState,
+        interval: &Interval,
+    ) -> News {
+        self.last_id += 1;
+        let thresholds = rule.thresholds(&self.settings);
+        let alert = Alert {
+            id: self.last_id,
+            rule,
+            severity,
+            vg: volume.vg.clone(),
+            lv: volume.lv.clone(),
+            uuid: volume.uuid.to_string(),
+            value: rule.fill(state).map(Fill::percent),
+            raised_at: interval.at,
+            cleared_at: None,
+            sentence: sentence::raised(rule, severity, volume, state, thresholds, interval),
+        };
+        self.open.push(alert.clone());
+        alert
+    }
+
+    fn clear(&mut self, index: usize, value: Option<f64>, at: Timestamp, how: String) -> News {
+        let mut alert = self.open.remove(index);
+        alert.cleared_at = Some(at.max(alert.raised_at));
+        alert.sentence = how;
+        alert.value = value;
+        alert
+    }
+
+    /// An alert is over when its volume is not there any more.
+    fn clear_gone(&mut self, interval: &Interval) -> Vec<News> {
+        let is_there =
+            |alert: &Alert| interval.topology.volumes.iter().any(|volume| *volume.uuid == *alert.uuid);
+        let mut news = Vec::new();
+        while let Some(index) = self.open.iter().position(|alert| !is_there(alert)) {
+            let how = sentence::gone(&self.open[index]);
+            news.push(self.clear(index, None, interval.at, how));
+        }
+        news
+    }
+}
+
+/// One rule's word, given what it said before.
+fn verdict(rule: Rule, state: &VolumeState, thresholds: Thresholds, raised: Option<Severity>) -> Verdict {
+    match state.state {
+        State::Invalid if rule == Rule::SnapshotInvalid => return Verdict::Raised(Severity::Critical),
+        // The alert that it is invalid says all there is to say.
+        State::Invalid | State::Inactive => return Verdict::Clear,
+        State::Unknown => return Verdict::AsBefore,
+        _ if rule == Rule::SnapshotInvalid => return Verdict::Clear,
+        _ => {}
+    }
+    let Some(percent) = rule.fill(state).map(Fill::percent) else { return Verdict::AsBefore };
+    let cleared_below = |threshold: f64| percent < threshold - CLEARANCE;
+    match raised {
+        _ if percent >= thresholds.critical => Verdict::Raised(Severity::Critical),
+        Some(Severity::Critical) if !cleared_below(thresholds.critical) => Verdict::AsBefore,
+        _ if percent >= thresholds.warning => Verdict::Raised(Severity::Warning),
+        Some(_) if !cleared_below(thresholds.warning) => Verdict::Raised(Severity::Warning),
+        _ => Verdict::Clear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the rule says as a snapshot's fill goes through `percents`, one letter each: `-`, `W`, `C`.
+    fn course(percents: &[f64]) -> String {
+        let thresholds = Thresholds { warning: 70.0, critical: 85.0 };
+        let mut raised = None;
+        let letters = percents.iter().map(|percent| {
+            let fill = Fill { used: (percent * 100.0) as u64, total: 10_000, unit: 512 };
+            let state = VolumeState { fill: Some(fill), metadata: None, state: State::Ok };
+            match verdict(Rule::SnapshotFill, &state, thresholds, raised) {
+                Verdict::Raised(severity) => raised = Some(severity),
+                Verdict::Clear => raised = None,
+                Verdict::AsBefore => {}
+            }
+            raised.map_or('-', |severity| if severity == Severity::Warning { 'W' } else { 'C' })
+        });
+        letters.collect()
+    }
+
+    #[test]
+    fn an_alert_is_raised_at_its_threshold_and_cleared_five_points_below() {
+        for (percents, expected) in [
+            (&[69.99, 70.0, 65.0, 64.99][..], "-WW-"),
+            (&[60.0, 90.0, 80.0, 79.99, 70.0, 65.0, 64.0], "-CCWWW-"),
+            (&[84.99, 85.0, 84.0, 85.0], "WCCC"),
+        ] {
+            assert_eq!(course(percents), expected, "{percents:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_changes_nothing() {
+        let unknown = VolumeState { fill: None, metadata: None, state: State::Unknown };
+        let thresholds = Thresholds::default();
+        for rule in Rule::ALL {
+            assert_eq!(verdict(rule, &unknown, thresholds, Some(Severity::Warning)), Verdict::AsBefore);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The sentences of alerts: what is wrong, how far it has gone, and the command that would help.
+
+use super::{Alert, Rule, Severity};
+use crate::config::Thresholds;
+use crate::interval::Interval;
+use crate::topology::{Group, State, Volume, VolumeState};
+use crate::units::{Fill, Prefix, bytes_text};
+
+/// A volume is grown by at least this share of its size: less would ring again at once.
+const LEAST_GROWTH: f64 = 0.2;
+const MIB: u64 = 1024 * 1024;
+
+/// What is wrong with a volume, and what helps.
+pub fn raised(
+    rule: Rule,
+    severity: Severity,
+    volume: &Volume,
+    state: &VolumeState,
+    thresholds: Thresholds,
+    interval: &Interval,
+) -> String {
+    let name = volume.full_name();
+    let Some(fill) = rule.fill(state) else {
+        let origin = volume.origin.as_deref().map_or_else(String::new, |origin| format!(" of {origin}"));
+        return format!(
+            "Snapshot {name}{origin} is invalid: it overflowed or its COW area could not be written, and what reads \
+             it is lost. Remove it with `lvremove {name}` and make the next one larger than {}.",
+            size_text(volume.size)
+        );
+    };
+    let threshold = if severity == Severity::Critical { thresholds.critical } else { thresholds.warning };
+    format!(
+        "{what} {name} is {percent:.2} % full ({severity} from {threshold} %): {used} of {total}. {remedy}",
+        what = subject(rule),
+        percent = fill.percent(),
+        severity = severity.text(),
+        used = used_text(fill),
+        total = total_text(fill),
+        remedy = remedy(rule, volume, fill, thresholds.warning, interval.topology.group(&volume.vg)),
+    )
+}
+
+/// How an alert ended while its volume is still there.
+pub fn cleared(rule: Rule, volume: &Volume, state: &VolumeState) -> String {
+    let name = volume.full_name();
+    match (state.state, rule.fill(state)) {
+        (State::Invalid, _) => {
+            format!("{} {name} is invalid now, which is an alert of its own.", subject(rule))
+        }
+        (State::Inactive, _) => format!("{} {name} was deactivated.", subject(rule)),
+        (_, Some(fill)) => {
+            let (percent, used, total) = (fill.percent(), used_text(fill), total_text(fill));
+            format!("{} {name} is at {percent:.2} % again: {used} of {total}.", subject(rule))
+        }
+        (_, None) => format!("{} {name} is valid again.", subject(rule)),
+    }
+}
+
+/// How an alert ended with its volume.
+pub fn gone(alert: &Alert) -> String {
+    format!("{} {}/{} was removed.", subject(alert.rule), alert.vg, alert.lv)
+}
+
+fn subject(rule: Rule) -> &'static str {
+    match rule {
+        Rule::SnapshotFill | Rule::SnapshotInvalid => "Snapshot",
+        Rule::PoolData => "Thin pool",
+        Rule::PoolMetadata => "Metadata of thin pool",
+    }
+}
+
+fn remedy(rule: Rule, volume: &Volume, fill: Fill, warning: f64, group: Option<&Group>) -> String {
+    let (name, vg) = (volume.full_name(), &volume.vg);
+    let option = if rule == Rule::PoolMetadata { "--poolmetadatasize" } else { "-L" };
+    let extent = group.and_then(|group| group.extent).unwrap_or(4 * MIB);
+    let wished = growth(fill, warning).div_ceil(extent) * extent;
+    let command = |bytes: u64| format!("`lvextend {option} +{}m {name}`", bytes / MIB);
+    match group.and_then(|group| group.free) {
+        Some(free) if free >= extent => {
+            let bytes = wished.min(free / extent * extent);
+            format!("VG {vg} has {} free: {} helps.", size_text(Some(free)), command(bytes))
+        }
+        Some(_) => {
+            format!("VG {vg} has no free space: add a PV with `vgextend {vg} DEVICE`, or end what writes.")
+        }
+        None => format!("If VG {vg} has free space, {} helps.", command(wished)),
+    }
+}
+
+/// Bytes that bring the fill below the warning level again.
+fn growth(fill: Fill, warning: f64) -> u64 {
+    let total = fill.total_bytes() as f64;
+    let enough = fill.used_bytes() as f64 * 100.0 / warning - total;
+    enough.max(total * LEAST_GROWTH).ceil() as u64
+}
+
+fn used_text(fill: Fill) -> String {
+    if fill.unit == 0 {
+        format!("{} blocks used", fill.used)
+    } else {
+        bytes_text(fill.used_bytes() as f64, Prefix::Binary)
+    }
+}
+
+fn total_text(fill: Fill) -> String {
+    if fill.unit == 0 {
+        format!("{} blocks", fill.total)
+    } else {
+        bytes_text(fill.total_bytes() as f64, Prefix::Binary)
+    }
+}
+
+fn size_text(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "before".to_string(), |bytes| bytes_text(bytes as f64, Prefix::Binary))
+}

@@ -1,0 +1,144 @@
+//! `cowbell check`: what can and cannot be seen here, in sentences, and what to do about it.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+use crate::sample::{diskstats, host, lvm, sysfs};
+use crate::source::files::Root;
+use crate::source::{dm, lvm as report};
+use crate::store;
+
+/// What was found of one thing.
+enum Finding {
+    /// It is as it should be.
+    Good(String),
+    /// Something cannot be seen; all else goes on.
+    Missing(String),
+    /// `cowbell serve` would not work.
+    Fatal(String),
+}
+
+impl Finding {
+    fn line(&self) -> String {
+        match self {
+            Self::Good(sentence) => format!("ok       {sentence}\n"),
+            Self::Missing(sentence) => format!("missing  {sentence}\n"),
+            Self::Fatal(sentence) => format!("FAILS    {sentence}\n"),
+        }
+    }
+}
+
+/// Looks at everything that `serve` needs; gives the text, and whether `serve` would work.
+pub async fn check(config: &Config, root: &Root, database: anyhow::Result<PathBuf>) -> (String, bool) {
+    let mut findings = vec![devices(root), paging(root), processors(root), pressure(root), names(root)];
+    findings.push(device_mapper());
+    findings.push(lvm_report().await);
+    findings.push(match &database {
+        Ok(path) => database_at(path).await,
+        Err(error) => Finding::Fatal(format!("{error:#}")),
+    });
+    findings.extend(database.ok().map(|path| lies_on(root, &path)));
+    findings.push(address(config).await);
+    let would_serve = !findings.iter().any(|finding| matches!(finding, Finding::Fatal(_)));
+    (findings.iter().map(Finding::line).collect(), would_serve)
+}
+
+fn devices(root: &Root) -> Finding {
+    match root.read("proc/diskstats").map(|text| diskstats::parse(&text)) {
+        Ok(found) if found.not_understood.is_empty() => {
+            Finding::Good(format!("/proc/diskstats shows {} devices", found.devices.len()))
+        }
+        Ok(found) => Finding::Missing(format!(
+            "/proc/diskstats has {} lines that are not understood, such as {:?}: please report them",
+            found.not_understood.len(),
+            found.not_understood[0]
+        )),
+        Err(error) => Finding::Fatal(format!("{error}: without it there is no throughput")),
+    }
+}
+
+fn paging(root: &Root) -> Finding {
+    let found = root.read("proc/vmstat").and_then(|text| host::parse_vmstat(&text));
+    seen(found.map(|_| "/proc/vmstat shows bi and bo".into()), "bi and bo are not shown")
+}
+
+fn processors(root: &Root) -> Finding {
+    let found = root.read("proc/stat").and_then(|text| host::parse_stat(&text));
+    seen(
+        found.map(|_| "/proc/stat shows processor time and blocked processes".into()),
+        "processor time is not shown",
+    )
+}
+
+fn pressure(root: &Root) -> Finding {
+    let found = root.read("proc/pressure/io").and_then(|text| host::parse_pressure(&text));
+    let remedy =
+        "I/O pressure is not shown; kernels from 4.20 have it, on Red Hat's with the boot option psi=1";
+    seen(found.map(|_| "/proc/pressure/io shows I/O pressure".into()), remedy)
+}
+
+fn names(root: &Root) -> Finding {
+    let found = root.read_block_devices().map(|text| sysfs::parse(&text));
+    let told = found.map(|devices| {
+        let mapped = devices.iter().filter(|device| device.dm_uuid.is_some()).count();
+        format!("/sys names {} block devices, {mapped} of the device-mapper", devices.len())
+    });
+    seen(told, "devices have the kernel's names only")
+}
+
+fn device_mapper() -> Finding {
+    let found = dm::DeviceMapper::default().read();
+    let told = found.map(|text| {
+        let devices = crate::sample::dm::parse(&text).devices.len();
+        format!("the device-mapper answers, and has {devices} devices: fills of snapshots and pools are seen")
+    });
+    seen(told, "fills of snapshots and pools are not shown; run the service as root where there is LVM")
+}
+
+async fn lvm_report() -> Finding {
+    let mut reporter = report::Reporter::default();
+    reporter.start();
+    let found = reporter.answer().await.and_then(|text| lvm::parse(&text));
+    let told = found.map(|report| {
+        let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
+        format!("LVM reports {} volume groups with {volumes} volumes", report.groups.len())
+    });
+    seen(told, "free space, inactive volumes and origins of thin snapshots are not shown")
+}
+
+fn seen(found: Result<String, String>, without: &str) -> Finding {
+    match found {
+        Ok(sentence) => Finding::Good(sentence),
+        Err(error) => Finding::Missing(format!("{error}: {without}")),
+    }
+}
+
+async fn database_at(path: &Path) -> Finding {
+    match store::try_out(path).await {
+        Ok(()) => Finding::Good(format!("the database {} can be written", path.display())),
+        Err(error) => Finding::Fatal(format!("{error:#}")),
+    }
+}
+
+/// A database on a disk that is watched waits when that disk does.
+fn lies_on(root: &Root, path: &Path) -> Finding {
+    match root.device_below(path) {
+        Ok(Some(device)) if device.starts_with("dm-") => Finding::Missing(format!(
+            "the database lies on {device}, a volume of this host: when a snapshot of it is made, writing waits; \
+             a disk without LVM is better, see --db"
+        )),
+        Ok(Some(device)) => Finding::Good(format!("the database lies on {device}, which is no LVM volume")),
+        Ok(None) => Finding::Good("the database lies on no block device of this host".into()),
+        Err(error) => Finding::Missing(format!("cannot tell what the database lies on: {error}")),
+    }
+}
+
+async fn address(config: &Config) -> Finding {
+    let address = config.listen.0;
+    match tokio::net::TcpListener::bind(address).await {
+        Ok(_) => Finding::Good(format!("{address} is free for the pages")),
+        Err(error) => Finding::Fatal(format!(
+            "cannot listen on {address}: {error}; a cowbell that runs already is a reason, --listen names another"
+        )),
+    }
+}

@@ -1,0 +1,49 @@
+//! The log goes to standard error: with times for people, with priorities for the journal.
+
+use std::fmt;
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// What is logged when `COWBELL_LOG` does not say.
+const DEFAULT: &str = "cowbell=info,warn";
+
+/// Starts the log. The journal is known by the variable that systemd sets.
+pub fn start() {
+    let filter = EnvFilter::try_from_env("COWBELL_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Once only, at the start; a second call would find the first one's log in place.
+    let _ = match std::env::var_os("JOURNAL_STREAM") {
+        Some(_) => log.event_format(ForTheJournal).try_init(),
+        None => log.with_ansi(false).with_target(false).try_init(),
+    };
+}
+
+/// `<4>` and the message: the journal adds time and name, and shows a warning as one.
+struct ForTheJournal;
+
+impl<S, N> FormatEvent<S, N> for ForTheJournal
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let priority = match *event.metadata().level() {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            Level::DEBUG | Level::TRACE => 7,
+        };
+        write!(writer, "<{priority}>")?;
+        context.field_format().format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}

@@ -1,0 +1,205 @@
+//! The command line: one line of help and one call for each command.
+
+mod log;
+mod serve;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::client::{self, Daemon};
+use crate::config::{self, Config, Listen, TickInterval, Unusable};
+use crate::source::recording::{Header, Player, Recorder, Speed};
+use crate::source::{Source, files::Root, live::Live};
+use crate::{check, store};
+
+/// The exit status for a configuration or a command line that cannot be used.
+const MISUSE: u8 = 2;
+/// The site, the loop and the database's answers share two threads; more would only wait for the same disks.
+const THREADS: usize = 2;
+/// A real LVM host on which a snapshot fills under a writer while it is read.
+static DEMO: &[u8] = include_bytes!("../../web/demo.cowbell");
+
+/// Watches LVM snapshots, thin pools and the disks below them, and rings before one overflows.
+#[derive(Parser)]
+#[command(name = "cowbell", version, disable_help_subcommand = true)]
+struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Args)]
+struct Common {
+    /// The configuration file [default: /etc/cowbell/cowbell.toml, which may be missing]
+    #[arg(long, value_name = "FILE", env = "COWBELL_CONFIG", global = true)]
+    config: Option<PathBuf>,
+    /// Address and port of the pages [default: 127.0.0.1:2692]
+    #[arg(long, value_name = "ADDR", env = "COWBELL_LISTEN", global = true)]
+    listen: Option<String>,
+    /// The length of a tick, from 100ms to 60s [default: 1s]
+    #[arg(long, value_name = "LENGTH", env = "COWBELL_INTERVAL", global = true)]
+    interval: Option<String>,
+    /// The database [default: cowbell.db in the state directory]
+    #[arg(long, value_name = "PATH", env = "COWBELL_DB", global = true)]
+    db: Option<PathBuf>,
+    /// Where /proc and /sys are found
+    #[arg(long, value_name = "DIR", env = "COWBELL_ROOT", global = true, default_value = "/")]
+    root: PathBuf,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Watch this machine and show it; what is done without a command
+    Serve {
+        /// Show a recording instead of this machine, with a database of its own
+        #[arg(long, value_name = "FILE")]
+        replay: Option<PathBuf>,
+        /// How many recorded seconds pass in a second, or `max`
+        #[arg(long, default_value = "1", requires = "replay")]
+        speed: Speed,
+    },
+    /// Run a command and record it as a job
+    Run {
+        /// The job's name [default: the command's]
+        #[arg(long)]
+        name: Option<String>,
+        /// The command, after `--`
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Print fills, running jobs and alerts; exit status 0, 1, 2 or 3 as a Nagios plugin
+    Status,
+    /// Say what can and cannot be seen here, and what to do about it
+    Check,
+    /// Write raw readings to a file, to be played with `serve --replay`
+    Record {
+        file: PathBuf,
+        /// How long, such as 10m [default: until interrupted]
+        #[arg(long = "for", value_name = "LENGTH")]
+        length: Option<jiff::SignedDuration>,
+    },
+    /// Show a recording of a snapshot that fills while it is backed up
+    Demo {
+        /// How many recorded seconds pass in a second, or `max`
+        #[arg(long, default_value = "4")]
+        speed: Speed,
+    },
+}
+
+/// Runs the command that was asked for, and prints the error if it fails.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    log::start();
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("cowbell: {error:#}");
+            ExitCode::from(if error.is::<Unusable>() { MISUSE } else { 1 })
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let config = configuration(&cli.common)?;
+    // Ours is the only provider; that one is there already cannot be.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .context("cannot start the program's threads")?;
+    let code = runtime.block_on(dispatch(cli, config));
+    // A thread that hangs in the kernel does not keep the program from ending.
+    runtime.shutdown_background();
+    code
+}
+
+async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
+    let Common { db, root, .. } = cli.common;
+    match cli.command.unwrap_or(Command::Serve { replay: None, speed: Speed::Times(1.0) }) {
+        Command::Serve { replay: None, .. } => serve::this_machine(config, db, Root(root)).await?,
+        Command::Serve { replay: Some(file), speed } => {
+            serve::recording(config, db, Player::open(&file, speed)?).await?;
+        }
+        Command::Demo { speed } => serve::recording(config, db, Player::of_bytes(DEMO, speed)?).await?,
+        Command::Record { file, length } => record(&config, Root(root), &file, length).await?,
+        Command::Run { name, command } => {
+            let daemon = Daemon::at(config.listen.0)?;
+            return Ok(ExitCode::from(client::run::run(&daemon, name, &command).await?));
+        }
+        Command::Status => {
+            let (text, verdict) = client::status::status(&Daemon::at(config.listen.0)?).await;
+            print(&text);
+            return Ok(ExitCode::from(verdict as u8));
+        }
+        Command::Check => {
+            let path = store::path(db.as_deref());
+            let (text, would_serve) = check::check(&config, &Root(root), path).await;
+            print(&text);
+            return Ok(ExitCode::from(u8::from(!would_serve)));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The file's configuration, with what the command line or the environment says instead.
+fn configuration(common: &Common) -> Result<Config, Unusable> {
+    let mut config = config::load(common.config.as_deref())?;
+    if let Some(listen) = &common.listen {
+        config.listen =
+            Listen::try_from(listen.clone()).map_err(|error| Unusable::option("--listen", &error))?;
+    }
+    if let Some(interval) = &common.interval {
+        let length = TickInterval::try_from(interval.clone());
+        config.interval = length.map_err(|error| Unusable::option("--interval", &error))?;
+    }
+    Ok(config)
+}
+
+/// Writes readings until the time is up or the program is told to end.
+async fn record(
+    config: &Config,
+    root: Root,
+    file: &std::path::Path,
+    length: Option<jiff::SignedDuration>,
+) -> anyhow::Result<()> {
+    let interval = config.interval.0;
+    let named = || format!("cannot write the recording {}", file.display());
+    let output = std::fs::File::create_new(file).with_context(named)?;
+    let mut recorder = Recorder::new(output, &Header::of_this_machine(interval)).with_context(named)?;
+    let (_marks, no_marks) = tokio::sync::mpsc::channel(1);
+    let mut source = Source::Live(Box::new(Live::new(root, interval, no_marks)?));
+    let shutdown = serve::signalled()?;
+    let length = length.map_or(Some(Duration::MAX), |length| Duration::try_from(length).ok());
+    let over = tokio::time::sleep(length.context("expected a length such as 10m for --for")?);
+    tokio::pin!(over);
+    eprintln!("recording to {}; end it with Ctrl-C", file.display());
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => break,
+            () = &mut over => break,
+            Some(reading) = source.next() => recorder.write(&reading).with_context(named)?,
+        }
+    }
+    recorder.finish().with_context(named)?;
+    Ok(())
+}
+
+/// A reader of ours that has gone away is no error.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// The command line as clap knows it, for tests of its help.
+pub fn command() -> clap::Command {
+    Cli::command()
+}

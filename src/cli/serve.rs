@@ -1,0 +1,125 @@
+//! `cowbell serve` and `cowbell demo`: starts the parts in order, and stops them in the reverse one.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use sd_notify::NotifyState;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::daemon::{self, Outlets, Terms};
+use crate::notify::Notifier;
+use crate::source::files::Root;
+use crate::source::live::Live;
+use crate::source::recording::{Header, Player};
+use crate::source::{Mark, Source};
+use crate::store;
+use crate::web::{self, Site};
+
+/// Marks that wait for the loop, which takes each within a tick.
+const MARKS: usize = 64;
+/// Requests that are being answered when the program ends have this long.
+const LAST_ANSWERS: Duration = Duration::from_millis(300);
+
+/// Watches this machine until it is told to end.
+pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> anyhow::Result<()> {
+    let interval = config.interval.0;
+    let host = Header::of_this_machine(interval).host;
+    let (marks, marked) = mpsc::channel(MARKS);
+    let source = Source::Live(Box::new(Live::new(root, interval, marked)?));
+    let path = store::path(db.as_deref())?;
+    serve(config, source, Terms::new(host, interval), path, marks).await
+}
+
+/// Shows a recording, with a database of its own that goes when the program ends, unless one is named.
+pub async fn recording(config: Config, db: Option<PathBuf>, player: Player) -> anyhow::Result<()> {
+    let header = player.header().clone();
+    let folder = store::passing_folder()?;
+    let path = db.unwrap_or_else(|| folder.path().join("cowbell.db"));
+    let (marks, _nobody_marks_a_recording) = mpsc::channel(1);
+    let terms = Terms::new(header.host, Duration::from_millis(header.interval_ms));
+    serve(config, player.into(), terms, path, marks).await
+}
+
+async fn serve(
+    config: Config,
+    source: Source,
+    terms: Terms,
+    path: PathBuf,
+    marks: mpsc::Sender<Mark>,
+) -> anyhow::Result<()> {
+    let listener = listen(config.listen.0).await?;
+    let (inlet, archive) = store::open(&path).await?;
+    let known =
+        archive.known().await.with_context(|| format!("cannot read the database {}", path.display()))?;
+    let notifier = Notifier::start(&config.notify, &terms.host)?;
+    let shutdown = signalled()?;
+    let (present, presents) = watch::channel(None);
+    let site = Site { present: presents.clone(), archive, marks, shutdown: shutdown.clone() };
+    announce(config.listen.0);
+    let pages = tokio::spawn(web::serve(listener, site));
+    let service = tokio::spawn(tell_systemd(presents));
+    let outlets = Outlets { store: inlet, notifier, present };
+
+    daemon::run(source, terms.with_alerts(config.alerts), known, &outlets, &shutdown).await;
+
+    shutdown.cancel();
+    outlets.store.close().await;
+    service.abort();
+    match tokio::time::timeout(LAST_ANSWERS, pages).await {
+        Ok(ended) => ended?.context("the pages ended early"),
+        // Somebody still listens; they will see the connection close.
+        Err(_) => Ok(()),
+    }
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!(
+            "cannot listen on {address}; is another cowbell running, or name another address with --listen"
+        )
+    })
+}
+
+fn announce(address: SocketAddr) {
+    println!("cowbell is at http://{address}/");
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            "listening on {address}: whoever reaches this address sees what this host does; \
+             127.0.0.1 and `ssh -L` keep it to those who may log in"
+        );
+    }
+}
+
+/// A token that SIGTERM and SIGINT cancel.
+pub fn signalled() -> anyhow::Result<CancellationToken> {
+    let token = CancellationToken::new();
+    let cancelled = token.clone();
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        cancelled.cancel();
+    });
+    Ok(token)
+}
+
+/// Ready after the first tick; then a sign of life for each, so that the watchdog watches the sampling itself.
+async fn tell_systemd<T>(mut presents: watch::Receiver<Option<T>>) {
+    let mut is_ready = false;
+    while presents.changed().await.is_ok() {
+        let sign = if is_ready { NotifyState::Watchdog } else { NotifyState::Ready };
+        is_ready = true;
+        if let Err(error) = sd_notify::notify(&[sign]) {
+            return tracing::warn!("cannot tell systemd that all is well: {error}");
+        }
+    }
+}

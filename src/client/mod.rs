@@ -1,0 +1,37 @@
+//! Speaks to a running daemon over its API: `cowbell run` and `cowbell status`.
+
+pub mod run;
+pub mod status;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Context;
+
+/// The daemon is on this machine: what it does not answer within this time it does not answer.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
+
+/// Where a daemon is to be found that listens on `listen`: one on all addresses is asked over loopback.
+#[derive(Clone)]
+pub struct Daemon {
+    address: SocketAddr,
+    http: reqwest::Client,
+}
+
+impl Daemon {
+    pub fn at(listen: SocketAddr) -> anyhow::Result<Self> {
+        let ip = match listen.ip() {
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        // No proxy has a place between this program and itself.
+        let http = reqwest::Client::builder().timeout(TIME_LIMIT).no_proxy().build();
+        let http = http.context("cannot prepare to speak to the daemon")?;
+        Ok(Self { address: SocketAddr::new(ip, listen.port()), http })
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}

@@ -1,0 +1,107 @@
+//! `cowbell run`: makes a job of a command, and gets in its way as little as a shell does.
+//!
+//! The command has this program's terminal, input and output, and its exit status becomes ours. Own words go to
+//! standard error only. Without a daemon the command runs all the same.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Daemon;
+use crate::web::PutJob;
+
+/// The status of a shell that cannot find, or cannot start, a command.
+const NOT_FOUND: u8 = 127;
+const NOT_STARTED: u8 = 126;
+
+/// Runs the command and tells the daemon of it; gives the status to exit with.
+pub async fn run(daemon: &Daemon, name: Option<String>, command: &[String]) -> anyhow::Result<u8> {
+    let program = &command[0];
+    let name = name.unwrap_or_else(|| program.rsplit('/').next().unwrap_or(program).to_string());
+    let started_at = crate::source::live::now();
+    let key = format!("run-{}-{}", std::process::id(), started_at.as_millisecond());
+    let mut child = match start(command) {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("cowbell run: cannot start `{program}`: {error}");
+            let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+            return Ok(if is_missing { NOT_FOUND } else { NOT_STARTED });
+        }
+    };
+    let begun = PutJob { name, started_at, ended_at: None, succeeded: None };
+    let told = tokio::spawn(tell(daemon.clone(), key.clone(), begun.clone()));
+    let status = wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
+    let ended_at = crate::source::live::now().max(started_at);
+    let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(status.success()), ..begun };
+    // The end comes after the beginning; when the beginning was told to nobody, so is the end.
+    let heard = match told.await? {
+        Ok(()) => tell(daemon.clone(), key, ended).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = heard {
+        eprintln!("cowbell run: the job was not recorded: {error:#}");
+    }
+    Ok(hand_on(status))
+}
+
+fn start(command: &[String]) -> std::io::Result<Child> {
+    let mut process = std::process::Command::new(&command[0]);
+    process.args(&command[1..]).stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    Command::from(process).spawn()
+}
+
+/// Waits for the child, and hands on to it the signals that would end this program.
+///
+/// What is typed at a terminal reaches the child by itself.
+async fn wait(child: &mut Child) -> anyhow::Result<ExitStatus> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut quit = signal(SignalKind::quit())?;
+    loop {
+        let received = tokio::select! {
+            status = child.wait() => return Ok(status?),
+            _ = terminate.recv() => Signal::TERM,
+            _ = hang_up.recv() => Signal::HUP,
+            _ = interrupt.recv() => continue,
+            _ = quit.recv() => continue,
+        };
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // It may have ended just now.
+            let _ = kill_process(pid, received);
+        }
+    }
+}
+
+async fn tell(daemon: Daemon, key: String, put: PutJob) -> anyhow::Result<()> {
+    let url = daemon.url(&format!("/api/v1/jobs/{key}"));
+    let answer = daemon.http.put(&url).json(&put).send().await;
+    let answer = answer.with_context(|| format!("no daemon answers at {}", daemon.address))?;
+    if !answer.status().is_success() {
+        anyhow::bail!(
+            "the daemon at {} answers: {}",
+            daemon.address,
+            answer.text().await.unwrap_or_default()
+        );
+    }
+    Ok(())
+}
+
+/// The child's exit status; a child that a signal ended ends this program by the same signal.
+fn hand_on(status: ExitStatus) -> u8 {
+    if let Some(code) = status.code() {
+        return u8::try_from(code & 0xff).unwrap_or(1);
+    }
+    let number = status.signal().unwrap_or_default();
+    if let Some(signal) = Signal::from_named_raw(number) {
+        // SAFETY: nothing is borrowed from a program that ends here.
+        let _ = kill_process(rustix::process::getpid(), signal);
+    }
+    // Where the signal is blocked or ignored, as a shell puts it.
+    u8::try_from(128 + number).unwrap_or(1)
+}

@@ -1,0 +1,238 @@
+//! The loop: read, understand, difference, judge, store, publish. One loop, one owner; others get values.
+//!
+//! Rules are judged before anything is stored, and nothing here waits for disk, network or database.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::alert::{Alert, Rules, Severity};
+use crate::config;
+use crate::interval::{Interval, Observed};
+use crate::job::JobBook;
+use crate::notify::Notifier;
+use crate::present::{Percentiles, Present, Ticks};
+use crate::sample::Sampler;
+use crate::source::{Reading, Source};
+use crate::store::{Entry, Inlet, Known};
+use crate::tally::Tallies;
+use crate::topology::Topology;
+
+/// Durations of the last ticks that are remembered for their percentiles.
+const DURATIONS: usize = 600;
+
+/// Everything that the loop hands what it saw to.
+pub struct Outlets {
+    pub store: Inlet,
+    pub notifier: Notifier,
+    pub present: watch::Sender<Option<Arc<Present>>>,
+}
+
+/// What the loop is told about the machine and the rules before it begins.
+pub struct Terms {
+    pub host: String,
+    pub interval_length: Duration,
+    pub alerts: config::Alerts,
+}
+
+impl Terms {
+    pub fn new(host: String, interval_length: Duration) -> Self {
+        Self { host, interval_length, alerts: config::Alerts::default() }
+    }
+
+    pub fn with_alerts(self, alerts: config::Alerts) -> Self {
+        Self { alerts, ..self }
+    }
+}
+
+/// Runs until the token is cancelled, or a recording is at its end and was shown; every taken tick is handed on.
+pub async fn run(
+    mut source: Source,
+    terms: Terms,
+    known: Known,
+    outlets: &Outlets,
+    shutdown: &CancellationToken,
+) {
+    let mut watcher = Watcher::new(terms, known, source.is_live());
+    loop {
+        let reading = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break,
+            reading = source.next() => reading,
+        };
+        match reading {
+            Some(reading) => watcher.take(&reading, outlets).await,
+            None => {
+                watcher.publish_end(&source, outlets);
+                break shutdown.cancelled().await;
+            }
+        }
+    }
+    watcher.hand_over_running_jobs(outlets).await;
+}
+
+/// The state of the loop between two readings.
+struct Watcher {
+    terms: Terms,
+    is_live: bool,
+    sampler: Sampler,
+    before: Option<Observed>,
+    last: Option<Arc<Interval>>,
+    jobs: JobBook,
+    rules: Rules,
+    tallies: Arc<Tallies>,
+    started_at: Option<Timestamp>,
+    taken: u64,
+    missed: u64,
+    durations: Vec<u64>,
+}
+
+impl Watcher {
+    fn new(terms: Terms, known: Known, is_live: bool) -> Self {
+        let rules = Rules::resume(terms.alerts.clone(), known.alerts, known.last_alert_id);
+        Self {
+            terms,
+            is_live,
+            sampler: Sampler::default(),
+            before: None,
+            last: None,
+            jobs: JobBook::resume(known.jobs, known.last_job_id),
+            rules,
+            tallies: Arc::default(),
+            started_at: None,
+            taken: 0,
+            missed: 0,
+            durations: Vec::new(),
+        }
+    }
+
+    async fn take(&mut self, reading: &Reading, outlets: &Outlets) {
+        let began = Instant::now();
+        for mark in &reading.marks {
+            if let Some(job) = self.jobs.mark(mark) {
+                self.keep(Entry::Job(Box::new(job)), outlets).await;
+            }
+        }
+        if reading.is_tick() {
+            let interval = Arc::new(self.observe(reading));
+            self.judge(&interval, outlets).await;
+            self.keep(Entry::Tick(Arc::clone(&interval)), outlets).await;
+            self.last = Some(interval);
+        }
+        self.count(reading, began);
+        self.publish(None, outlets);
+    }
+
+    fn observe(&mut self, reading: &Reading) -> Interval {
+        let sample = self.sampler.sample(reading);
+        let topology = match &self.before {
+            Some(before) if sample.devices.is_none() || Topology::still_holds(&before.sample, &sample) => {
+                Arc::clone(&before.topology)
+            }
+            _ => Arc::new(Topology::of(&sample)),
+        };
+        let now = Observed { sample, topology };
+        let interval = Interval::between(self.before.as_ref(), &now);
+        self.before = Some(now);
+        Arc::make_mut(&mut self.tallies).add(&interval);
+        interval
+    }
+
+    /// Rules and jobs, before anything is stored; whoever is to be told is told first.
+    async fn judge(&mut self, interval: &Interval, outlets: &Outlets) {
+        let news = self.rules.judge(interval);
+        for alert in &news {
+            outlets.notifier.tell(alert);
+            log(alert);
+        }
+        let jobs = self.jobs.advance(interval);
+        for job in jobs {
+            self.keep(Entry::Job(Box::new(job)), outlets).await;
+        }
+        for alert in news {
+            self.keep(Entry::Alert(Box::new(alert)), outlets).await;
+        }
+    }
+
+    /// Only a recording waits for the database.
+    async fn keep(&self, entry: Entry, outlets: &Outlets) {
+        if self.is_live {
+            outlets.store.append(entry);
+        } else {
+            outlets.store.append_when_there_is_room(entry).await;
+        }
+    }
+
+    fn count(&mut self, reading: &Reading, began: Instant) {
+        self.started_at.get_or_insert(reading.at);
+        if !reading.is_tick() {
+            return;
+        }
+        let length_us = u64::try_from(self.terms.interval_length.as_micros()).unwrap_or(u64::MAX).max(1);
+        let elapsed_us = self.last.as_ref().map_or(0, |interval| interval.elapsed_us);
+        self.missed += (elapsed_us / length_us).saturating_sub(1);
+        let took_us = reading.took_us + u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        if self.durations.len() < DURATIONS {
+            self.durations.push(took_us);
+        } else {
+            let oldest = usize::try_from(self.taken).unwrap_or_default() % DURATIONS;
+            self.durations[oldest] = took_us;
+        }
+        self.taken += 1;
+    }
+
+    fn publish(&self, ended: Option<String>, outlets: &Outlets) {
+        let (Some(interval), Some(started_at)) = (&self.last, self.started_at) else { return };
+        let (store, lost) = outlets.store.health();
+        let present = Present {
+            host: self.terms.host.clone(),
+            started_at,
+            interval_length: self.terms.interval_length,
+            interval: Arc::clone(interval),
+            tallies: Arc::clone(&self.tallies),
+            jobs: self.jobs.ended().iter().chain(self.jobs.running()).cloned().collect(),
+            alerts: self.rules.open().to_vec(),
+            ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
+            parts: self.sampler.parts().clone(),
+            store,
+            lost,
+            published: Instant::now(),
+            ended,
+        };
+        outlets.present.send_replace(Some(Arc::new(present)));
+    }
+
+    fn publish_end(&self, source: &Source, outlets: &Outlets) {
+        let trouble = match source {
+            Source::Recorded(player) => player.trouble(),
+            Source::Live(_) => None,
+        };
+        let how = trouble.unwrap_or("the recording is at its end");
+        tracing::info!("{how}");
+        self.publish(Some(how.to_string()), outlets);
+    }
+
+    async fn hand_over_running_jobs(&self, outlets: &Outlets) {
+        for job in self.jobs.running() {
+            self.keep(Entry::Job(Box::new(job.clone())), outlets).await;
+        }
+    }
+}
+
+fn log(alert: &Alert) {
+    match alert.cleared_at {
+        Some(_) => tracing::info!("over: {}", alert.sentence),
+        None if alert.severity == Severity::Critical => tracing::error!("{}", alert.sentence),
+        None => tracing::warn!("{}", alert.sentence),
+    }
+}
+
+fn percentiles(durations: &[u64]) -> Percentiles {
+    let mut sorted = durations.to_vec();
+    sorted.sort_unstable();
+    let at = |share: usize| sorted.get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1)));
+    Percentiles { p50: at(50).copied().unwrap_or_default(), p99: at(99).copied().unwrap_or_default() }
+}

@@ -1,0 +1,289 @@
+//! Jobs: when a backup, a benchmark or a copy ran, and what is known of it.
+//!
+//! A snapshot volume that appears and goes is a job, known by its UUID: one life, one job. Others are told by marks.
+//! What nobody said is not known: an outcome that was not reported is never success.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::interval::Interval;
+use crate::source::Mark;
+use crate::topology::{State, Volume, VolumeState};
+
+/// A running job's figures are handed on to be kept this often; its beginning, death and end at once.
+const KEEP_EVERY_MS: i64 = 10_000;
+/// Ended jobs that are remembered, so that a volume that comes back goes on with its job.
+const REMEMBERED: usize = 200;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    pub id: i64,
+    pub kind: JobKind,
+    /// What makes it the same job after a restart: the snapshot's UUID, or the key that its mark chose.
+    pub key: String,
+    pub name: String,
+    pub vg: Option<String>,
+    pub lv: Option<String>,
+    pub origin: Option<String>,
+    pub started_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    /// `None` while it runs.
+    pub outcome: Option<Outcome>,
+    /// When its snapshot was seen to be invalid.
+    pub died_at: Option<Timestamp>,
+    /// It had begun before anybody looked, or went on while nobody did.
+    pub partly_seen: bool,
+    pub last_fill_percent: Option<f64>,
+    pub peak_fill_percent: Option<f64>,
+    /// Of a snapshot: read from it. Of a command: read from all disks in the whole ticks while it ran.
+    pub bytes_read: Option<u64>,
+    /// What its device's counter of bytes read said last, to go on from.
+    pub read_counter: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKind {
+    /// The life of a snapshot volume.
+    Snapshot,
+    /// A command under `cowbell run`.
+    Command,
+    /// A span that somebody marked.
+    Mark,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Succeeded,
+    Failed,
+    /// The snapshot became invalid while it lived.
+    Overflowed,
+    /// Nobody said.
+    Unknown,
+}
+
+impl Outcome {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Overflowed => "overflowed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl JobKind {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Snapshot => "snapshot",
+            Self::Command => "command",
+            Self::Mark => "mark",
+        }
+    }
+}
+
+impl Job {
+    fn new(id: i64, kind: JobKind, key: &str, name: &str, started_at: Timestamp) -> Self {
+        Self {
+            id,
+            kind,
+            key: key.into(),
+            name: name.into(),
+            vg: None,
+            lv: None,
+            origin: None,
+            started_at,
+            ended_at: None,
+            outcome: None,
+            died_at: None,
+            partly_seen: false,
+            last_fill_percent: None,
+            peak_fill_percent: None,
+            bytes_read: None,
+            read_counter: None,
+        }
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.ended_at.is_none()
+    }
+
+    pub fn seconds(&self, now: Timestamp) -> f64 {
+        let end = self.ended_at.unwrap_or(now);
+        (end.as_millisecond() - self.started_at.as_millisecond()).max(0) as f64 / 1000.0
+    }
+
+    fn see(&mut self, at: Timestamp, state: &VolumeState) {
+        if state.state == State::Invalid {
+            self.died_at.get_or_insert(at);
+        }
+        if let Some(percent) = state.fill.map(|fill| fill.percent()) {
+            self.last_fill_percent = Some(percent);
+            self.peak_fill_percent = Some(self.peak_fill_percent.map_or(percent, |peak| peak.max(percent)));
+        }
+    }
+
+    /// A device's counter starts with the device, so what it says is what was read in the snapshot's life.
+    fn count_reads(&mut self, counter: u64) {
+        let grown = match self.read_counter {
+            Some(before) if before <= counter => counter - before,
+            _ => counter,
+        };
+        self.bytes_read = Some(self.bytes_read.unwrap_or_default() + grown);
+        self.read_counter = Some(counter);
+    }
+
+    fn end(&mut self, at: Timestamp, outcome: Outcome) {
+        self.ended_at = Some(at.max(self.started_at));
+        self.outcome = Some(if self.died_at.is_some() { Outcome::Overflowed } else { outcome });
+    }
+}
+
+/// All jobs that run, and the last ones that ended.
+#[derive(Debug, Default)]
+pub struct JobBook {
+    running: Vec<Job>,
+    ended: Vec<Job>,
+    last_id: i64,
+    /// Whether a tick was seen already: what is there in the first one had begun before.
+    has_begun: bool,
+    kept_at: Option<Timestamp>,
+}
+
+impl JobBook {
+    /// Goes on with the jobs of an earlier run of the program.
+    pub fn resume(jobs: Vec<Job>, last_id: i64) -> Self {
+        let (mut running, ended): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::is_running);
+        for job in &mut running {
+            // Nobody looked in between.
+            job.partly_seen = true;
+        }
+        Self { running, ended, last_id, has_begun: false, kept_at: None }
+    }
+
+    /// Jobs that run, the oldest first.
+    pub fn running(&self) -> &[Job] {
+        &self.running
+    }
+
+    /// Jobs that ended, the latest last.
+    pub fn ended(&self) -> &[Job] {
+        &self.ended
+    }
+
+    /// Takes a tick; gives the jobs that are to be kept anew.
+    pub fn advance(&mut self, interval: &Interval) -> Vec<Job> {
+        if !interval.saw_devices {
+            return Vec::new();
+        }
+        self.begin_snapshots(interval);
+        let keep_all = self
+            .kept_at
+            .is_none_or(|at| (interval.at.as_millisecond() - at.as_millisecond()).abs() >= KEEP_EVERY_MS);
+        let mut news = Vec::new();
+        for job in &mut self.running {
+            let before = (job.ended_at, job.died_at, job.lv.clone());
+            match job.kind {
+                JobKind::Snapshot => follow_snapshot(job, interval),
+                JobKind::Command | JobKind::Mark => follow_host(job, interval),
+            }
+            let is_new = job.kind == JobKind::Snapshot && job.started_at == interval.at;
+            if keep_all || is_new || before != (job.ended_at, job.died_at, job.lv.clone()) {
+                news.push(job.clone());
+            }
+        }
+        if keep_all {
+            self.kept_at = Some(interval.at);
+        }
+        self.has_begun = true;
+        self.file_ended();
+        news
+    }
+
+    /// Takes a mark; gives the job that it began or ended, `None` where it says nothing new.
+    pub fn mark(&mut self, mark: &Mark) -> Option<Job> {
+        let known = self.running.iter().chain(&self.ended).find(|job| job.key == mark.key).cloned();
+        let mut job = known.clone().unwrap_or_else(|| {
+            self.last_id += 1;
+            Job::new(self.last_id, JobKind::Command, &mark.key, &mark.name, mark.started_at)
+        });
+        if let Some(ended) = &mark.ended {
+            job.end(ended.at, if ended.succeeded { Outcome::Succeeded } else { Outcome::Failed });
+        }
+        if known.as_ref() == Some(&job) {
+            return None;
+        }
+        self.running.retain(|other| other.key != job.key);
+        self.ended.retain(|other| other.key != job.key);
+        self.running.push(job.clone());
+        self.file_ended();
+        Some(job)
+    }
+
+    fn begin_snapshots(&mut self, interval: &Interval) {
+        for (volume, _) in interval.volumes().filter(|(volume, _)| volume.is_snapshot()) {
+            if self.running.iter().any(|job| job.key == *volume.uuid) {
+                continue;
+            }
+            let job = self.reopened(volume).unwrap_or_else(|| self.begun(volume, interval.at));
+            self.running.push(job);
+        }
+    }
+
+    /// A volume that was gone and is there again goes on with its job.
+    fn reopened(&mut self, volume: &Volume) -> Option<Job> {
+        let index = self.ended.iter().position(|job| job.key == *volume.uuid)?;
+        let mut job = self.ended.remove(index);
+        (job.ended_at, job.outcome, job.partly_seen) = (None, None, true);
+        Some(job)
+    }
+
+    fn begun(&mut self, volume: &Volume, at: Timestamp) -> Job {
+        self.last_id += 1;
+        let mut job = Job::new(self.last_id, JobKind::Snapshot, &volume.uuid, &volume.lv, at);
+        job.partly_seen = !self.has_begun;
+        (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
+        job
+    }
+
+    fn file_ended(&mut self) {
+        let (running, ended): (Vec<Job>, Vec<Job>) = self.running.drain(..).partition(Job::is_running);
+        self.running = running;
+        self.ended.extend(ended);
+        let surplus = self.ended.len().saturating_sub(REMEMBERED);
+        self.ended.drain(..surplus);
+    }
+}
+
+fn follow_snapshot(job: &mut Job, interval: &Interval) {
+    let Some((volume, state)) = interval.volumes().find(|(volume, _)| *volume.uuid == job.key) else {
+        return job.end(interval.at, Outcome::Unknown);
+    };
+    // Names may change while it lives; what is no longer known was true before.
+    (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
+    job.name.clone_from(&volume.lv);
+    job.origin = volume.origin.clone().or(job.origin.take());
+    if let Some(created_at) =
+        volume.created_at.filter(|created_at| job.partly_seen && *created_at < job.started_at)
+    {
+        job.started_at = created_at;
+    }
+    job.see(interval.at, state);
+    if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
+        job.count_reads(counters.sectors_read.bytes());
+    }
+}
+
+/// Ticks that began before the job are left out: what they read was not the job's alone.
+fn follow_host(job: &mut Job, interval: &Interval) {
+    let began_us = interval.at.as_microsecond().saturating_sub_unsigned(interval.elapsed_us);
+    if began_us < job.started_at.as_microsecond() {
+        return;
+    }
+    if let Some(total) = interval.total() {
+        job.bytes_read = Some(job.bytes_read.unwrap_or_default() + total.sectors_read.bytes());
+    }
+}

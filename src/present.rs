@@ -1,0 +1,62 @@
+//! What is known at this moment: made by the loop after each tick, for whoever wants to show it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::alert::Alert;
+use crate::interval::Interval;
+use crate::job::Job;
+use crate::sample::PartState;
+use crate::source::Part;
+use crate::store::Health;
+use crate::tally::Tallies;
+
+/// Ticks are fresh for three intervals, and never for less than this.
+const LEAST_FRESHNESS: Duration = Duration::from_secs(3);
+
+/// What is known at this moment, for whoever wants to show it.
+#[derive(Clone, Debug)]
+pub struct Present {
+    pub host: String,
+    pub started_at: Timestamp,
+    pub interval_length: Duration,
+    pub interval: Arc<Interval>,
+    pub tallies: Arc<Tallies>,
+    /// Jobs that run, and the last ones that ended.
+    pub jobs: Vec<Job>,
+    pub alerts: Vec<Alert>,
+    pub ticks: Ticks,
+    pub parts: BTreeMap<Part, PartState>,
+    pub store: Health,
+    /// Ticks, jobs and alerts that could not be kept since the start.
+    pub lost: u64,
+    /// When the tick was published, on this program's clock.
+    pub published: Instant,
+    /// Set when a recording is at its end; then nothing more comes.
+    pub ended: Option<String>,
+}
+
+/// How sampling goes.
+#[derive(Clone, Debug, Default)]
+pub struct Ticks {
+    pub taken: u64,
+    /// Whole intervals without a reading.
+    pub missed: u64,
+    pub took_us: Percentiles,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Percentiles {
+    pub p50: u64,
+    pub p99: u64,
+}
+
+impl Present {
+    /// Whether ticks come as they should. A recording that is at its end is not late.
+    pub fn is_fresh(&self) -> bool {
+        self.ended.is_some() || self.published.elapsed() < LEAST_FRESHNESS.max(self.interval_length * 3)
+    }
+}

@@ -1,0 +1,129 @@
+//! `/proc/diskstats`: what each block device has done since it was made.
+//!
+//! The columns are read by `procfs`; a line that it cannot read is handed back, and stops no other.
+
+use procfs::DiskStat;
+
+use crate::units::Sectors;
+
+/// A device's major and minor number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Number {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl std::str::FromStr for Number {
+    type Err = ();
+
+    /// Understands `253:3`.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (major, minor) = text.split_once(':').ok_or(())?;
+        Ok(Self { major: major.parse().map_err(|_| ())?, minor: minor.parse().map_err(|_| ())? })
+    }
+}
+
+/// One device's line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceLine {
+    pub number: Number,
+    /// The kernel's name, such as `sda1` or `dm-3`.
+    pub name: String,
+    pub counters: Counters,
+    /// Requests in flight at that instant; a gauge, not a counter.
+    pub in_flight: u64,
+}
+
+/// What only ever grows while the device lives. Milliseconds count modulo 2³², on every machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub reads: u64,
+    pub sectors_read: Sectors,
+    pub read_ms: u32,
+    pub writes: u64,
+    pub sectors_written: Sectors,
+    pub write_ms: u32,
+    /// Time in which at least one request was under way.
+    pub busy_ms: u32,
+    /// Each request's time, summed up.
+    pub queue_ms: u32,
+}
+
+impl Counters {
+    pub fn is_untouched(&self) -> bool {
+        self.reads == 0 && self.writes == 0
+    }
+}
+
+/// Lines of `/proc/diskstats` that were understood, and the others verbatim.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diskstats {
+    pub devices: Vec<DeviceLine>,
+    pub not_understood: Vec<String>,
+}
+
+/// Understands the text of `/proc/diskstats` of kernels 2.6.25 to today (14, 18 and 20 columns).
+pub fn parse(text: &str) -> Diskstats {
+    let mut found = Diskstats::default();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        match DiskStat::from_line(line).ok().and_then(device_line) {
+            Some(device) => found.devices.push(device),
+            None => found.not_understood.push(line.to_string()),
+        }
+    }
+    found
+}
+
+fn device_line(stat: DiskStat) -> Option<DeviceLine> {
+    Some(DeviceLine {
+        number: Number { major: stat.major.try_into().ok()?, minor: stat.minor.try_into().ok()? },
+        name: stat.name,
+        counters: Counters {
+            reads: stat.reads,
+            sectors_read: Sectors(stat.sectors_read),
+            read_ms: low_word(stat.time_reading),
+            writes: stat.writes,
+            sectors_written: Sectors(stat.sectors_written),
+            write_ms: low_word(stat.time_writing),
+            busy_ms: low_word(stat.time_in_progress),
+            queue_ms: low_word(stat.weighted_time_in_progress),
+        },
+        in_flight: stat.in_progress,
+    })
+}
+
+fn low_word(value: u64) -> u32 {
+    (value & 0xffff_ffff) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_of_14_18_and_20_columns_are_read() {
+        for rest in ["", " 1 2 3 4", " 1 2 3 4 5 6", " 1 2 3 4 5 6 7 8"] {
+            let found = parse(&format!(" 254       0 vda 10 1 80 5 20 2 160 6 3 7 11{rest}\n"));
+            assert_eq!(found.not_understood, Vec::<String>::new());
+            let device = &found.devices[0];
+            assert_eq!((device.name.as_str(), device.in_flight), ("vda", 3));
+            assert_eq!(device.counters.sectors_written, Sectors(160));
+            assert_eq!(device.counters.queue_ms, 11);
+        }
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_understood_stops_no_other() {
+        let text = "8 0 sda 1 0 8 1 1 0 8 1 0 1 1\nnonsense\n8 1 sda1 x 0 8 1 1 0 8 1 0 1 1\n8 16 sdb 1 0 8 1 1 0 8 1 0 1 1\n";
+        let found = parse(text);
+        assert_eq!(found.devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["sda", "sdb"]);
+        assert_eq!(found.not_understood, ["nonsense", "8 1 sda1 x 0 8 1 1 0 8 1 0 1 1"]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_stops_the_program(text in "\\PC*") {
+            parse(&text);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Text into counters, fills and names: what one reading says.
+//!
+//! A [`Sampler`] turns readings into samples one after the other. It remembers what is not read every tick (names,
+//! LVM's report), and how each part did. No clock, no file, no socket.
+
+pub mod diskstats;
+pub mod dm;
+pub mod host;
+pub mod lvm;
+pub mod sysfs;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::source::{Part, Reading, Said, Text};
+use diskstats::DeviceLine;
+use dm::DmDevice;
+use host::{CpuTimes, Paging};
+use sysfs::BlockDevice;
+
+/// Lines that were not understood are logged once each, and no more of them than this.
+const MOST_COMPLAINTS: usize = 1_000;
+
+/// Counters and fills at one instant. `None` is what could not be read or understood in this tick.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub at: Timestamp,
+    pub uptime_us: u64,
+    pub devices: Option<Vec<DeviceLine>>,
+    pub paging: Option<Paging>,
+    pub cpu: Option<CpuTimes>,
+    /// Processes that wait for I/O, at that instant.
+    pub blocked: Option<u32>,
+    /// Microseconds since boot in which at least one process waited for I/O.
+    pub pressure_us: Option<u64>,
+    pub dm: Option<Vec<DmDevice>>,
+    /// The names as last read; the same `Arc` for as long as they do not change.
+    pub names: Arc<Vec<BlockDevice>>,
+    /// LVM's report as last given; the same `Arc` for as long as no other comes.
+    pub report: Option<Arc<lvm::Report>>,
+}
+
+/// How a part of the machine did when it was last asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartState {
+    pub error: Option<String>,
+    pub took_us: u64,
+    pub last_ok_at: Option<Timestamp>,
+}
+
+/// Turns readings into samples.
+#[derive(Default)]
+pub struct Sampler {
+    names: Arc<Vec<BlockDevice>>,
+    report: Option<Arc<lvm::Report>>,
+    parts: BTreeMap<Part, PartState>,
+    complaints: HashSet<String>,
+}
+
+impl Sampler {
+    /// Understands one reading. What cannot be understood is counted in [`Sampler::parts`] and logged once.
+    pub fn sample(&mut self, reading: &Reading) -> Sample {
+        let mut sample = Sample {
+            at: reading.at,
+            uptime_us: reading.uptime_us,
+            devices: None,
+            paging: None,
+            cpu: None,
+            blocked: None,
+            pressure_us: None,
+            dm: None,
+            names: Arc::clone(&self.names),
+            report: None,
+        };
+        for text in &reading.texts {
+            let outcome = match &text.said {
+                Said::Text(said) => self.understand(text.part, said, &mut sample),
+                Said::Error(error) => Err(error.clone()),
+            };
+            self.note(reading.at, text, outcome.err());
+        }
+        sample.names = Arc::clone(&self.names);
+        sample.report = self.report.clone();
+        sample
+    }
+
+    pub fn parts(&self) -> &BTreeMap<Part, PartState> {
+        &self.parts
+    }
+
+    fn understand(&mut self, part: Part, text: &str, sample: &mut Sample) -> Result<(), String> {
+        match part {
+            Part::Diskstats => {
+                let found = diskstats::parse(text);
+                sample.devices = Some(found.devices);
+                all_understood(&found.not_understood)?;
+            }
+            Part::Vmstat => sample.paging = Some(host::parse_vmstat(text)?),
+            Part::Stat => {
+                let (cpu, blocked) = host::parse_stat(text)?;
+                (sample.cpu, sample.blocked) = (Some(cpu), blocked);
+            }
+            Part::Pressure => sample.pressure_us = Some(host::parse_pressure(text)?),
+            Part::Sysfs => self.learn_names(sysfs::parse(text)),
+            Part::Dm => {
+                let found = dm::parse(text);
+                sample.dm = Some(found.devices);
+                all_understood(&found.not_understood)?;
+            }
+            Part::Lvm => self.report = Some(Arc::new(lvm::parse(text)?)),
+        }
+        Ok(())
+    }
+
+    fn learn_names(&mut self, names: Vec<BlockDevice>) {
+        if *self.names != names {
+            self.names = Arc::new(names);
+        }
+    }
+
+    fn note(&mut self, at: Timestamp, text: &Text, error: Option<String>) {
+        if let Some(error) = &error
+            && self.complaints.len() < MOST_COMPLAINTS
+            && self.complaints.insert(without_numbers(error))
+        {
+            tracing::warn!("{}: {error}", text.part.name());
+        }
+        let before = self.parts.get(&text.part).and_then(|state| state.last_ok_at);
+        let last_ok_at = if error.is_none() { Some(at) } else { before };
+        self.parts.insert(text.part, PartState { error, took_us: text.took_us, last_ok_at });
+    }
+}
+
+fn all_understood(lines: &[String]) -> Result<(), String> {
+    match lines {
+        [] => Ok(()),
+        [line] => Err(format!("1 line was not understood and is left out: {line:?}")),
+        [first, ..] => {
+            Err(format!("{} lines were not understood and are left out, the first: {first:?}", lines.len()))
+        }
+    }
+}
+
+/// Counters grow with each tick; the same complaint with other numbers is the same complaint.
+fn without_numbers(error: &str) -> String {
+    error.chars().filter(|c| !c.is_ascii_digit()).collect()
+}

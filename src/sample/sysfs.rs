@@ -1,0 +1,76 @@
+//! Names, identities and layers of block devices, from the attributes that sysfs has of each.
+
+use std::collections::BTreeMap;
+
+use super::diskstats::Number;
+use crate::units::Sectors;
+
+/// What sysfs says of one block device. Empty attributes count as missing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BlockDevice {
+    pub name: String,
+    pub number: Option<Number>,
+    pub size: Option<Sectors>,
+    /// The disk that a partition is on, and which one it is.
+    pub partition: Option<(String, u32)>,
+    pub dm_name: Option<String>,
+    pub dm_uuid: Option<String>,
+    /// What makes the disk unlike all others: WWID, serial number or md's UUID.
+    pub serial: Option<String>,
+    pub model: Option<String>,
+    pub is_rotational: Option<bool>,
+    /// The file behind a loop device.
+    pub backing_file: Option<String>,
+    /// One path of several to a disk, which the kernel keeps for itself.
+    pub is_hidden: bool,
+    /// Names of the devices that this one lies on.
+    pub slaves: Vec<String>,
+}
+
+/// Understands `name/attribute<TAB>value` lines. Attributes that are not known are passed over.
+pub fn parse(text: &str) -> Vec<BlockDevice> {
+    let mut attributes: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
+    for line in text.lines() {
+        let Some((path, value)) = line.split_once('\t') else { continue };
+        let Some((name, attribute)) = path.split_once('/') else { continue };
+        attributes.entry(name).or_default().insert(attribute, value.trim());
+    }
+    attributes.iter().map(|(name, attributes)| block_device(name, attributes)).collect()
+}
+
+fn block_device(name: &str, attributes: &BTreeMap<&str, &str>) -> BlockDevice {
+    let value = |key: &str| attributes.get(key).copied().filter(|value| !value.is_empty());
+    let text = |key: &str| value(key).map(String::from);
+    let serial = ["wwid", "device/wwid", "serial", "device/serial", "md/uuid"].into_iter().find_map(text);
+    BlockDevice {
+        name: name.to_string(),
+        number: value("dev").and_then(|dev| dev.parse().ok()),
+        size: value("size").and_then(|size| size.parse().ok()).map(Sectors),
+        partition: text("parent").zip(value("partition").and_then(|number| number.parse().ok())),
+        dm_name: text("dm/name"),
+        dm_uuid: text("dm/uuid"),
+        serial,
+        model: text("device/model"),
+        is_rotational: value("queue/rotational").map(|flag| flag == "1"),
+        backing_file: text("loop/backing_file"),
+        is_hidden: value("hidden") == Some("1"),
+        slaves: value("slaves").unwrap_or_default().split_ascii_whitespace().map(String::from).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_gathered_by_device() {
+        let found = parse(
+            "sda1/dev\t8:1\nsda1/partition\t1\nsda1/parent\tsda\nsda1/slaves\t\n\
+             dm-0/dev\t253:0\ndm-0/dm/uuid\tLVM-x\ndm-0/dm/name\tvg0-a\ndm-0/slaves\tsda1 sdb\nrubbish\n",
+        );
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].slaves, ["sda1", "sdb"]);
+        assert_eq!(found[0].dm_uuid.as_deref(), Some("LVM-x"));
+        assert_eq!(found[1].partition, Some(("sda".to_string(), 1)));
+    }
+}

@@ -1,0 +1,116 @@
+//! Reads `/proc` and `/sys` below a root that can be moved, so that a captured machine can be read like this one.
+//!
+//! What is read is not understood here; only names are compared, to know when the devices have changed.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Files below `/proc` and `/sys` are read in one go; longer ones than this are cut, with an error.
+const LONGEST_FILE: u64 = 16 * 1024 * 1024;
+
+/// Attributes that are the same for all block devices, where they have them.
+const ATTRIBUTES: [&str; 14] = [
+    "dev",
+    "size",
+    "partition",
+    "dm/name",
+    "dm/uuid",
+    "md/uuid",
+    "wwid",
+    "serial",
+    "device/wwid",
+    "device/serial",
+    "device/model",
+    "queue/rotational",
+    "loop/backing_file",
+    "hidden",
+];
+
+/// The root below which `/proc` and `/sys` are found.
+#[derive(Clone, Debug)]
+pub struct Root(pub PathBuf);
+
+impl Root {
+    /// The file's text, or a sentence. `path` is relative to the root.
+    pub fn read(&self, path: &str) -> Result<String, String> {
+        let path = self.0.join(path);
+        let mut bytes = Vec::with_capacity(8 * 1024);
+        let read = File::open(&path).and_then(|file| file.take(LONGEST_FILE).read_to_end(&mut bytes));
+        match read {
+            Ok(length) if length as u64 == LONGEST_FILE => {
+                Err(format!("{} is longer than {LONGEST_FILE} bytes", path.display()))
+            }
+            Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+        }
+    }
+
+    /// A number that changes when a device comes, goes, or is made anew under the same name.
+    ///
+    /// A device's folder in sysfs has a new inode each time that it is made; looking that up costs two microseconds.
+    pub fn devices_fingerprint(&self, diskstats: &str) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for name in diskstats.lines().filter_map(|line| line.split_ascii_whitespace().nth(2)) {
+            name.hash(&mut hasher);
+            if !name.contains('/') {
+                let folder = self.0.join("sys/class/block").join(name);
+                fs::metadata(folder).map(|folder| folder.ino()).unwrap_or_default().hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+
+    /// The kernel's name of the block device that the file system of `path` is on; `None` where it is on none.
+    pub fn device_below(&self, path: &Path) -> Result<Option<String>, String> {
+        let folder = path.ancestors().skip(1).find(|folder| folder.exists()).unwrap_or(Path::new("."));
+        let device = fs::metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?.dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let link = fs::read_link(self.0.join(format!("sys/dev/block/{major}:{minor}"))).ok();
+        Ok(link.and_then(|link| Some(link.file_name()?.to_str()?.to_string())))
+    }
+
+    /// Attributes of all block devices, one `name/attribute<TAB>value` a line, in the order of the names.
+    pub fn read_block_devices(&self) -> Result<String, String> {
+        let folder = self.0.join("sys/class/block");
+        let entries =
+            fs::read_dir(&folder).map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        names.sort();
+        let mut text = String::new();
+        for name in names {
+            describe(&folder.join(&name), &name, &mut text);
+        }
+        Ok(text)
+    }
+}
+
+fn describe(folder: &Path, name: &str, text: &mut String) {
+    for attribute in ATTRIBUTES {
+        if let Ok(value) = fs::read_to_string(folder.join(attribute)) {
+            let value = value.trim().replace(|c: char| c.is_control(), " ");
+            let _ = writeln!(text, "{name}/{attribute}\t{value}");
+        }
+    }
+    if let Some(parent) = parent_of(folder) {
+        let _ = writeln!(text, "{name}/parent\t{parent}");
+    }
+    let mut slaves: Vec<String> = fs::read_dir(folder.join("slaves"))
+        .map(|entries| entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+        .unwrap_or_default();
+    slaves.sort();
+    let _ = writeln!(text, "{name}/slaves\t{}", slaves.join(" "));
+}
+
+/// The disk that a partition is on: the folder around its own.
+fn parent_of(folder: &Path) -> Option<String> {
+    if !folder.join("partition").exists() {
+        return None;
+    }
+    let real = fs::canonicalize(folder).ok()?;
+    Some(real.parent()?.file_name()?.to_str()?.to_string())
+}

@@ -1,0 +1,138 @@
+//! Observes the machine, and nothing else does.
+//!
+//! A [`Reading`] holds what was read in one tick, verbatim, with its time. Whether it comes from the machine or from a
+//! recording, everything after it is the same. Nothing here understands what the texts say.
+
+pub mod dm;
+pub mod files;
+pub mod live;
+pub mod lvm;
+pub mod own;
+pub mod recording;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The raw texts taken in one tick.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Reading {
+    /// The wall clock, to the millisecond. It may jump.
+    pub at: Timestamp,
+    /// Microseconds on a clock that never jumps (`CLOCK_BOOTTIME`).
+    pub uptime_us: u64,
+    /// How long taking the reading took.
+    pub took_us: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<Text>,
+    /// What was told from outside since the last reading.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
+}
+
+impl Reading {
+    /// A reading without texts only hands marks on: it is no tick.
+    pub fn is_tick(&self) -> bool {
+        !self.texts.is_empty()
+    }
+}
+
+/// What one part of the machine said, or why it did not. A part that is not in a reading was not asked: what it said
+/// last still holds.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Text {
+    pub part: Part,
+    #[serde(flatten)]
+    pub said: Said,
+    pub took_us: u64,
+}
+
+/// A part's text, verbatim, or the sentence that says why there is none.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    Text(String),
+    Error(String),
+}
+
+impl From<Result<String, String>> for Said {
+    fn from(result: Result<String, String>) -> Self {
+        result.map_or_else(Self::Error, Self::Text)
+    }
+}
+
+/// The things that are read.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// `/proc/diskstats`
+    Diskstats,
+    /// `/proc/vmstat`
+    Vmstat,
+    /// `/proc/stat`
+    Stat,
+    /// `/proc/pressure/io`
+    Pressure,
+    /// Attributes of block devices below `/sys/class/block`, one `name/attribute<TAB>value` a line
+    Sysfs,
+    /// The device-mapper's answer, as [`dm`] writes it
+    Dm,
+    /// `lvm fullreport` in JSON
+    Lvm,
+}
+
+impl Part {
+    pub const ALL: [Self; 7] =
+        [Self::Diskstats, Self::Vmstat, Self::Stat, Self::Pressure, Self::Sysfs, Self::Dm, Self::Lvm];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Diskstats => "diskstats",
+            Self::Vmstat => "vmstat",
+            Self::Stat => "stat",
+            Self::Pressure => "pressure",
+            Self::Sysfs => "sysfs",
+            Self::Dm => "dm",
+            Self::Lvm => "lvm",
+        }
+    }
+}
+
+/// Word from outside that a job began or ended. The same mark may come twice, and the last word holds.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Mark {
+    /// Chosen by who runs the job; names it for ever.
+    pub key: String,
+    pub name: String,
+    pub started_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<MarkedEnd>,
+}
+
+/// How a job ended, by the word of who ran it.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct MarkedEnd {
+    pub at: Timestamp,
+    pub succeeded: bool,
+}
+
+/// The machine, or a recording of one.
+pub enum Source {
+    Live(Box<live::Live>),
+    Recorded(Box<recording::Player>),
+}
+
+impl Source {
+    /// The next reading; `None` when a recording is at its end. May be dropped and called again at any time.
+    pub async fn next(&mut self) -> Option<Reading> {
+        match self {
+            Self::Live(live) => Some(live.next().await),
+            Self::Recorded(player) => player.next().await,
+        }
+    }
+
+    /// Whether readings come at their own pace and cannot wait.
+    pub fn is_live(&self) -> bool {
+        matches!(self, Self::Live(_))
+    }
+}

@@ -1,0 +1,262 @@
+//! Recordings: readings in a file, and the player that gives them back.
+//!
+//! A recording is a gzip file of JSON lines: first a [`Header`], then one [`Reading`] a line, verbatim, so that
+//! `zcat FILE | jq .` shows all that is in it. A user's recording is a bug report, a test and a demonstration.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Cursor, Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::{Reading, Source};
+
+const FORMAT: &str = "cowbell recording";
+/// Raised when an older program could not understand the readings any more.
+const VERSION: u32 = 1;
+/// A line longer than this is no reading.
+const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+/// Readings after which what was compressed is handed to the system, so that little is lost at a power cut.
+const FLUSH_EVERY: u32 = 10;
+
+/// The first line of a recording: where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub format: String,
+    pub version: u32,
+    pub host: String,
+    /// As `uname -r` says it.
+    pub kernel: String,
+    /// The version of the program that wrote the recording.
+    pub cowbell: String,
+    pub interval_ms: u64,
+    pub started_at: Timestamp,
+}
+
+impl Header {
+    /// The header for a recording of this machine that begins now.
+    pub fn of_this_machine(interval: Duration) -> Self {
+        let system = rustix::system::uname();
+        Self {
+            format: FORMAT.into(),
+            version: VERSION,
+            host: system.nodename().to_string_lossy().into_owned(),
+            kernel: system.release().to_string_lossy().into_owned(),
+            cowbell: env!("CARGO_PKG_VERSION").into(),
+            interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
+            started_at: super::live::now(),
+        }
+    }
+}
+
+/// Writes a recording.
+pub struct Recorder<W: Write> {
+    lines: GzEncoder<W>,
+    since_flush: u32,
+}
+
+impl<W: Write> Recorder<W> {
+    pub fn new(output: W, header: &Header) -> std::io::Result<Self> {
+        let mut recorder = Self { lines: GzEncoder::new(output, Compression::default()), since_flush: 0 };
+        recorder.line(header)?;
+        Ok(recorder)
+    }
+
+    pub fn write(&mut self, reading: &Reading) -> std::io::Result<()> {
+        self.line(reading)?;
+        self.since_flush += 1;
+        if self.since_flush >= FLUSH_EVERY {
+            self.since_flush = 0;
+            self.lines.flush()?;
+        }
+        Ok(())
+    }
+
+    pub fn finish(self) -> std::io::Result<W> {
+        self.lines.finish()
+    }
+
+    fn line(&mut self, value: &impl Serialize) -> std::io::Result<()> {
+        serde_json::to_writer(&mut self.lines, value)?;
+        self.lines.write_all(b"\n")
+    }
+}
+
+/// How fast a recording is played.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// So many recorded seconds a second.
+    Times(f64),
+    /// As fast as the readings can be worked on.
+    Unbounded,
+}
+
+impl std::str::FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "max" => Ok(Self::Unbounded),
+            Ok(times) if (0.01..=10_000.0).contains(&times) => Ok(Self::Times(times)),
+            _ => Err("expected a number from 0.01 to 10000, or `max`".into()),
+        }
+    }
+}
+
+/// Gives the readings of a recording back, each at its time.
+pub struct Player {
+    header: Header,
+    lines: Box<dyn BufRead + Send>,
+    speed: Speed,
+    /// When the first reading was given, and its time on the recorded machine.
+    began: Option<(Instant, u64)>,
+    upcoming: Option<Reading>,
+    trouble: Option<String>,
+}
+
+impl Player {
+    pub fn open(path: &Path, speed: Speed) -> anyhow::Result<Self> {
+        let file =
+            File::open(path).with_context(|| format!("cannot open the recording {}", path.display()))?;
+        Self::play(BufReader::new(file), speed).with_context(|| format!("cannot play {}", path.display()))
+    }
+
+    pub fn of_bytes(bytes: &'static [u8], speed: Speed) -> anyhow::Result<Self> {
+        Self::play(Cursor::new(bytes), speed)
+    }
+
+    fn play(input: impl Read + Send + 'static, speed: Speed) -> anyhow::Result<Self> {
+        let mut lines = BufReader::new(MultiGzDecoder::new(input));
+        let line = next_line(&mut lines).context("this is no recording: expected a gzip file")?;
+        let header: Header = serde_json::from_str(line.as_deref().unwrap_or_default())
+            .context("this is no recording: its first line is not a header")?;
+        if header.format != FORMAT || header.version > VERSION {
+            bail!(
+                "expected `{FORMAT}` of version {VERSION}, but found `{}` of version {}; a newer cowbell can play it",
+                header.format,
+                header.version
+            );
+        }
+        Ok(Self { header, lines: Box::new(lines), speed, began: None, upcoming: None, trouble: None })
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Why the recording ended before its end, if it did.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// The next reading, when its time has come. May be dropped and called again.
+    pub async fn next(&mut self) -> Option<Reading> {
+        if self.upcoming.is_none() {
+            self.upcoming = self.read_next();
+        }
+        let uptime_us = self.upcoming.as_ref()?.uptime_us;
+        let (began, first_us) = *self.began.get_or_insert((Instant::now(), uptime_us));
+        match self.speed {
+            Speed::Times(times) => {
+                let recorded = Duration::from_micros(uptime_us.saturating_sub(first_us));
+                tokio::time::sleep_until(began + recorded.div_f64(times)).await;
+            }
+            Speed::Unbounded => tokio::task::yield_now().await,
+        }
+        self.upcoming.take()
+    }
+
+    fn read_next(&mut self) -> Option<Reading> {
+        let line = match next_line(&mut self.lines) {
+            Ok(line) => line?,
+            Err(error) => return self.give_up(format!("the recording breaks off: {error}")),
+        };
+        match serde_json::from_str(&line) {
+            Ok(reading) => Some(reading),
+            Err(error) => self.give_up(format!("the recording holds a line that is no reading: {error}")),
+        }
+    }
+
+    fn give_up(&mut self, why: String) -> Option<Reading> {
+        self.trouble = Some(why);
+        None
+    }
+}
+
+impl From<Player> for Source {
+    fn from(player: Player) -> Self {
+        Self::Recorded(Box::new(player))
+    }
+}
+
+/// The next line, without its end; `None` at the end of the file.
+fn next_line(lines: &mut impl BufRead) -> std::io::Result<Option<String>> {
+    let mut line = String::new();
+    let length = lines.take(LONGEST_LINE).read_line(&mut line)?;
+    if length > 0 && !line.ends_with('\n') {
+        return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "its last line has no end"));
+    }
+    Ok((length > 0).then(|| line.trim_end().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Part, Said, Text};
+
+    fn reading(second: i64) -> Reading {
+        let said = Said::Text("   8       0 sda 1 2 3\n".into());
+        Reading {
+            at: Timestamp::from_second(1_700_000_000 + second).unwrap(),
+            uptime_us: 1_000_000 * second as u64,
+            took_us: 5,
+            texts: vec![Text { part: Part::Diskstats, said, took_us: 3 }],
+            marks: Vec::new(),
+        }
+    }
+
+    fn recorded(readings: i64) -> Vec<u8> {
+        let header = Header::of_this_machine(Duration::from_secs(1));
+        let mut recorder = Recorder::new(Vec::new(), &header).unwrap();
+        (0..readings).for_each(|second| recorder.write(&reading(second)).unwrap());
+        recorder.finish().unwrap()
+    }
+
+    async fn played(bytes: Vec<u8>) -> (Vec<Reading>, Option<String>) {
+        let mut player = Player::play(Cursor::new(bytes), Speed::Unbounded).unwrap();
+        let mut readings = Vec::new();
+        while let Some(reading) = player.next().await {
+            readings.push(reading);
+        }
+        (readings, player.trouble().map(String::from))
+    }
+
+    #[tokio::test]
+    async fn a_recording_gives_back_what_was_recorded() {
+        let (readings, trouble) = played(recorded(25)).await;
+        assert_eq!(readings, (0..25).map(reading).collect::<Vec<_>>());
+        assert_eq!(trouble, None);
+    }
+
+    #[tokio::test]
+    async fn a_recording_cut_short_is_played_as_far_as_it_goes() {
+        let mut bytes = recorded(200);
+        bytes.truncate(bytes.len() / 2);
+        let (readings, trouble) = played(bytes).await;
+        assert!(!readings.is_empty() && readings.len() < 200, "{}", readings.len());
+        assert!(trouble.unwrap().starts_with("the recording breaks off"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_recording_is_refused_in_a_sentence() {
+        let error = Player::play(Cursor::new(b"hello".to_vec()), Speed::Unbounded).err().unwrap();
+        assert!(format!("{error:#}").contains("this is no recording"), "{error:#}");
+    }
+}

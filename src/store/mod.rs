@@ -1,0 +1,104 @@
+//! SQLite: one writer behind a bounded queue, and readers beside it.
+//!
+//! The loop hands over what it saw and goes on; the writer keeps what it cannot write until it can. What did not fit
+//! into the queue is counted. Only this module contains SQL.
+
+mod open;
+mod packed;
+mod read;
+mod write;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::Timestamp;
+use sqlx::SqlitePool;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+pub use open::{passing_folder, path};
+pub use read::{Known, Subject, Wanted};
+
+use crate::alert::Alert;
+use crate::interval::Interval;
+use crate::job::Job;
+
+/// What waits to be written at most: a quarter of an hour of ticks at one a second, with jobs and alerts.
+const QUEUE: usize = 1_000;
+
+/// What the loop hands over to be kept.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    Tick(Arc<Interval>),
+    Job(Box<Job>),
+    Alert(Box<Alert>),
+}
+
+/// How writing goes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Health {
+    pub error: Option<String>,
+    pub took_us: u64,
+    pub last_ok_at: Option<Timestamp>,
+}
+
+/// Where the loop hands over what is to be kept.
+pub struct Inlet {
+    queue: mpsc::Sender<Entry>,
+    health: watch::Receiver<Health>,
+    lost: AtomicU64,
+    writer: JoinHandle<()>,
+}
+
+/// What was kept, to be asked. Cheap to clone.
+#[derive(Clone)]
+pub struct Archive {
+    readers: SqlitePool,
+}
+
+/// Opens the database at `path`, making or migrating it. Errors are one sentence each, and leave it as it was.
+pub async fn open(path: &Path) -> anyhow::Result<(Inlet, Archive)> {
+    let connection = open::for_writing(path).await?;
+    let readers = open::for_reading(path);
+    let (queue, entries) = mpsc::channel(QUEUE);
+    let (report, health) = watch::channel(Health::default());
+    let writer = tokio::spawn(write::Writer::new(connection, report).run(entries));
+    Ok((Inlet { queue, health, lost: AtomicU64::new(0), writer }, Archive { readers }))
+}
+
+/// Whether the database could be opened and written, without leaving anything behind that was not there.
+pub async fn try_out(path: &Path) -> anyhow::Result<()> {
+    open::try_out(path).await
+}
+
+impl Inlet {
+    /// Hands over an entry without waiting; when the queue is full it is lost, and counted.
+    pub fn append(&self, entry: Entry) {
+        if self.queue.try_send(entry).is_err() && self.lost.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::error!(
+                "the database takes nothing and {QUEUE} entries wait: what comes now is not kept"
+            );
+        }
+    }
+
+    /// Hands over an entry, waiting for room: for a recording, which has the time.
+    pub async fn append_when_there_is_room(&self, entry: Entry) {
+        if self.queue.send(entry).await.is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How writing goes, with the number of entries that could not be kept since the start.
+    pub fn health(&self) -> (Health, u64) {
+        (self.health.borrow().clone(), self.lost.load(Ordering::Relaxed))
+    }
+
+    /// Takes no more entries, and waits until all are written.
+    pub async fn close(self) {
+        drop(self.queue);
+        if let Err(error) = self.writer.await {
+            tracing::error!("the database's writer ended early: {error}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! How a tick is packed into one blob: numbers of devices and volumes, and small integers of variable length.
+
+use serde::{Deserialize, Serialize};
+
+use crate::interval::{Host, Work};
+use crate::topology::{State, VolumeState};
+use crate::units::Fill;
+
+/// What a tick holds. Changing its shape needs a migration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Packed {
+    /// The device's row, and what it did; `None` is a gap.
+    pub devices: Vec<(i64, Option<Work>)>,
+    pub volumes: Vec<(i64, PackedState)>,
+    pub host: Host,
+}
+
+/// [`VolumeState`] as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PackedState {
+    fill: Option<Fill>,
+    metadata: Option<Fill>,
+    state: State,
+}
+
+impl From<VolumeState> for PackedState {
+    fn from(volume: VolumeState) -> Self {
+        Self { fill: volume.fill, metadata: volume.metadata, state: volume.state }
+    }
+}
+
+impl From<PackedState> for VolumeState {
+    fn from(packed: PackedState) -> Self {
+        Self { fill: packed.fill, metadata: packed.metadata, state: packed.state }
+    }
+}
+
+impl Packed {
+    pub fn to_bytes(&self) -> anyhow::Result<Vec<u8>> {
+        Ok(postcard::to_stdvec(self)?)
+    }
+
+    pub fn of_bytes(bytes: &[u8]) -> anyhow::Result<Self> {
+        Ok(postcard::from_bytes(bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Sectors;
+
+    #[test]
+    fn a_tick_comes_back_as_it_was_and_an_idle_device_is_small() {
+        let idle = (3, Some(Work::default()));
+        let busy = (4, Some(Work { reads: 1 << 40, sectors_read: Sectors(u64::MAX), ..Work::default() }));
+        let fill = Some(Fill { used: 41_136, total: 131_072, unit: 512 });
+        let state = PackedState { fill, metadata: None, state: State::Invalid };
+        let packed =
+            Packed { devices: vec![idle, busy, (5, None)], volumes: vec![(1, state)], ..Packed::default() };
+        let bytes = packed.to_bytes().unwrap();
+        assert_eq!(Packed::of_bytes(&bytes).unwrap(), packed);
+        assert!(bytes.len() < 64, "{} bytes", bytes.len());
+    }
+}

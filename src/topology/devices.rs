@@ -1,0 +1,149 @@
+//! Devices: their kinds, identities and labels, and which of them make the host's total.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::lvm_name::{self, DmUuid};
+use super::{Device, DeviceKind, Group, Volume};
+use crate::sample::diskstats::DeviceLine;
+use crate::sample::dm::DmDevice;
+use crate::sample::sysfs::BlockDevice;
+
+/// Names of devices that hold no data of their own to count: floppies, optical drives, RAM disks.
+const OTHERS: [&str; 3] = ["ram", "fd", "sr"];
+
+/// The devices of `/proc/diskstats`, with what sysfs and the device-mapper know of them.
+pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm: &[DmDevice]) -> Vec<Device> {
+    let by_name: HashMap<&str, &BlockDevice> =
+        names.iter().map(|block| (block.name.as_str(), block)).collect();
+    let by_number: HashMap<_, _> = dm.iter().map(|device| (device.number, device)).collect();
+    let unknown = BlockDevice::default();
+    let mut devices: Vec<Device> = lines
+        .iter()
+        .map(|line| {
+            let block = by_name.get(line.name.as_str()).copied().unwrap_or(&unknown);
+            (line, block, by_number.get(&line.number).copied())
+        })
+        // One that went away while it was looked at has no identity any more.
+        .filter(|(line, block, dm)| {
+            !line.name.starts_with("dm-") || names.is_empty() || block.dm_name.is_some() || dm.is_some()
+        })
+        .map(|(line, block, dm)| device(line, block, dm))
+        .collect();
+    tell_apart(&mut devices);
+    choose_counted(&mut devices, &by_name);
+    devices
+}
+
+/// Labels devices by the volumes and groups that they belong to.
+pub fn name_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume]) {
+    for group in groups {
+        for device in devices.iter_mut().filter(|device| group.pvs.iter().any(|pv| **pv == *device.name)) {
+            device.label = format!("PV of {}", group.name);
+            device.vg = Some(group.name.clone());
+            device.is_pv = true;
+        }
+    }
+    for volume in volumes {
+        if let Some(device) = volume.device.and_then(|index| devices.get_mut(index)) {
+            device.label = volume.full_name();
+        }
+    }
+}
+
+fn device(line: &DeviceLine, block: &BlockDevice, dm: Option<&DmDevice>) -> Device {
+    let dm_uuid = dm.map(|dm| dm.uuid.as_str()).filter(|uuid| !uuid.is_empty()).or(block.dm_uuid.as_deref());
+    let dm_name = dm.map(|dm| dm.name.as_str()).or(block.dm_name.as_deref());
+    let kind = kind(&line.name, block);
+    let lvm = dm_uuid.and_then(DmUuid::parse).zip(dm_name.and_then(lvm_name::split));
+    let label = match &lvm {
+        Some((DmUuid { layer: Some(layer), .. }, name)) => format!("{}/{} ({layer})", name.vg, name.lv),
+        Some((_, name)) => format!("{}/{}", name.vg, name.lv),
+        None => dm_name.unwrap_or(&line.name).to_string(),
+    };
+    Device {
+        number: line.number,
+        name: line.name.as_str().into(),
+        identity: identity(&line.name, block, dm_uuid, dm_name),
+        label,
+        kind,
+        vg: lvm.map(|(_, name)| name.vg),
+        is_pv: false,
+        slaves: block.slaves.clone(),
+        size: block.size,
+        model: block.model.clone(),
+        counts: false,
+    }
+}
+
+fn identity(name: &str, block: &BlockDevice, dm_uuid: Option<&str>, dm_name: Option<&str>) -> Arc<str> {
+    if let Some(uuid) = dm_uuid {
+        return uuid.into();
+    }
+    if let Some(dm_name) = dm_name {
+        return format!("dm:{dm_name}").into();
+    }
+    match (&block.serial, &block.partition) {
+        (_, Some((parent, number))) => format!("{parent}-part{number}").into(),
+        (Some(serial), None) => serial.as_str().into(),
+        (None, None) => format!("name:{name}").into(),
+    }
+}
+
+/// Partitions get their disk's identity; devices that share one (the paths to one disk) get their names to it.
+fn tell_apart(devices: &mut [Device]) {
+    let disks: HashMap<Arc<str>, Arc<str>> =
+        devices.iter().map(|device| (Arc::clone(&device.name), Arc::clone(&device.identity))).collect();
+    for device in devices.iter_mut().filter(|device| device.kind == DeviceKind::Partition) {
+        let parent = device.identity.rsplit_once("-part").and_then(|(parent, number)| {
+            disks.get(parent).map(|identity| format!("{identity}-part{number}"))
+        });
+        if let Some(identity) = parent {
+            device.identity = identity.into();
+        }
+    }
+    let mut seen = HashSet::new();
+    let shared: HashSet<Arc<str>> = devices
+        .iter()
+        .filter(|device| !seen.insert(Arc::clone(&device.identity)))
+        .map(|device| Arc::clone(&device.identity))
+        .collect();
+    for device in devices.iter_mut().filter(|device| shared.contains(&device.identity)) {
+        device.identity = format!("{}:{}", device.identity, device.name).into();
+    }
+}
+
+fn kind(name: &str, block: &BlockDevice) -> DeviceKind {
+    let is_numbered = |prefix: &str| {
+        name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
+    };
+    match name {
+        _ if block.partition.is_some() => DeviceKind::Partition,
+        _ if name.starts_with("dm-") => DeviceKind::Dm,
+        _ if name.starts_with("loop") => DeviceKind::Loop,
+        _ if name.starts_with("zram") => DeviceKind::Zram,
+        _ if is_numbered("md") || name.starts_with("md_") => DeviceKind::Md,
+        _ if block.is_hidden || OTHERS.into_iter().any(is_numbered) => DeviceKind::Other,
+        _ => DeviceKind::Disk,
+    }
+}
+
+/// Each byte counts once: on the disks, not on what lies on them; on a multipath device, not on its paths.
+fn choose_counted(devices: &mut [Device], names: &HashMap<&str, &BlockDevice>) {
+    let is_multipath = |device: &Device| device.identity.starts_with("mpath-");
+    let paths: HashSet<String> = devices
+        .iter()
+        .filter(|device| is_multipath(device))
+        .flat_map(|device| device.slaves.clone())
+        .collect();
+    let present: HashSet<Arc<str>> = devices.iter().map(|device| Arc::clone(&device.name)).collect();
+    for device in devices {
+        let disk = names.get(&*device.name).and_then(|block| block.partition.as_ref()).map(|(disk, _)| disk);
+        device.counts = match device.kind {
+            DeviceKind::Disk => !paths.contains(&*device.name),
+            DeviceKind::Partition => disk.is_some_and(|disk| !present.contains(disk.as_str())),
+            DeviceKind::Dm => is_multipath(device),
+            DeviceKind::Loop | DeviceKind::Md | DeviceKind::Zram | DeviceKind::Other => false,
+        };
+    }
+}

@@ -1,0 +1,97 @@
+//! How LVM names its devices to the device-mapper: `vg--a-my--data_snapshot-cow`, and `LVM-<vg><lv>-cow`.
+
+/// A device-mapper name, split where LVM joined it.
+#[derive(Debug, PartialEq)]
+pub struct DmName {
+    pub vg: String,
+    pub lv: String,
+}
+
+/// Splits a name at its single dashes; two dashes are one that belongs to a name. A layer behind the volume's name is
+/// left out. Only names whose UUID says that LVM made them may be split.
+pub fn split(name: &str) -> Option<DmName> {
+    let (mut parts, mut part) = (Vec::new(), String::new());
+    let mut letters = name.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '-' if letters.next_if_eq(&'-').is_some() => part.push('-'),
+            '-' if parts.len() < 2 => parts.push(std::mem::take(&mut part)),
+            _ => part.push(letter),
+        }
+    }
+    parts.push(part);
+    let mut parts = parts.into_iter();
+    Some(DmName { vg: parts.next()?, lv: parts.next()? })
+}
+
+/// `LVM-` with 32 letters for the group and 32 for the volume, and maybe a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DmUuid<'a> {
+    pub volume: &'a str,
+    /// `real`, `cow`, `tpool`…; `None` for the device that people use.
+    pub layer: Option<&'a str>,
+}
+
+/// Letters of a UUID without its dashes.
+const UUID: usize = 32;
+
+impl<'a> DmUuid<'a> {
+    /// `None` where LVM did not make the device.
+    pub fn parse(uuid: &'a str) -> Option<Self> {
+        let ids = uuid.strip_prefix("LVM-").filter(|ids| ids.is_ascii() && ids.len() >= 2 * UUID)?;
+        let (ids, rest) = ids.split_at(2 * UUID);
+        Some(Self { volume: &ids[UUID..], layer: rest.strip_prefix('-').filter(|layer| !layer.is_empty()) })
+    }
+}
+
+/// A UUID as LVM writes it for people: groups of 6-4-4-4-4-4-6 letters.
+pub fn dashed(uuid: &str) -> String {
+    let mut text = String::with_capacity(UUID + 6);
+    for (index, letter) in uuid.chars().enumerate() {
+        if [6, 10, 14, 18, 22, 26].contains(&index) {
+            text.push('-');
+        }
+        text.push(letter);
+    }
+    text
+}
+
+/// Parts of names that LVM keeps for volumes that it hides.
+const HIDDEN: [&str; 13] = [
+    "_mlog", "_mimage", "_rimage", "_rmeta", "_tdata", "_tmeta", "_cdata", "_cmeta", "_corig", "_vdata",
+    "_cvol", "_wcorig", "_pmspare",
+];
+
+/// Whether LVM hides a volume of this name.
+pub fn is_hidden(lv: &str) -> bool {
+    lv.starts_with("pvmove") || HIDDEN.iter().any(|part| lv.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_split_as_lvm_joined_them() {
+        for (name, vg, lv) in [
+            ("vg0-mysql", "vg0", "mysql"),
+            ("vg--a-my--data", "vg-a", "my-data"),
+            ("vg--a-my--data_snapshot-cow", "vg-a", "my-data_snapshot"),
+            ("vg---lv", "vg-", "lv"),
+            ("vg0-pool-tpool", "vg0", "pool"),
+        ] {
+            assert_eq!(split(name), Some(DmName { vg: vg.into(), lv: lv.into() }), "{name}");
+        }
+        assert_eq!(split("luks"), None);
+    }
+
+    #[test]
+    fn uuids_tell_volume_and_layer() {
+        let volume = "YSAcT6J7pWWXJAvyngnkLAzEHyRzaUS5";
+        let uuid = format!("LVM-ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiO{volume}-cow");
+        assert_eq!(DmUuid::parse(&uuid), Some(DmUuid { volume, layer: Some("cow") }));
+        assert_eq!(DmUuid::parse("CRYPT-LUKS2-1"), None);
+        assert_eq!(DmUuid::parse("LVM-short"), None);
+        assert_eq!(dashed(volume), "YSAcT6-J7pW-WXJA-vyng-nkLA-zEHy-RzaUS5");
+    }
+}

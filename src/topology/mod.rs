@@ -1,0 +1,286 @@
+//! Layers, identities and names: what each device is, which LVM volume it belongs to, and which bytes count once.
+//!
+//! A [`Topology`] is made anew when names, layers or LVM's report change, and holds for as long as they do not.
+
+mod devices;
+mod lvm_name;
+mod volumes;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::sample::diskstats::Number;
+use crate::sample::dm::DmDevice;
+use crate::sample::{Sample, lvm};
+use crate::units::{Fill, Sectors};
+
+/// Everything about this machine's devices that is not a counter.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    /// In the order of `/proc/diskstats`.
+    pub devices: Vec<Device>,
+    pub groups: Vec<Group>,
+    /// Every volume that `lvs` without `-a` shows, in the order of group and name.
+    pub volumes: Vec<Volume>,
+}
+
+/// A row of `/proc/diskstats`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    pub number: Number,
+    /// The kernel's name, such as `dm-3`.
+    pub name: Arc<str>,
+    /// What stays when number and name change: the device-mapper's UUID, WWID or serial number, else the name.
+    pub identity: Arc<str>,
+    /// What a person calls it: `vg0/mysql`, `PV of vg0`, else the kernel's name.
+    pub label: String,
+    pub kind: DeviceKind,
+    /// The volume group that it is a PV of or belongs to.
+    pub vg: Option<String>,
+    pub is_pv: bool,
+    /// The kernel's names of the devices that it lies on.
+    pub slaves: Vec<String>,
+    pub size: Option<Sectors>,
+    pub model: Option<String>,
+    /// Whether its bytes are part of the host's total, in which each byte counts once.
+    pub counts: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceKind {
+    Disk,
+    Partition,
+    Loop,
+    Md,
+    Dm,
+    Zram,
+    Other,
+}
+
+/// A volume group. Sizes in bytes, `None` where only LVM's report would tell and there is none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    pub name: String,
+    pub size: Option<u64>,
+    pub free: Option<u64>,
+    pub extent: Option<u64>,
+    pub missing_pvs: u32,
+    /// The kernel's names of its PVs.
+    pub pvs: Vec<String>,
+}
+
+/// A logical volume that people see.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Volume {
+    pub vg: String,
+    pub lv: String,
+    /// As `lvs -o lv_uuid` writes it.
+    pub uuid: Arc<str>,
+    /// Its device in [`Topology::devices`]; `None` while it is inactive.
+    pub device: Option<usize>,
+    pub kind: VolumeKind,
+    /// The bare name of the volume that it is a snapshot of.
+    pub origin: Option<String>,
+    /// The bare name of the thin pool that it lives in.
+    pub pool: Option<String>,
+    pub size: Option<u64>,
+    pub created_at: Option<Timestamp>,
+    /// The kernel's names of the PVs that its own data lies on.
+    pub pvs: Vec<String>,
+    /// What LVM's report says about its health, where it says anything.
+    pub health: Option<String>,
+}
+
+impl Volume {
+    /// `vg0/mysql`
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.vg, self.lv)
+    }
+
+    /// Whether it is a snapshot of another volume, thick or thin.
+    pub fn is_snapshot(&self) -> bool {
+        self.kind == VolumeKind::Snapshot || self.kind == VolumeKind::ThinSnapshot
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeKind {
+    Linear,
+    Striped,
+    Mirror,
+    Raid,
+    /// A thick snapshot, with a COW area of its own.
+    Snapshot,
+    ThinPool,
+    Thin,
+    /// A thin volume that was made as a snapshot of another.
+    ThinSnapshot,
+    Cache,
+    Writecache,
+    VdoPool,
+    Vdo,
+    Other,
+}
+
+impl VolumeKind {
+    /// As it is written for people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Striped => "striped",
+            Self::Mirror => "mirror",
+            Self::Raid => "raid",
+            Self::Snapshot => "snapshot",
+            Self::ThinPool => "thin pool",
+            Self::Thin => "thin",
+            Self::ThinSnapshot => "thin snapshot",
+            Self::Cache => "cache",
+            Self::Writecache => "writecache",
+            Self::VdoPool => "VDO pool",
+            Self::Vdo => "VDO",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// How a volume is at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeState {
+    /// What `lvs` calls data: COW area, pool data, mapped part. `None` where it has none or nobody knows.
+    pub fill: Option<Fill>,
+    pub metadata: Option<Fill>,
+    pub state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Ok,
+    Inactive,
+    Suspended,
+    /// A snapshot that overflowed, or whose COW area could not be read or written. It is dead.
+    Invalid,
+    Merging,
+    MergeFailed,
+    ReadOnly,
+    OutOfData,
+    NeedsCheck,
+    Failed,
+    Unknown,
+}
+
+impl State {
+    /// Whether data is lost or about to be.
+    pub fn is_bad(self) -> bool {
+        !matches!(self, Self::Ok | Self::Inactive | Self::Suspended | Self::Merging | Self::Unknown)
+    }
+
+    /// As it is written for people, and in the API.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Inactive => "inactive",
+            Self::Suspended => "suspended",
+            Self::Invalid => "invalid",
+            Self::Merging => "merging",
+            Self::MergeFailed => "merge failed",
+            Self::ReadOnly => "read only",
+            Self::OutOfData => "out of data",
+            Self::NeedsCheck => "needs check",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Topology {
+    /// Whether `sample` can be told of by the topology that was made for `before`.
+    pub fn still_holds(before: &Sample, sample: &Sample) -> bool {
+        Arc::ptr_eq(&before.names, &sample.names)
+            && before.report.as_ref().map(Arc::as_ptr) == sample.report.as_ref().map(Arc::as_ptr)
+            && same_devices(before, sample)
+            && same_targets(before.dm.as_deref(), sample.dm.as_deref())
+    }
+
+    /// Makes the topology of a sample.
+    pub fn of(sample: &Sample) -> Self {
+        let lines = sample.devices.as_deref().unwrap_or_default();
+        let dm = sample.dm.as_deref().unwrap_or_default();
+        let mut devices = devices::of(lines, &sample.names, dm);
+        let lvm = volumes::Lvm::new(&devices, dm, sample.report.as_deref());
+        let (groups, volumes) = (lvm.groups(), lvm.volumes());
+        devices::name_by_lvm(&mut devices, &groups, &volumes);
+        Self { devices, groups, volumes }
+    }
+
+    /// How each volume is, in the order of [`Topology::volumes`], by the device-mapper's word in `sample`.
+    pub fn volume_states(&self, sample: &Sample) -> Vec<VolumeState> {
+        let dm: Option<HashMap<Number, &DmDevice>> =
+            sample.dm.as_ref().map(|devices| devices.iter().map(|device| (device.number, device)).collect());
+        self.volumes.iter().map(|volume| volumes::state_of(self, volume, dm.as_ref())).collect()
+    }
+
+    pub fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.iter().find(|group| group.name == name)
+    }
+
+    /// The device of this kernel name, label or identity.
+    pub fn device(&self, name: &str) -> Option<&Device> {
+        let is_named = |device: &&Device| *device.name == *name || *device.identity == *name;
+        self.devices.iter().find(is_named).or_else(|| self.devices.iter().find(|device| device.label == name))
+    }
+
+    /// The volume of this `vg/lv` or UUID, with dashes or without.
+    pub fn volume(&self, name: &str) -> Option<&Volume> {
+        self.volumes.iter().find(|volume| *volume.uuid == *name || volume.full_name() == name)
+    }
+}
+
+fn same_devices(before: &Sample, sample: &Sample) -> bool {
+    match (&before.devices, &sample.devices) {
+        (Some(before), Some(now)) => {
+            before.len() == now.len()
+                && before.iter().zip(now).all(|(a, b)| a.number == b.number && a.name == b.name)
+        }
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+fn same_targets(before: Option<&[DmDevice]>, now: Option<&[DmDevice]>) -> bool {
+    match (before, now) {
+        (Some(before), Some(now)) => {
+            let is_same = |(a, b): (&DmDevice, &DmDevice)| {
+                a.number == b.number && a.kind() == b.kind() && a.name == b.name && a.uuid == b.uuid
+            };
+            before.len() == now.len() && before.iter().zip(now).all(is_same)
+        }
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+fn kind_by_report(volume: &lvm::Volume) -> VolumeKind {
+    match volume.segment_type.as_deref().unwrap_or_default() {
+        "linear" if volume.attributes.starts_with(['s', 'S']) => VolumeKind::Snapshot,
+        "linear" | "error" | "zero" => VolumeKind::Linear,
+        "striped" => VolumeKind::Striped,
+        "mirror" => VolumeKind::Mirror,
+        "snapshot" => VolumeKind::Snapshot,
+        "thin-pool" => VolumeKind::ThinPool,
+        "thin" if volume.origin.is_some() => VolumeKind::ThinSnapshot,
+        "thin" => VolumeKind::Thin,
+        "cache" | "cache-pool" => VolumeKind::Cache,
+        "writecache" => VolumeKind::Writecache,
+        "vdo-pool" => VolumeKind::VdoPool,
+        "vdo" => VolumeKind::Vdo,
+        segments if segments.starts_with("raid") => VolumeKind::Raid,
+        _ => VolumeKind::Other,
+    }
+}

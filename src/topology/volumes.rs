@@ -1,0 +1,335 @@
+//! Volumes and their groups, put together from the device-mapper's layers and LVM's report.
+//!
+//! Active volumes are known by their devices alone, so that one is seen in the tick in which it appears. LVM's report
+//! adds what the kernel does not know: inactive volumes, thin origins, free space, times.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::lvm_name::{self, DmUuid};
+use super::{Device, Group, State, Topology, Volume, VolumeKind, VolumeState, kind_by_report};
+use crate::sample::diskstats::Number;
+use crate::sample::dm::{CowArea, DmDevice, Pool, PoolMode, Status, Thin};
+use crate::sample::lvm;
+use crate::units::{Fill, SECTOR};
+
+/// The devices of one LV, by layer; `""` is the one that people use.
+type Layers<'a> = BTreeMap<&'a str, usize>;
+
+/// What is known of LVM on this host, while a topology is made.
+pub struct Lvm<'a> {
+    devices: &'a [Device],
+    by_name: HashMap<&'a str, usize>,
+    targets: HashMap<Number, &'a str>,
+    report: Option<&'a lvm::Report>,
+    /// Layers by the volume's UUID without dashes.
+    active: BTreeMap<&'a str, Layers<'a>>,
+}
+
+impl<'a> Lvm<'a> {
+    pub fn new(devices: &'a [Device], dm: &'a [DmDevice], report: Option<&'a lvm::Report>) -> Self {
+        let mut active: BTreeMap<&str, Layers> = BTreeMap::new();
+        for (index, device) in devices.iter().enumerate() {
+            if let Some(uuid) = DmUuid::parse(&device.identity) {
+                active.entry(uuid.volume).or_default().insert(uuid.layer.unwrap_or_default(), index);
+            }
+        }
+        Self {
+            devices,
+            by_name: devices.iter().enumerate().map(|(index, device)| (&*device.name, index)).collect(),
+            targets: dm.iter().filter_map(|device| Some((device.number, device.kind()?))).collect(),
+            report,
+            active,
+        }
+    }
+
+    /// All volumes that people see, in the order of group and name.
+    pub fn volumes(&self) -> Vec<Volume> {
+        let mut volumes: Vec<Volume> =
+            self.active.iter().filter_map(|(uuid, layers)| self.active_volume(uuid, layers)).collect();
+        for (group, reported) in self.reported() {
+            if reported.is_inactive() && !volumes.iter().any(|volume| *volume.uuid == *reported.uuid) {
+                volumes.push(inactive_volume(group, reported));
+            }
+        }
+        volumes.sort_by_cached_key(|volume| (volume.vg.clone(), volume.lv.clone()));
+        volumes
+    }
+
+    /// All groups, by the report and by the devices that are there.
+    pub fn groups(&self) -> Vec<Group> {
+        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+        for reported in self.report.iter().flat_map(|report| &report.groups) {
+            groups.insert(reported.name.clone(), self.reported_group(reported));
+        }
+        for layers in self.active.values() {
+            for device in layers.values().map(|index| &self.devices[*index]) {
+                let Some(vg) = &device.vg else { continue };
+                let group = groups.entry(vg.clone()).or_insert_with(|| unreported_group(vg));
+                group.pvs.extend(self.pvs_below(device));
+            }
+        }
+        for group in groups.values_mut() {
+            group.pvs.sort();
+            group.pvs.dedup();
+        }
+        groups.into_values().collect()
+    }
+
+    fn reported(&self) -> impl Iterator<Item = (&'a lvm::Group, &'a lvm::Volume)> {
+        let groups = self.report.into_iter().flat_map(|report| &report.groups);
+        groups.flat_map(|group| group.volumes.iter().map(move |volume| (group, volume)))
+    }
+
+    fn reported_group(&self, reported: &lvm::Group) -> Group {
+        let name_of = |pv: &lvm::Pv| {
+            let device = self.devices.iter().find(|device| Some(device.number) == pv.number);
+            device.map(|device| device.name.to_string())
+        };
+        Group {
+            name: reported.name.clone(),
+            size: reported.size,
+            free: reported.free,
+            extent: reported.extent,
+            missing_pvs: reported.missing_pvs,
+            pvs: reported.pvs.iter().filter_map(name_of).collect(),
+        }
+    }
+
+    fn active_volume(&self, uuid: &str, layers: &Layers) -> Option<Volume> {
+        let index = *layers.get("").or_else(|| layers.get("tpool")).or_else(|| layers.get("vpool"))?;
+        let device = &self.devices[index];
+        let lv = self.bare_name(index)?;
+        if lvm_name::is_hidden(&lv) || self.is_merged_away(layers) {
+            return None;
+        }
+        let uuid = lvm_name::dashed(uuid);
+        let reported = self.reported().find(|(_, volume)| volume.uuid == uuid).map(|(_, volume)| volume);
+        let origin = self.thick_origin(device).or_else(|| reported.and_then(|volume| volume.origin.clone()));
+        Some(Volume {
+            vg: device.vg.clone()?,
+            lv,
+            kind: self.kind(device, layers, reported, origin.is_some()),
+            device: Some(index),
+            pool: self.pool_below(device).or_else(|| reported.and_then(|volume| volume.pool.clone())),
+            origin,
+            size: self.size(device, layers, reported),
+            created_at: reported.and_then(|volume| volume.created_at),
+            pvs: self.pvs_of(device, layers),
+            health: reported.and_then(|volume| volume.health.clone()),
+            uuid: uuid.into(),
+        })
+    }
+
+    /// A snapshot that is being merged is hidden by LVM; what is left of its device gives only errors.
+    fn is_merged_away(&self, layers: &Layers) -> bool {
+        layers.contains_key("cow") && layers.get("").is_some_and(|index| self.target(*index) == Some("error"))
+    }
+
+    fn target(&self, index: usize) -> Option<&'a str> {
+        self.targets.get(&self.devices[index].number).copied()
+    }
+
+    /// The volume's name without its group, from the label that says `vg/lv` or `vg/lv (layer)`.
+    fn bare_name(&self, index: usize) -> Option<String> {
+        let (_, name) = self.devices[index].label.split_once('/')?;
+        Some(name.split_once(" (").map_or(name, |(name, _)| name).to_string())
+    }
+
+    fn slaves(&self, device: &Device) -> impl Iterator<Item = usize> {
+        device.slaves.iter().filter_map(|name| self.by_name.get(name.as_str()).copied())
+    }
+
+    /// A snapshot lies on its own COW area and on its origin's `-real`; that one's name is the origin's.
+    fn thick_origin(&self, device: &Device) -> Option<String> {
+        let layer = |index: usize| DmUuid::parse(&self.devices[index].identity).and_then(|uuid| uuid.layer);
+        let slaves: Vec<usize> = self.slaves(device).collect();
+        let own_cow =
+            slaves.iter().any(|index| layer(*index) == Some("cow") && self.is_same_volume(*index, device));
+        let real = slaves.iter().find(|index| layer(**index) == Some("real"))?;
+        own_cow.then(|| self.bare_name(*real)).flatten()
+    }
+
+    fn is_same_volume(&self, index: usize, device: &Device) -> bool {
+        let volume = |device: &Device| DmUuid::parse(&device.identity).map(|uuid| uuid.volume.to_string());
+        volume(&self.devices[index]) == volume(device)
+    }
+
+    fn pool_below(&self, device: &Device) -> Option<String> {
+        let is_pool = |index: &usize| {
+            let layer = DmUuid::parse(&self.devices[*index].identity).and_then(|uuid| uuid.layer);
+            matches!(layer, Some("tpool" | "vpool")) && !self.is_same_volume(*index, device)
+        };
+        self.slaves(device).find(is_pool).and_then(|index| self.bare_name(index))
+    }
+
+    fn kind(
+        &self,
+        device: &Device,
+        layers: &Layers,
+        reported: Option<&lvm::Volume>,
+        has_origin: bool,
+    ) -> VolumeKind {
+        if layers.contains_key("tpool") {
+            return VolumeKind::ThinPool;
+        }
+        if layers.contains_key("vpool") {
+            return VolumeKind::VdoPool;
+        }
+        if layers.contains_key("cow") {
+            return VolumeKind::Snapshot;
+        }
+        if let Some(reported) = reported.filter(|volume| volume.segment_type.is_some()) {
+            return kind_by_report(reported);
+        }
+        // An origin's own kind is that of what lies below its snapshots.
+        let index = layers.get("real").or_else(|| layers.get("")).copied();
+        match index.and_then(|index| self.target(index)).unwrap_or_default() {
+            "linear" => VolumeKind::Linear,
+            "striped" => VolumeKind::Striped,
+            "mirror" => VolumeKind::Mirror,
+            "raid" => VolumeKind::Raid,
+            "thin" if has_origin => VolumeKind::ThinSnapshot,
+            "thin" => VolumeKind::Thin,
+            "cache" => VolumeKind::Cache,
+            "writecache" => VolumeKind::Writecache,
+            "vdo" => VolumeKind::Vdo,
+            "" => self.kind_by_layers(device, has_origin),
+            _ => VolumeKind::Other,
+        }
+    }
+
+    /// Without the device-mapper's word, what a volume lies on is all there is to go by.
+    fn kind_by_layers(&self, device: &Device, has_origin: bool) -> VolumeKind {
+        match self.pool_below(device) {
+            Some(_) if has_origin => VolumeKind::ThinSnapshot,
+            Some(_) => VolumeKind::Thin,
+            None => VolumeKind::Other,
+        }
+    }
+
+    /// A snapshot's size is that of its COW area, as `lvs` has it.
+    fn size(&self, device: &Device, layers: &Layers, reported: Option<&lvm::Volume>) -> Option<u64> {
+        let own = layers.get("cow").map_or(device, |index| &self.devices[*index]);
+        own.size.map(|sectors| sectors.bytes()).or_else(|| reported.and_then(|volume| volume.size))
+    }
+
+    fn pvs_of(&self, device: &Device, layers: &Layers) -> Vec<String> {
+        let own =
+            layers.get("cow").or_else(|| layers.get("real")).map_or(device, |index| &self.devices[*index]);
+        let mut pvs = self.pvs_below(own);
+        pvs.sort();
+        pvs.dedup();
+        pvs
+    }
+
+    /// Down to the first device on each way that LVM did not make.
+    fn pvs_below(&self, device: &Device) -> Vec<String> {
+        let mut pvs = Vec::new();
+        for below in self.slaves(device).map(|index| &self.devices[index]) {
+            match DmUuid::parse(&below.identity) {
+                Some(_) => pvs.extend(self.pvs_below(below)),
+                None => pvs.push(below.name.to_string()),
+            }
+        }
+        pvs
+    }
+}
+
+fn unreported_group(name: &str) -> Group {
+    Group { name: name.into(), size: None, free: None, extent: None, missing_pvs: 0, pvs: Vec::new() }
+}
+
+fn inactive_volume(group: &lvm::Group, reported: &lvm::Volume) -> Volume {
+    Volume {
+        vg: group.name.clone(),
+        lv: reported.name.clone(),
+        uuid: reported.uuid.as_str().into(),
+        device: None,
+        kind: kind_by_report(reported),
+        origin: reported.origin.clone(),
+        pool: reported.pool.clone(),
+        size: reported.size,
+        created_at: reported.created_at,
+        pvs: Vec::new(),
+        health: reported.health.clone(),
+    }
+}
+
+/// How a volume is, by its own device's status. Without the device-mapper's word nothing is known of an active one.
+pub fn state_of(
+    topology: &Topology,
+    volume: &Volume,
+    dm: Option<&HashMap<Number, &DmDevice>>,
+) -> VolumeState {
+    let Some(device) = volume.device.map(|index| &topology.devices[index]) else {
+        return VolumeState { fill: None, metadata: None, state: State::Inactive };
+    };
+    let Some(dm_device) = dm.and_then(|dm| dm.get(&device.number)) else {
+        return VolumeState { fill: None, metadata: None, state: State::Unknown };
+    };
+    let mut state = match dm_device.targets.first() {
+        Some(target) => by_status(topology, volume, dm, &target.status),
+        None => VolumeState { fill: None, metadata: None, state: State::Inactive },
+    };
+    if dm_device.is_suspended && state.state != State::Invalid {
+        state.state = State::Suspended;
+    }
+    state
+}
+
+fn by_status(
+    topology: &Topology,
+    volume: &Volume,
+    dm: Option<&HashMap<Number, &DmDevice>>,
+    status: &Status,
+) -> VolumeState {
+    let filled = |fill, metadata, state| VolumeState { fill, metadata, state };
+    match status {
+        Status::Snapshot(area) => by_cow_area(*area, State::Ok),
+        Status::SnapshotMerge(area) => by_cow_area(*area, State::Merging),
+        Status::ThinPool(Pool::Failed) | Status::Thin(Thin::Failed) => filled(None, None, State::Failed),
+        Status::ThinPool(Pool::Working { data, metadata, mode, needs_check }) => {
+            let state = match mode {
+                _ if *needs_check => State::NeedsCheck,
+                PoolMode::ReadWrite => State::Ok,
+                PoolMode::ReadOnly => State::ReadOnly,
+                PoolMode::OutOfDataSpace => State::OutOfData,
+            };
+            filled(Some(*data), Some(*metadata), state)
+        }
+        Status::Thin(Thin::Mapped(mapped)) => {
+            filled(thin_fill(topology, volume, dm, mapped.0), None, State::Ok)
+        }
+        Status::Filled { data, metadata, .. } => filled(Some(*data), *metadata, State::Ok),
+        Status::Other(_) => filled(None, None, State::Ok),
+    }
+}
+
+fn by_cow_area(area: CowArea, working: State) -> VolumeState {
+    let (fill, state) = match area {
+        CowArea::Filled { fill, .. } => (Some(fill), working),
+        CowArea::Invalid => (None, State::Invalid),
+        CowArea::MergeFailed => (None, State::MergeFailed),
+        CowArea::Unknown => (None, State::Unknown),
+    };
+    VolumeState { fill, metadata: None, state }
+}
+
+/// A thin volume's mapped part, of its size rounded up to whole chunks of its pool, as `lvs` has it.
+fn thin_fill(
+    topology: &Topology,
+    volume: &Volume,
+    dm: Option<&HashMap<Number, &DmDevice>>,
+    mapped: u64,
+) -> Option<Fill> {
+    let size = volume.size? / SECTOR;
+    let pool = topology.volumes.iter().find(|other| {
+        other.kind == VolumeKind::ThinPool && other.vg == volume.vg && Some(&other.lv) == volume.pool.as_ref()
+    })?;
+    let device = &topology.devices[pool.device?];
+    let status = &dm?.get(&device.number)?.targets.first()?.status;
+    let Status::ThinPool(Pool::Working { data, .. }) = status else { return None };
+    let chunk = (data.unit / SECTOR).max(1);
+    let total = size.div_ceil(chunk) * chunk;
+    Some(Fill { used: mapped.min(total), total, unit: SECTOR })
+}

@@ -1,0 +1,177 @@
+//! Sectors, bytes and fills: their arithmetic, and how people write them.
+//!
+//! Integers go in, text comes out. Percentages follow `lvs` to the hundredth.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes in one sector of `/proc/diskstats` and of the device-mapper, whatever the disk's own sector size.
+pub const SECTOR: u64 = 512;
+
+/// A count of 512-byte sectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Sectors(pub u64);
+
+impl Sectors {
+    pub fn bytes(self) -> u64 {
+        self.0.saturating_mul(SECTOR)
+    }
+}
+
+/// Used and total of something of fixed size, counted in `unit` bytes each.
+///
+/// A COW area counts in sectors, a thin pool's data in its chunks, its metadata in 4 KiB blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fill {
+    pub used: u64,
+    pub total: u64,
+    pub unit: u64,
+}
+
+impl Fill {
+    pub fn used_bytes(self) -> u64 {
+        self.used.saturating_mul(self.unit)
+    }
+
+    pub fn total_bytes(self) -> u64 {
+        self.total.saturating_mul(self.unit)
+    }
+
+    /// The percentage as `lvs` prints it, with two decimals: 99.99 is the most that is not full, 0.01 the least that is not empty.
+    ///
+    /// Source: `dm_make_percent` and `dm_percent_to_round_float` of libdm 1.02.141 and later.
+    pub fn percent(self) -> f64 {
+        let millionths = self.millionths();
+        match millionths {
+            1..10_000 => 0.01,
+            99_990_001..100_000_000 => 99.99,
+            _ => (f64::from(millionths as f32 / 1e6_f32) * 100.0).round() / 100.0,
+        }
+    }
+
+    fn millionths(self) -> i32 {
+        if self.total == 0 || self.used == self.total {
+            return 100_000_000;
+        }
+        if self.used == 0 {
+            return 0;
+        }
+        match (1e8 * (self.used as f64 / self.total as f64)) as i32 {
+            100_000_000 => 99_999_999,
+            0 => 1,
+            millionths => millionths,
+        }
+    }
+}
+
+/// Whether multiples are powers of 1024 (`KiB`) or of 1000 (`kB`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Prefix {
+    #[default]
+    Binary,
+    Decimal,
+}
+
+/// Bytes as people read them: three significant figures and a unit, `1.50 MiB`.
+pub fn bytes_text(bytes: f64, prefix: Prefix) -> String {
+    scaled(bytes, prefix, "B")
+}
+
+/// Bits, of a number of bytes: `12.0 Mbit`.
+pub fn bits_text(bytes: f64, prefix: Prefix) -> String {
+    scaled(bytes * 8.0, prefix, "bit")
+}
+
+fn scaled(value: f64, prefix: Prefix, unit: &str) -> String {
+    let (step, names) = match prefix {
+        Prefix::Binary => (1024.0, ["", "Ki", "Mi", "Gi", "Ti", "Pi"]),
+        Prefix::Decimal => (1000.0, ["", "k", "M", "G", "T", "P"]),
+    };
+    let mut scaled = value;
+    let mut power = 0;
+    // 999.5 and above would be written with four figures.
+    while scaled.abs() >= 999.5 && power + 1 < names.len() {
+        scaled /= step;
+        power += 1;
+    }
+    let number = if power == 0 { format!("{scaled:.0}") } else { three_figures(scaled) };
+    format!("{number} {}{unit}", names[power])
+}
+
+/// A number with three significant figures at most, and no decimals from 100 on.
+pub fn three_figures(value: f64) -> String {
+    match value.abs() {
+        v if v >= 99.95 => format!("{value:.0}"),
+        v if v >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A length of time as people say it: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`.
+pub fn duration_text(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    let (days, hours, minutes) = (whole / 86_400, whole / 3_600 % 24, whole / 60 % 60);
+    match whole {
+        0..120 => format!("{whole} s"),
+        120..3_600 => format!("{minutes} min {:02} s", whole % 60),
+        3_600..86_400 => format!("{hours} h {minutes:02} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn percent(used: u64, total: u64) -> f64 {
+        Fill { used, total, unit: SECTOR }.percent()
+    }
+
+    #[test]
+    fn fills_agree_with_lvs_to_the_hundredth() {
+        for (used, total, lvs) in [
+            (24, 81_920, 0.03),
+            (8_248, 81_920, 10.07),
+            (30_856, 40_960, 75.33),
+            (41_136, 131_072, 31.38),
+            (162, 1_024, 15.82),
+            (112, 1_024, 10.94),
+            (117, 1_024, 11.43),
+            (0, 10, 0.0),
+            (10, 10, 100.0),
+            (1, 10_000_000, 0.01),
+            (9_999_999, 10_000_000, 99.99),
+        ] {
+            assert_eq!(percent(used, total), lvs, "{used}/{total}");
+        }
+    }
+
+    #[test]
+    fn an_area_of_no_size_is_full() {
+        assert_eq!(percent(0, 0), 100.0);
+    }
+
+    #[test]
+    fn bytes_are_written_with_three_figures() {
+        for (bytes, binary, decimal) in [
+            (0.0, "0 B", "0 B"),
+            (999.0, "999 B", "999 B"),
+            (1024.0, "1.00 KiB", "1.02 kB"),
+            (1_572_864.0, "1.50 MiB", "1.57 MB"),
+            (1_048_575.0, "1.00 MiB", "1.05 MB"),
+            (123_456_789_000.0, "115 GiB", "123 GB"),
+        ] {
+            assert_eq!(bytes_text(bytes, Prefix::Binary), binary);
+            assert_eq!(bytes_text(bytes, Prefix::Decimal), decimal);
+        }
+    }
+
+    #[test]
+    fn durations_are_said_in_two_parts() {
+        for (seconds, text) in
+            [(45.0, "45 s"), (700.0, "11 min 40 s"), (12_000.0, "3 h 20 min"), (187_200.0, "2 d 4 h")]
+        {
+            assert_eq!(duration_text(seconds), text);
+        }
+    }
+}

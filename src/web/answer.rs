@@ -1,0 +1,77 @@
+//! What goes wrong at the HTTP edge: a sentence for the visitor, and nothing of the inside.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Query};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
+
+/// Why a request is not answered as asked.
+#[derive(Debug)]
+pub enum Problem {
+    Bad(String),
+    Forbidden(String),
+    NotFound(String),
+    Unavailable(String),
+    /// Our own fault: logged once, hidden from the visitor.
+    Inside(anyhow::Error),
+}
+
+/// A problem as JSON.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ProblemBody {
+    /// What was asked, what is allowed, what to do now.
+    pub error: String,
+}
+
+impl Problem {
+    fn parts(self) -> (StatusCode, String) {
+        match self {
+            Self::Bad(sentence) => (StatusCode::BAD_REQUEST, sentence),
+            Self::Forbidden(sentence) => (StatusCode::FORBIDDEN, sentence),
+            Self::NotFound(sentence) => (StatusCode::NOT_FOUND, sentence),
+            Self::Unavailable(sentence) => (StatusCode::SERVICE_UNAVAILABLE, sentence),
+            Self::Inside(error) => {
+                tracing::error!("a request could not be answered: {error:#}");
+                (
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "something failed here; the daemon's log says what".into(),
+                )
+            }
+        }
+    }
+}
+
+/// The body is JSON; [`super::pages::dress_problem`] makes a page of it where a page was asked for.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, error) = self.parts();
+        let body = ProblemBody { error };
+        let mut response = (status, Json(body.clone())).into_response();
+        response.extensions_mut().insert(body);
+        response
+    }
+}
+
+impl From<anyhow::Error> for Problem {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Inside(error)
+    }
+}
+
+/// The query of an address; one that cannot be understood is answered with a sentence.
+pub struct Asked<Q>(pub Q);
+
+impl<Q: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<Q> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Query(query) = Query::from_request_parts(parts, state).await.map_err(|rejection| {
+            Problem::Bad(format!("cannot understand what stands behind the `?`: {}", rejection.body_text()))
+        })?;
+        Ok(Self(query))
+    }
+}

@@ -1,0 +1,296 @@
+//! What the API's answers hold, made from what the daemon knows.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::interval::{DeviceInterval, Interval};
+use crate::job::{Job, JobKind, Outcome};
+use crate::present::{Present, Ticks};
+use crate::series::Observation;
+use crate::series::quantity::{DeviceQuantity, HostQuantity};
+use crate::source::own::OwnCost;
+use crate::topology::{Device, DeviceKind, State, Volume, VolumeKind, VolumeState};
+use crate::units::Fill;
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct StatusBody {
+    pub version: String,
+    pub host: String,
+    /// When the first tick was taken.
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Timestamp,
+    pub ticks: TicksBody,
+    pub parts: Vec<PartBody>,
+    pub process: ProcessBody,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct TicksBody {
+    pub taken: u64,
+    /// Whole intervals without a reading.
+    pub missed: u64,
+    pub interval_ms: u64,
+    #[schema(value_type = String, format = DateTime)]
+    pub last_at: Timestamp,
+    /// Reading, deriving and judging, over the last 600 ticks.
+    pub took_us: PercentilesBody,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+pub struct PercentilesBody {
+    pub p50: u64,
+    pub p99: u64,
+}
+
+/// A part of the machine that is read, or the database that is written.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct PartBody {
+    /// `diskstats`, `vmstat`, `stat`, `pressure`, `sysfs`, `dm`, `lvm` or `store`
+    pub name: String,
+    pub ok: bool,
+    pub error: Option<String>,
+    pub took_us: u64,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_ok_at: Option<Timestamp>,
+}
+
+/// What the program itself costs.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ProcessBody {
+    pub cpu_seconds: Option<f64>,
+    pub rss_bytes: Option<u64>,
+    pub written_bytes: Option<u64>,
+}
+
+impl StatusBody {
+    pub fn new(present: &Present, own: OwnCost) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").into(),
+            host: present.host.clone(),
+            started_at: present.started_at,
+            ticks: TicksBody::new(present, &present.ticks),
+            parts: parts(present),
+            process: ProcessBody {
+                cpu_seconds: own.cpu_seconds,
+                rss_bytes: own.rss_bytes,
+                written_bytes: own.written_bytes,
+            },
+        }
+    }
+}
+
+impl TicksBody {
+    fn new(present: &Present, ticks: &Ticks) -> Self {
+        Self {
+            taken: ticks.taken,
+            missed: ticks.missed,
+            interval_ms: u64::try_from(present.interval_length.as_millis()).unwrap_or(u64::MAX),
+            last_at: present.interval.at,
+            took_us: PercentilesBody { p50: ticks.took_us.p50, p99: ticks.took_us.p99 },
+        }
+    }
+}
+
+/// All parts in the order in which they are read; one that was not asked yet is not ok.
+fn parts(present: &Present) -> Vec<PartBody> {
+    let read = crate::source::Part::ALL.into_iter().map(|part| match present.parts.get(&part) {
+        Some(state) => PartBody {
+            name: part.name().into(),
+            ok: state.error.is_none(),
+            error: state.error.clone(),
+            took_us: state.took_us,
+            last_ok_at: state.last_ok_at,
+        },
+        None => {
+            let error = Some("it has not answered yet".into());
+            PartBody { name: part.name().into(), ok: false, error, took_us: 0, last_ok_at: None }
+        }
+    });
+    let lost = (present.lost > 0).then(|| format!("{} entries could not be kept", present.lost));
+    let error = present.store.error.clone().or(lost);
+    let store = PartBody {
+        name: "store".into(),
+        ok: error.is_none(),
+        error,
+        took_us: present.store.took_us,
+        last_ok_at: present.store.last_ok_at,
+    };
+    read.chain([store]).collect()
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct DeviceBody {
+    /// The kernel's name, such as `dm-3`.
+    pub device: String,
+    /// What stays when the name changes: the device-mapper's UUID, WWID or serial number.
+    pub uuid: String,
+    /// What a person calls it: `vg0/mysql`, `PV of vg0`.
+    pub label: String,
+    pub kind: DeviceKind,
+    pub vg: Option<String>,
+    pub read_bytes_per_s: Option<f64>,
+    pub written_bytes_per_s: Option<f64>,
+    pub reads_per_s: Option<f64>,
+    pub writes_per_s: Option<f64>,
+    /// `null` where nothing was read.
+    pub read_await_ms: Option<f64>,
+    pub write_await_ms: Option<f64>,
+    pub queue_depth: Option<f64>,
+    /// From 0 to 1.
+    pub utilisation: Option<f64>,
+}
+
+impl DeviceBody {
+    pub fn all(interval: &Interval) -> Vec<Self> {
+        let devices = interval.topology.devices.iter().zip(&interval.devices);
+        devices.map(|(device, done)| Self::new(device, done, interval.elapsed_us)).collect()
+    }
+
+    pub fn new(device: &Device, done: &DeviceInterval, elapsed_us: u64) -> Self {
+        let value = |quantity: DeviceQuantity| {
+            done.work.and_then(|work| quantity.observe(&work, elapsed_us)).map(Observation::value)
+        };
+        Self {
+            device: device.name.to_string(),
+            uuid: device.identity.to_string(),
+            label: device.label.clone(),
+            kind: device.kind,
+            vg: device.vg.clone(),
+            read_bytes_per_s: value(DeviceQuantity::ReadBytes),
+            written_bytes_per_s: value(DeviceQuantity::WrittenBytes),
+            reads_per_s: value(DeviceQuantity::Reads),
+            writes_per_s: value(DeviceQuantity::Writes),
+            read_await_ms: value(DeviceQuantity::ReadAwaitMs),
+            write_await_ms: value(DeviceQuantity::WriteAwaitMs),
+            queue_depth: value(DeviceQuantity::QueueDepth),
+            utilisation: value(DeviceQuantity::Utilisation),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VolumeBody {
+    pub vg: String,
+    pub lv: String,
+    /// As `lvs -o lv_uuid` writes it.
+    pub uuid: String,
+    /// The kernel's name; `null` while the volume is inactive.
+    pub device: Option<String>,
+    pub kind: VolumeKind,
+    /// The bare name of the volume that this is a snapshot of.
+    pub origin: Option<String>,
+    pub pool: Option<String>,
+    pub size_bytes: Option<u64>,
+    pub used_bytes: Option<u64>,
+    /// As `data_percent` of `lvs`; `null` where that is blank, and for an invalid snapshot.
+    pub fill_percent: Option<f64>,
+    pub metadata_percent: Option<f64>,
+    pub state: State,
+    /// The kernel's names of the PVs that its data lies on.
+    pub pvs: Vec<String>,
+}
+
+impl VolumeBody {
+    pub fn all(interval: &Interval) -> Vec<Self> {
+        interval.volumes().map(|(volume, state)| Self::new(interval, volume, state)).collect()
+    }
+
+    fn new(interval: &Interval, volume: &Volume, state: &VolumeState) -> Self {
+        let device = volume.device.map(|index| interval.topology.devices[index].name.to_string());
+        Self {
+            vg: volume.vg.clone(),
+            lv: volume.lv.clone(),
+            uuid: volume.uuid.to_string(),
+            device,
+            kind: volume.kind,
+            origin: volume.origin.clone(),
+            pool: volume.pool.clone(),
+            size_bytes: volume.size,
+            // Without the length of a pool's chunk its bytes are not known.
+            used_bytes: state.fill.filter(|fill| fill.unit > 0).map(Fill::used_bytes),
+            fill_percent: state.fill.map(Fill::percent),
+            metadata_percent: state.metadata.map(Fill::percent),
+            state: state.state,
+            pvs: volume.pvs.clone(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VmBody {
+    /// KiB paged in per second, as `vmstat` has it.
+    pub bi_kib_per_s: Option<f64>,
+    pub bo_kib_per_s: Option<f64>,
+    /// Shares of all processors' time, from 0 to 1.
+    pub user: Option<f64>,
+    pub system: Option<f64>,
+    pub iowait: Option<f64>,
+    /// Processes that wait for I/O.
+    pub blocked: Option<u32>,
+    /// Share of the time in which some process waited for I/O; `null` where the kernel does not tell.
+    pub pressure_io_some: Option<f64>,
+}
+
+impl VmBody {
+    pub fn new(interval: &Interval) -> Self {
+        let value = |quantity: HostQuantity| {
+            quantity.observe(&interval.host, interval.elapsed_us).map(Observation::value)
+        };
+        Self {
+            bi_kib_per_s: value(HostQuantity::BiKibPerS),
+            bo_kib_per_s: value(HostQuantity::BoKibPerS),
+            user: value(HostQuantity::User),
+            system: value(HostQuantity::System),
+            iowait: value(HostQuantity::Iowait),
+            blocked: interval.host.blocked,
+            pressure_io_some: value(HostQuantity::PressureIoSome),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct JobBody {
+    pub id: i64,
+    pub kind: JobKind,
+    pub name: String,
+    pub vg: Option<String>,
+    pub lv: Option<String>,
+    pub origin: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<Timestamp>,
+    /// `null` while it runs; `unknown` where nobody said.
+    pub outcome: Option<Outcome>,
+    pub peak_fill_percent: Option<f64>,
+    /// Of a snapshot: from it. Of a command: from all disks while it ran.
+    pub bytes_read: Option<u64>,
+    pub last_fill_percent: Option<f64>,
+    /// When its snapshot was seen to be invalid.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub died_at: Option<Timestamp>,
+    /// It had begun before cowbell looked, or went on while it did not.
+    pub partly_seen: bool,
+}
+
+impl From<&Job> for JobBody {
+    fn from(job: &Job) -> Self {
+        Self {
+            id: job.id,
+            kind: job.kind,
+            name: job.name.clone(),
+            vg: job.vg.clone(),
+            lv: job.lv.clone(),
+            origin: job.origin.clone(),
+            started_at: job.started_at,
+            ended_at: job.ended_at,
+            outcome: job.outcome,
+            peak_fill_percent: job.peak_fill_percent,
+            bytes_read: job.bytes_read,
+            last_fill_percent: job.last_fill_percent,
+            died_at: job.died_at,
+            partly_seen: job.partly_seen,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! JSON under `/api/v1/`. What is not known is `null`, never 0; times are RFC 3339 in UTC; lists are bare arrays.
+
+mod body;
+mod openapi;
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Site;
+use super::answer::{Asked, Problem, ProblemBody};
+use super::when::Span;
+use crate::notify::AlertBody;
+use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, VolumeQuantity, named};
+use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
+use crate::source::{Mark, MarkedEnd};
+use crate::store::{Subject, Wanted};
+
+pub use body::{DeviceBody, JobBody, StatusBody, VmBody, VolumeBody};
+pub use openapi::openapi;
+
+/// Jobs and alerts that one answer lists.
+const MOST_LISTED: usize = 1_000;
+/// Letters of a job's name or key.
+const LONGEST_NAME: usize = 200;
+
+/// The daemon, its ticks, and how each part of the machine did.
+#[utoipa::path(get, path = "/api/v1/status", tag = "now", responses((status = 200, body = StatusBody), (status = 503, body = ProblemBody)))]
+pub async fn status(State(site): State<Site>) -> Result<Json<StatusBody>, Problem> {
+    let present = site.present()?;
+    Ok(Json(StatusBody::new(&present, crate::source::own::own_cost())))
+}
+
+/// Every device of `/proc/diskstats`, and what it did in the last tick.
+#[utoipa::path(get, path = "/api/v1/devices", tag = "now", responses((status = 200, body = Vec<DeviceBody>), (status = 503, body = ProblemBody)))]
+pub async fn devices(State(site): State<Site>) -> Result<Json<Vec<DeviceBody>>, Problem> {
+    Ok(Json(DeviceBody::all(&site.present()?.interval)))
+}
+
+/// Every volume that `lvs` without `-a` shows, and how it is.
+#[utoipa::path(get, path = "/api/v1/volumes", tag = "now", responses((status = 200, body = Vec<VolumeBody>), (status = 503, body = ProblemBody)))]
+pub async fn volumes(State(site): State<Site>) -> Result<Json<Vec<VolumeBody>>, Problem> {
+    Ok(Json(VolumeBody::all(&site.present()?.interval)))
+}
+
+/// Paging, processors and pressure, in the last tick.
+#[utoipa::path(get, path = "/api/v1/vm", tag = "now", responses((status = 200, body = VmBody), (status = 503, body = ProblemBody)))]
+pub async fn vm(State(site): State<Site>) -> Result<Json<VmBody>, Problem> {
+    Ok(Json(VmBody::new(&site.present()?.interval)))
+}
+
+/// Jobs, the latest first; with `from` or `to`, those that ran at any time between them.
+#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
+    params(("from" = Option<String>, Query, description = "RFC 3339, or relative such as -1h"), ("to" = Option<String>, Query)),
+    responses((status = 200, body = Vec<JobBody>), (status = 400, body = ProblemBody)))]
+pub async fn jobs(State(site): State<Site>, Asked(span): Asked<Span>) -> Result<Json<Vec<JobBody>>, Problem> {
+    let present = site.present()?;
+    let range = span.range(present.interval.at, "1970-01-01T00:00:00Z")?;
+    let jobs = super::pages::job_list(&site, &present, range, MOST_LISTED).await?;
+    Ok(Json(jobs.iter().map(JobBody::from).collect()))
+}
+
+/// What is told of a job that is not a snapshot's: that it began, and, once it has, how it ended.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutJob {
+    pub name: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<Timestamp>,
+    /// Needed together with `ended_at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub succeeded: Option<bool>,
+}
+
+/// Tells of a job that began or ended. The key is chosen by who runs it; the same may be told twice.
+#[utoipa::path(put, path = "/api/v1/jobs/{key}", tag = "jobs", request_body = PutJob,
+    params(("key" = String, Path, description = "Up to 200 letters, chosen by who runs the job")),
+    responses((status = 202, description = "Listed within the next second"), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody)))]
+pub async fn put_job(
+    State(site): State<Site>,
+    Path(key): Path<String>,
+    body: Result<Json<PutJob>, JsonRejection>,
+) -> Result<StatusCode, Problem> {
+    let Json(put) = body.map_err(|rejection| {
+        Problem::Bad(format!(
+            "expected a job as JSON, such as {{\"name\": …, \"started_at\": …}}: {}",
+            rejection.body_text()
+        ))
+    })?;
+    let mark = mark(key, put)?;
+    let refused =
+        |_| Problem::Unavailable("the daemon is stopping, or too busy for another job; try again".into());
+    site.marks.try_send(mark).map_err(refused)?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+fn mark(key: String, put: PutJob) -> Result<Mark, Problem> {
+    for (what, text) in [("key", &key), ("name", &put.name)] {
+        if text.trim().is_empty() || text.chars().count() > LONGEST_NAME || text.chars().any(char::is_control)
+        {
+            return Err(Problem::Bad(format!(
+                "expected a job's {what} to be 1 to {LONGEST_NAME} letters without control characters"
+            )));
+        }
+    }
+    let ended = match (put.ended_at, put.succeeded) {
+        (None, None) => None,
+        (Some(at), Some(succeeded)) if at >= put.started_at => Some(MarkedEnd { at, succeeded }),
+        (Some(_), Some(_)) => return Err(Problem::Bad("a job cannot end before it started".into())),
+        _ => return Err(Problem::Bad("expected `ended_at` and `succeeded` together, or neither".into())),
+    };
+    Ok(Mark { key, name: put.name, started_at: put.started_at, ended })
+}
+
+/// Alerts, the latest first; those without `cleared_at` are raised now.
+#[utoipa::path(get, path = "/api/v1/alerts", tag = "alerts", responses((status = 200, body = Vec<AlertBody>)))]
+pub async fn alerts(State(site): State<Site>) -> Result<Json<Vec<AlertBody>>, Problem> {
+    let alerts = super::pages::alert_list(&site, MOST_LISTED).await?;
+    Ok(Json(alerts.iter().map(AlertBody::from).collect()))
+}
+
+/// What a series is asked by.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SeriesQuery {
+    /// `device:<name or uuid>`, `volume:<vg/lv or uuid>`, `total` or `vm`
+    of: String,
+    /// Such as `read_bytes`, `fill_percent` or `bi_kib_per_s`
+    metric: String,
+    /// RFC 3339, or relative to the last tick such as `-1h`, which is also the default
+    from: Option<String>,
+    /// Likewise; `now` if not given
+    to: Option<String>,
+    /// From 1 to 10000; 600 if not given
+    points: Option<usize>,
+}
+
+/// One quantity over time. Byte metrics are bytes per second.
+#[utoipa::path(get, path = "/api/v1/series", tag = "history", params(SeriesQuery),
+    responses((status = 200, body = Vec<Point>), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody)))]
+pub async fn series(
+    State(site): State<Site>,
+    Asked(query): Asked<SeriesQuery>,
+) -> Result<Json<Vec<Point>>, Problem> {
+    let present = site.present()?;
+    let range = Span { from: query.from, to: query.to }.range(present.interval.at, "-1h")?;
+    let points = query.points.unwrap_or(DEFAULT_POINTS);
+    if !(1..=MOST_POINTS).contains(&points) {
+        return Err(Problem::Bad(format!("expected `points` from 1 to {MOST_POINTS}, but found {points}")));
+    }
+    let wanted = wanted(&query.of, &query.metric)?;
+    let found = site.archive.series(&[wanted], range, points).await?.pop().flatten();
+    let series = found
+        .ok_or_else(|| Problem::NotFound(format!("nothing called `{}` was ever seen here", query.of)))?;
+    Ok(Json(series.points))
+}
+
+fn wanted(of: &str, metric: &str) -> Result<Wanted, Problem> {
+    let device = || named::<DeviceQuantity>(metric).map(Quantity::Device);
+    let (subject, quantity, names) = match of.split_once(':') {
+        Some(("device", name)) => (Subject::Device(name.into()), device(), DeviceQuantity::NAMES.to_string()),
+        Some(("volume", name)) => (
+            Subject::Volume(name.into()),
+            named::<VolumeQuantity>(metric).map(Quantity::Volume).or_else(device),
+            format!("{}, {}", VolumeQuantity::NAMES, DeviceQuantity::NAMES),
+        ),
+        None if of == "total" => (Subject::Total, device(), DeviceQuantity::NAMES.to_string()),
+        None if of == "vm" => (
+            Subject::Host,
+            named::<HostQuantity>(metric).map(Quantity::Host),
+            HostQuantity::NAMES.to_string(),
+        ),
+        _ => {
+            return Err(Problem::Bad(format!(
+                "expected `of` to be device:<name or uuid>, volume:<vg/lv or uuid>, total or vm, but found `{of}`"
+            )));
+        }
+    };
+    let quantity = quantity.ok_or_else(|| {
+        Problem::Bad(format!("expected `metric` to be one of {names}, but found `{metric}`"))
+    })?;
+    Ok(Wanted { subject, quantity })
+}
+
+/// 200 while ticks are fresh, 503 with the reason otherwise.
+#[utoipa::path(get, path = "/healthz", tag = "now", responses((status = 200, body = String), (status = 503, body = String)))]
+pub async fn healthz(State(site): State<Site>) -> Response {
+    let late = |sentence: String| (StatusCode::SERVICE_UNAVAILABLE, sentence).into_response();
+    match site.present() {
+        Err(_) => late("no tick has been taken yet\n".into()),
+        Ok(present) if present.is_fresh() => "ok\n".into_response(),
+        Ok(present) => {
+            late(format!("the last tick was {:.1} s ago\n", present.published.elapsed().as_secs_f64()))
+        }
+    }
+}
+
+pub async fn not_found() -> Problem {
+    Problem::NotFound("there is nothing at this address; /api/v1/openapi.json describes what there is".into())
+}

@@ -1,0 +1,30 @@
+//! The description of the API, generated from the code that answers.
+
+use axum::Json;
+use utoipa::OpenApi;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "cowbell",
+        description = "Snapshots, thin pools and the disks below them. What is not known is `null`, never 0; times are RFC 3339 in UTC."
+    ),
+    paths(
+        super::status,
+        super::devices,
+        super::volumes,
+        super::vm,
+        super::jobs,
+        super::put_job,
+        super::alerts,
+        super::series,
+        super::healthz,
+        crate::web::live::stream,
+    )
+)]
+struct Description;
+
+/// The OpenAPI document.
+pub async fn openapi() -> Json<utoipa::openapi::OpenApi> {
+    Json(Description::openapi())
+}

@@ -1,0 +1,98 @@
+//! The whole site: pages, JSON, the live stream. Handlers fetch, structs hold, templates show.
+
+mod answer;
+mod api;
+mod assets;
+mod guard;
+mod live;
+mod pages;
+mod when;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::middleware::{from_fn, map_response_with_state};
+use axum::routing::{get, put};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tower_http::set_header::SetResponseHeaderLayer;
+
+use crate::present::Present;
+use crate::source::Mark;
+use crate::store::Archive;
+
+pub use api::{DeviceBody, JobBody, PutJob, StatusBody, VmBody, VolumeBody};
+
+/// What a visitor may send at most; the longest honest request is a job's mark.
+const LONGEST_BODY: usize = 64 * 1024;
+
+/// Only what comes from here is run, shown or loaded.
+const CONTENT_POLICY: &str = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
+    form-action 'self'; frame-ancestors 'none'";
+
+/// What handlers need. Cheap to clone.
+#[derive(Clone)]
+pub struct Site {
+    pub present: watch::Receiver<Option<Arc<Present>>>,
+    pub archive: Archive,
+    pub marks: mpsc::Sender<Mark>,
+    /// Ends live streams, which never end by themselves.
+    pub shutdown: CancellationToken,
+}
+
+/// The site, whole; tests call it as the daemon does.
+pub fn router(site: Site) -> Router {
+    let pages = Router::new()
+        .fallback(pages::not_found)
+        .layer(map_response_with_state(site.clone(), pages::dress_problem));
+    let api = Router::new()
+        .route("/api/v1/status", get(api::status))
+        .route("/api/v1/devices", get(api::devices))
+        .route("/api/v1/volumes", get(api::volumes))
+        .route("/api/v1/vm", get(api::vm))
+        .route("/api/v1/jobs", get(api::jobs))
+        .route("/api/v1/jobs/{key}", put(api::put_job))
+        .route("/api/v1/alerts", get(api::alerts))
+        .route("/api/v1/series", get(api::series))
+        .route("/api/v1/live", get(live::stream))
+        .route("/api/v1/openapi.json", get(api::openapi))
+        .route("/api/{*rest}", get(api::not_found))
+        .route("/healthz", get(api::healthz))
+        .route("/assets/{*path}", get(assets::asset));
+    pages
+        .merge(api)
+        .layer(from_fn(guard::only_friends_change_anything))
+        .layer(DefaultBodyLimit::max(LONGEST_BODY))
+        .layer(fixed_header(header::CONTENT_SECURITY_POLICY, CONTENT_POLICY))
+        .layer(fixed_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .layer(fixed_header(header::REFERRER_POLICY, "same-origin"))
+        .layer(CompressionLayer::new())
+        .layer(CatchPanicLayer::new())
+        .with_state(site)
+}
+
+fn fixed_header(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
+    SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
+}
+
+/// Serves until the token is cancelled; then ends live streams and waits for what is being answered.
+pub async fn serve(listener: TcpListener, site: Site) -> std::io::Result<()> {
+    let shutdown = site.shutdown.clone();
+    let service = router(site).into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service).with_graceful_shutdown(shutdown.cancelled_owned()).await
+}
+
+impl Site {
+    /// What is known now; an answer of 503 before the first tick.
+    fn present(&self) -> Result<Arc<Present>, answer::Problem> {
+        self.present.borrow().clone().ok_or_else(|| {
+            answer::Problem::Unavailable("no tick has been taken yet; ask again in a second".into())
+        })
+    }
+}

@@ -1,0 +1,165 @@
+# What scenarios share; they begin with `source "$repo/tests/lab/guest/lab.sh"`.
+# Here are the words for making a machine, waiting and judging. A story that
+# only one scenario tells stays in that scenario.
+# Given by the harness: $repo, $OUT (outlives the guest), $COWBELL, $LAB_DISKS.
+set -euo pipefail
+
+failures=0
+
+fail() {
+    echo "lab: $*" >&2
+    exit 1
+}
+
+# Each module costs up to half a second: a scenario names those it needs.
+modules() {
+    local module
+    for module; do modprobe -d /mnt/mod "$module" || return; done
+}
+
+# check WHAT EXPECTED FOUND: one line each; `finish` tells how it went.
+check() {
+    if [[ $2 == "$3" ]]; then
+        echo "ok    $1: $3"
+    else
+        echo "WRONG $1: expected \"$2\", but found \"$3\""
+        failures=$((failures + 1))
+    fi
+}
+
+finish() {
+    echo "$failures wrong"
+    ((failures == 0)) || exit 1
+}
+
+# wait_until SECONDS WHAT COMMAND…: asks five times a second.
+wait_until() {
+    local limit=$1 what=$2 start=$SECONDS
+    shift 2
+    until "$@" >/dev/null 2>&1; do
+        ((SECONDS - start < limit)) || fail "waited $limit s for $what, in vain"
+        sleep 0.2
+    done
+}
+
+disks() {
+    local disk
+    for disk in /dev/ubd?; do echo "$disk"; done | head -n "$LAB_DISKS"
+}
+
+# Which devices LVM looks at, e.g. '/dev/mapper/slow.*'; only these, or it would see each PV twice.
+lvm_sees_only() {
+    sed -i "s#filter=\[.*\]#filter=[\"a|$1|\",\"r|.*|\"]#" /mnt/lvm/lvmlocal.conf
+}
+
+# slow_disks DELAY: puts /dev/mapper/slowa, slowb … on the disks, each request DELAY ms late
+# (0 is none; 1 to 10 come out as 21 ms). Again with another DELAY: changes it in use.
+slow_disks() {
+    local disk name table
+    modules dm-delay
+    for disk in $(disks); do
+        name=slow${disk#/dev/ubd}
+        table="0 $(blockdev --getsz "$disk") delay $disk 0 $1 $disk 0 $1"
+        if [[ -e /dev/mapper/$name ]]; then
+            dmsetup reload "$name" --table "$table"
+            dmsetup suspend "$name"
+            dmsetup resume "$name"
+        else
+            dmsetup create "$name" --table "$table"
+        fi
+    done
+    lvm_sees_only '/dev/mapper/slow.*'
+}
+
+# mechanical_disks MIB: /dev/sda and /dev/sdb, in memory, which serve one request of up to
+# 64 KiB at a time, each in 10 ms (97 a second), once `disk_ticks 1` was said.
+# dm-delay makes a request late, however many there are at once; here they wait for each
+# other, so that scattered reading is slow. No scheduler: mq-deadline lets reads starve writes.
+mechanical_disks() {
+    modules sd_mod
+    modprobe -d /mnt/mod scsi_debug dev_size_mb="$1" add_host=2 per_host_store=1 delay=0
+    wait_until 5 "/dev/sdb" test -b /dev/sdb
+    echo 1 | tee /sys/block/sd?/device/queue_depth >/dev/null
+    echo 64 | tee /sys/block/sd?/queue/max_sectors_kb >/dev/null
+    echo none | tee /sys/block/sd?/queue/scheduler >/dev/null
+    lvm_sees_only '/dev/sd.*'
+}
+
+# How many clock ticks of 10 ms a mechanical disk takes for a request; refused while it is busy.
+disk_ticks() {
+    wait_until 10 "the disks to be idle" set_ticks "$1"
+}
+
+set_ticks() {
+    echo "$1" >/sys/bus/pseudo/drivers/scsi_debug/delay
+}
+
+# LVM's remarks about its making go to lvm.log: they are many and seldom about the scenario.
+new_group() {
+    vgcreate -y "$@" >>"$OUT/lvm.log" 2>&1 || fail "vgcreate $*: $(tail -n 3 "$OUT/lvm.log")"
+}
+
+new_volume() {
+    lvcreate -y "$@" >>"$OUT/lvm.log" 2>&1 || fail "lvcreate $*: $(tail -n 3 "$OUT/lvm.log")"
+}
+
+# Reads whatever the arguments say of the volume, without blanks: `lv_field vg0/data data_percent`.
+lv_field() {
+    lvs --noheadings -o "$2" "$1" 2>/dev/null | tr -d ' '
+}
+
+# One volume of each kind that LVM has, over three disks; each in a state worth looking at:
+# `data` with a snapshot at 31 % and one overfilled, a pool, something inactive, hyphens in names.
+make_every_kind_of_volume() {
+    modules dm-snapshot dm-thin-pool dm-mirror
+    new_group vg0 /dev/ubda /dev/ubdb
+    new_group vg-a /dev/ubdc
+
+    new_volume -L 64M -n linear vg0
+    new_volume -L 64M -i 2 -n striped vg0
+    new_volume -L 32M -n asleep vg0 && lvchange -an vg0/asleep
+
+    new_volume -L 300M -n data vg0
+    new_volume -s -c 4k -L 64M -n data_snapshot vg0/data
+    new_volume -s -c 4k -L 12M -n data_overfilled vg0/data
+    dd if=/dev/urandom of=/dev/vg0/data bs=64k count=320 conv=fsync status=none
+    wait_until 10 "the small snapshot to overflow" is_invalid vg0/data_overfilled
+
+    new_volume --type thin-pool -L 200M -n pool vg0
+    new_volume -V 500M --thinpool vg0/pool -n thin
+    dd if=/dev/urandom of=/dev/vg0/thin bs=64k count=300 conv=fsync status=none
+    new_volume -s -kn -n thin_snapshot vg0/thin
+    new_volume -s -n thin_skipped vg0/thin
+    dd if=/dev/urandom of=/dev/vg0/thin bs=64k count=100 seek=250 conv=fsync status=none
+    dd if=/dev/urandom of=/dev/vg0/thin_snapshot bs=64k count=10 conv=fsync status=none
+
+    if modules raid1 dm-raid 2>/dev/null; then
+        new_volume --type raid1 -m 1 -L 32M -n mirrored vg0
+        wait_until 30 "the mirror to be in sync" in_sync vg0/mirrored
+    fi
+
+    new_volume -L 100M -n my-data vg-a
+    new_volume -s -L 20M -n my-data_snapshot vg-a/my-data
+    dd if=/dev/urandom of=/dev/vg-a/my-data bs=4k count=500 conv=fsync status=none
+    sync
+    sleep 2    # thin metadata is committed within a second
+}
+
+is_invalid() {
+    [[ -n $(lv_field "$1" lv_snapshot_invalid) ]]
+}
+
+in_sync() {
+    [[ $(lv_field "$1" copy_percent) == 100.00 ]]
+}
+
+start_cowbell() {
+    "$COWBELL" serve --config /mnt/cowbell.toml --db /mnt/state/cowbell.db "$@" >"$OUT/cowbell.log" 2>&1 &
+    cowbell=$!
+    wait_until 10 "cowbell to answer (see cowbell.log)" curl -fs http://127.0.0.1:2692/healthz
+}
+
+stop_cowbell() {
+    kill -TERM "$cowbell"
+    wait "$cowbell"
+}
