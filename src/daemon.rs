@@ -192,6 +192,7 @@ impl Watcher {
             started_at,
             interval_length: self.terms.interval_length,
             interval: Arc::clone(interval),
+            thresholds: self.terms.alerts.clone(),
             tallies: Arc::clone(&self.tallies),
             jobs: self.jobs.ended().iter().chain(self.jobs.running()).cloned().collect(),
             alerts: self.rules.open().to_vec(),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::alert::Alert;
+use crate::config;
 use crate::interval::Interval;
 use crate::job::Job;
 use crate::sample::PartState;
@@ -24,6 +25,8 @@ pub struct Present {
     pub started_at: Timestamp,
     pub interval_length: Duration,
     pub interval: Arc<Interval>,
+    /// The levels at which alerts are raised.
+    pub thresholds: config::Alerts,
     pub tallies: Arc<Tallies>,
     /// Jobs that run, and the last ones that ended.
     pub jobs: Vec<Job>,

@@ -119,6 +119,15 @@ impl Archive {
         })
     }
 
+    /// Whether anything of this subject was ever kept.
+    pub async fn knows(&self, subject: &Subject) -> anyhow::Result<bool> {
+        Ok(match subject {
+            Subject::Device(name) => self.device_row(name).await?.is_some(),
+            Subject::Volume(name) => self.volume_row(name).await?.is_some(),
+            Subject::Total | Subject::Host => true,
+        })
+    }
+
     async fn device_row(&self, name: &str) -> anyhow::Result<Option<i64>> {
         Ok(sqlx::query_scalar(
             "SELECT id FROM device WHERE identity = ?1 OR name = ?1 OR label = ?1

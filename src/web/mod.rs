@@ -49,6 +49,20 @@ pub struct Site {
 /// The site, whole; tests call it as the daemon does.
 pub fn router(site: Site) -> Router {
     let pages = Router::new()
+        .route("/", get(pages::overview::page))
+        .route("/overview", get(pages::overview::fragment))
+        .route("/devices", get(pages::devices::page))
+        .route("/devices/table", get(pages::devices::fragment))
+        .route("/devices/{name}", get(pages::device::page))
+        .route("/devices/{name}/now", get(pages::device::fragment))
+        .route("/volumes/{vg}/{lv}", get(pages::volume::page))
+        .route("/volumes/{vg}/{lv}/now", get(pages::volume::fragment))
+        .route("/jobs", get(pages::jobs::page))
+        .route("/jobs/list", get(pages::jobs::fragment))
+        .route("/jobs/{id}", get(pages::job::page))
+        .route("/jobs/{id}/now", get(pages::job::fragment))
+        .route("/alerts", get(pages::alerts::page))
+        .route("/alerts/list", get(pages::alerts::fragment))
         .fallback(pages::not_found)
         .layer(map_response_with_state(site.clone(), pages::dress_problem));
     let api = Router::new()

@@ -1,15 +1,113 @@
-//! Pages.
+//! Pages: each is a struct that its template shows, inside one frame. The part that changes with every tick is a
+//! fragment of its own, which the page asks for again when a tick came.
+
+pub mod alerts;
+mod charts;
+pub mod device;
+pub mod devices;
+pub mod job;
+pub mod jobs;
+pub mod overview;
+mod rows;
+mod text;
+pub mod volume;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use jiff::Timestamp;
+
 use super::Site;
-use super::answer::Problem;
+use super::answer::{Problem, ProblemBody};
+use super::when::Span;
 use crate::alert::Alert;
 use crate::job::Job;
 use crate::present::Present;
 use crate::series::Range;
-use axum::extract::State;
-use axum::response::Response;
-use std::sync::Arc;
+use crate::source::own::own_cost;
+use crate::units::{Prefix, bytes_text};
 
-/// Jobs of a range: those in memory as they are now, the others as they were kept.
+/// The frame around every page.
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page<'a> {
+    title: &'a str,
+    host: String,
+    /// The address of the page in the header that this one belongs to.
+    place: &'a str,
+    /// Where the changing part is asked for again; `None` where nothing changes.
+    now_url: Option<String>,
+    /// What else makes the changing part be asked for.
+    extra_trigger: &'a str,
+    /// HTML that stays.
+    tools: String,
+    /// HTML that changes.
+    now: String,
+    version: &'static str,
+    /// What the program itself costs.
+    cost: String,
+}
+
+impl Page<'_> {
+    const PLACES: &'static [(&'static str, &'static str)] =
+        &[("Overview", "/"), ("Devices", "/devices"), ("Jobs", "/jobs"), ("Alerts", "/alerts")];
+}
+
+/// What a page puts into the frame.
+struct Content<'a> {
+    title: &'a str,
+    place: &'a str,
+    now_url: Option<String>,
+    tools: String,
+    now: String,
+}
+
+type Answer = Result<Html<String>, Problem>;
+
+fn framed(site: &Site, content: Content) -> Answer {
+    let host = site.present().map(|present| present.host.clone()).unwrap_or_default();
+    shown(&Page {
+        title: content.title,
+        host,
+        place: content.place,
+        now_url: content.now_url,
+        // Charts are drawn for the width at which they are shown, which only the browser knows.
+        extra_trigger: if content.now.contains("<svg class=\"chart") { ", load" } else { "" },
+        tools: content.tools,
+        now: content.now,
+        version: env!("CARGO_PKG_VERSION"),
+        cost: cost(),
+    })
+    .map(Html)
+}
+
+fn shown(template: &impl Template) -> Result<String, Problem> {
+    template.render().context("cannot fill in a template").map_err(Problem::Inside)
+}
+
+fn cost() -> String {
+    let own = own_cost();
+    let bytes =
+        |bytes: Option<u64>| text::or_dash(bytes.map(|bytes| bytes_text(bytes as f64, Prefix::Binary)));
+    let cpu = text::or_dash(own.cpu_seconds.map(|seconds| format!("{seconds:.1} s")));
+    format!("{cpu} of CPU, {} of memory, {} written to disk", bytes(own.rss_bytes), bytes(own.written_bytes))
+}
+
+/// The address of a fragment: its path, with the query that the page was asked with.
+fn fragment_url(path: &str, query: &str) -> String {
+    if query.is_empty() { path.to_string() } else { format!("{path}?{query}") }
+}
+
+/// Whether a page of this span changes as time goes on.
+fn is_moving(span: &Span) -> bool {
+    span.to.as_deref().is_none_or(|to| to.trim().is_empty() || to == "now" || to.starts_with('-'))
+}
+
+/// Jobs of a range, the latest first: those in memory as they are now, the others as they were kept.
 pub async fn job_list(
     site: &Site,
     present: &Arc<Present>,
@@ -28,7 +126,7 @@ pub async fn job_list(
     Ok(jobs)
 }
 
-/// Alerts that are raised now, and the kept ones.
+/// Alerts, the latest first: those that are raised now as they are now, the others as they were kept.
 pub async fn alert_list(site: &Site, most: usize) -> Result<Vec<Alert>, Problem> {
     let present = site.present()?;
     let mut alerts = site.archive.alerts(most).await?;
@@ -42,9 +140,49 @@ pub async fn alert_list(site: &Site, most: usize) -> Result<Vec<Alert>, Problem>
 }
 
 pub async fn not_found() -> Problem {
-    Problem::NotFound("there is no page at this address".into())
+    Problem::NotFound("Nothing is at this address. It may be mistyped, or what was here is gone.".into())
 }
 
-pub async fn dress_problem(State(_site): State<Site>, response: Response) -> Response {
-    response
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct ProblemPage<'a> {
+    title: &'a str,
+    sentence: &'a str,
+}
+
+/// Makes a page of a problem's sentence.
+pub async fn dress_problem(State(site): State<Site>, response: Response) -> Response {
+    let Some(ProblemBody { error }) = response.extensions().get::<ProblemBody>().cloned() else {
+        return response;
+    };
+    let status = response.status();
+    let title = match status {
+        StatusCode::NOT_FOUND => "Not found",
+        StatusCode::BAD_REQUEST => "This address cannot be understood",
+        StatusCode::SERVICE_UNAVAILABLE => "Nothing is known yet",
+        _ => "This did not work",
+    };
+    let page = shown(&ProblemPage { title, sentence: &error }).and_then(|now| {
+        framed(&site, Content { title, place: "", now_url: None, tools: String::new(), now })
+    });
+    match page {
+        Ok(page) => (status, page).into_response(),
+        Err(_) => response,
+    }
+}
+
+/// The time of day, with the day where that is another one than now's.
+fn moment(at: Timestamp, now: Timestamp) -> String {
+    let same_day = at.as_second().div_euclid(86_400) == now.as_second().div_euclid(86_400);
+    at.strftime(if same_day { "%H:%M:%S" } else { "%-d %b %Y %H:%M" }).to_string()
+}
+
+/// A span of time, in words.
+fn span_text(range: Range) -> String {
+    let day = "%-d %b %Y";
+    let (from, to) = (range.from, range.to);
+    let from_day = from.strftime(day).to_string();
+    let to_day = to.strftime(day).to_string();
+    let until = if from_day == to_day { String::new() } else { format!("{to_day}, ") };
+    format!("{from_day}, {} to {until}{} UTC", from.strftime("%H:%M"), to.strftime("%H:%M"))
 }

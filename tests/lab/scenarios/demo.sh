@@ -13,9 +13,9 @@ source "$repo/tests/lab/guest/lab.sh"
 
 calm=20           # s before the snapshot and after it
 calm_rate=25      # the database's pages a second
-import_after=${2:-24}    # s after the backup's beginning, the database begins an import:
+import_after=${2:-14}    # s after the backup's beginning, the database begins an import:
 import_depth=${3:-32}    # so many pages at once, as fast as the disks allow
-cow_size=${1:-44M}
+cow_size=${1:-48M}
 
 make_database() {
     mechanical_disks 600

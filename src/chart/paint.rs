@@ -1,0 +1,261 @@
+//! The parts of a chart, laid one over the other: grid, bands, tints, lines, levels, labels.
+
+use plotters::coord::Shift;
+use plotters::coord::cartesian::Cartesian2d;
+use plotters::coord::types::RangedCoordf64;
+use plotters::drawing::DrawingAreaErrorKind;
+use plotters::element::{Circle, PathElement, Polygon, Text};
+use plotters::prelude::{DrawingArea, IntoDrawingArea};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{IntoFont, TextStyle};
+
+use super::band::{self, BandShape};
+use super::ink::{Ink, Role};
+use super::runs::{Seen, runs};
+use super::scale::Scale;
+use super::svg::{ClassSvg, TENTHS};
+use super::{Chart, Level, Line, Side, Size, time_axis};
+
+/// Space around the plot, in pixels: for the labels of the axes and, above, for units and the names of jobs.
+const TOP: i32 = 22;
+const BOTTOM: i32 = 20;
+const LEFT: i32 = 52;
+const RIGHT_WITH_AXIS: i32 = 48;
+const RIGHT: i32 = 14;
+/// From this width on the right margin is the same with and without an axis, so that stacked charts share their time.
+const ALIGNED_FROM: u32 = 560;
+
+/// Distance of labels from what they name, in tenths of a pixel.
+const AWAY: i32 = 6 * TENTHS;
+/// Radius of a point that has no neighbours, in tenths of a pixel.
+const DOT: i32 = 2 * TENTHS;
+/// Tinted columns narrower than this are joined, in pixels: the eye sees no finer, and the text stays short.
+const COLUMN: f64 = 3.0;
+
+type Drawn = Result<(), DrawingAreaErrorKind<std::convert::Infallible>>;
+type Canvas<'a> = DrawingArea<ClassSvg<'a>, Shift>;
+type Plot<'a> = DrawingArea<ClassSvg<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// One picture in the making: seconds and values are drawn on the plots, labels on the canvas.
+struct Painter<'a> {
+    chart: &'a Chart,
+    size: Size,
+    canvas: Canvas<'a>,
+    left: (Scale, Plot<'a>),
+    right: Option<(Scale, Plot<'a>)>,
+}
+
+/// Appends the shapes of a chart of this size to `out`.
+pub fn paint(chart: &Chart, size: Size, out: &mut String) -> Drawn {
+    let painter = Painter::new(chart, size, out);
+    painter.bands()?;
+    painter.grid()?;
+    painter.lines(Painter::tints)?;
+    painter.lines(Painter::strokes)?;
+    painter.levels()?;
+    painter.values(Side::Left)?;
+    painter.values(Side::Right)?;
+    painter.times()
+}
+
+impl<'a> Painter<'a> {
+    fn new(chart: &'a Chart, size: Size, out: &'a mut String) -> Self {
+        let canvas = ClassSvg::new(out, size).into_drawing_area();
+        let side = |side| {
+            let scale = scale(chart, side, height(size));
+            (scale, plot(&canvas, chart, size, scale.most))
+        };
+        let (left, right) = (side(Side::Left), chart.right.map(|_| side(Side::Right)));
+        Self { chart, size, canvas, left, right }
+    }
+
+    fn side(&self, side: Side) -> &(Scale, Plot<'a>) {
+        match (side, &self.right) {
+            (Side::Right, Some(right)) => right,
+            _ => &self.left,
+        }
+    }
+
+    fn bands(&self) -> Drawn {
+        let (scale, plot) = &self.left;
+        for band in band::shapes(&self.chart.bands, self.chart.range, f64::from(width(self.chart, self.size)))
+        {
+            let (from, to) = (band.from, band.to);
+            plot.draw(&BandShape { corners: [(from, scale.most), (to, 0.0)], band })?;
+        }
+        Ok(())
+    }
+
+    fn grid(&self) -> Drawn {
+        let (scale, plot) = &self.left;
+        let seconds = seconds(self.chart);
+        for (value, _) in scale.ticks() {
+            let role = if value == 0.0 { Role::Axis } else { Role::Grid };
+            plot.draw(&PathElement::new(vec![(0.0, value), (seconds, value)], Ink::plain(role).stroke()))?;
+        }
+        Ok(())
+    }
+
+    fn lines(&self, draw: impl Fn(&Plot<'a>, &Line, &[Seen], f64) -> Drawn) -> Drawn {
+        for line in &self.chart.lines {
+            let (scale, plot) = self.side(line.side);
+            for run in runs(&line.series, self.chart.range) {
+                draw(plot, line, &clamped(run, scale.most), self.seconds_per_pixel())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What lies behind a line: the space below it, and from the smallest to the largest.
+    fn tints(plot: &Plot<'a>, line: &Line, run: &[Seen], seconds_per_pixel: f64) -> Drawn {
+        if run.len() < 2 {
+            return Ok(());
+        }
+        if line.area {
+            let mut corners: Vec<(f64, f64)> = run.iter().map(|seen| (seen.at, seen.avg)).collect();
+            corners.extend([(run[run.len() - 1].at, 0.0), (run[0].at, 0.0)]);
+            plot.draw(&Polygon::new(corners, Ink::line(Role::Area, line.look).fill()))?;
+        }
+        if run.iter().any(|seen| seen.min < seen.avg || seen.max > seen.avg) {
+            let corners = envelope(run, COLUMN * seconds_per_pixel);
+            plot.draw(&Polygon::new(corners, Ink::line(Role::Envelope, line.look).fill()))?;
+        }
+        Ok(())
+    }
+
+    fn strokes(plot: &Plot<'a>, line: &Line, run: &[Seen], _: f64) -> Drawn {
+        if let [alone] = run {
+            let dot = Circle::new((alone.at, alone.avg), DOT, Ink::line(Role::Dot, line.look).fill());
+            return plot.draw(&dot);
+        }
+        let points: Vec<(f64, f64)> = run.iter().map(|seen| (seen.at, seen.avg)).collect();
+        plot.draw(&PathElement::new(points, Ink::line(Role::Line, line.look).stroke()))
+    }
+
+    fn levels(&self) -> Drawn {
+        self.chart.levels.iter().try_for_each(|level| self.level(level))
+    }
+
+    fn level(&self, level: &Level) -> Drawn {
+        let (scale, plot) = self.side(level.side);
+        if !(0.0..=scale.most).contains(&level.value) {
+            return Ok(());
+        }
+        let (end, ink) = (seconds(self.chart), Ink::level(level.grade));
+        plot.draw(&PathElement::new(vec![(0.0, level.value), (end, level.value)], ink.stroke()))?;
+        let (x, y) = plot.map_coordinate(&(end, level.value));
+        self.text(&level.label, (x - AWAY / 2, y - AWAY / 2), ink, HPos::Right, VPos::Bottom)
+    }
+
+    /// The labels of a vertical axis, with the unit above them.
+    fn values(&self, side: Side) -> Drawn {
+        if side == Side::Right && self.right.is_none() {
+            return Ok(());
+        }
+        let (scale, plot) = self.side(side);
+        let (at, away, anchor) = match side {
+            Side::Left => (0.0, -AWAY, HPos::Right),
+            Side::Right => (seconds(self.chart), AWAY, HPos::Left),
+        };
+        let ink = Ink::plain(Role::Tick);
+        for (value, label) in scale.ticks() {
+            let (x, y) = plot.map_coordinate(&(at, value));
+            self.text(&label, (x + away, y), ink, anchor, VPos::Center)?;
+        }
+        let (x, _) = plot.map_coordinate(&(at, 0.0));
+        self.text(scale.name(), (x + away, TENTHS), ink, anchor, VPos::Top)
+    }
+
+    fn times(&self) -> Drawn {
+        let (ink, (_, plot)) = (Ink::plain(Role::Tick), &self.left);
+        let (start, bottom) = plot.map_coordinate(&(0.0, 0.0));
+        let row = bottom + AWAY;
+        self.text("UTC", (start - AWAY, row), ink, HPos::Right, VPos::Top)?;
+        for (at, label) in time_axis::ticks(self.chart.range, f64::from(width(self.chart, self.size))) {
+            let (x, _) = plot.map_coordinate(&(at, 0.0));
+            let tick = vec![(x, bottom), (x, bottom + AWAY / 2)];
+            self.canvas.draw(&PathElement::new(tick, Ink::plain(Role::Axis).stroke()))?;
+            let half = label.len() as i32 * 3 * TENTHS;
+            if x - half >= start - AWAY / 2 && x + half <= self.size.width as i32 * TENTHS {
+                self.text(&label, (x, row), ink, HPos::Center, VPos::Top)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&self, text: &str, at: (i32, i32), ink: Ink, across: HPos, down: VPos) -> Drawn {
+        let colour = ink.colour();
+        let style =
+            TextStyle::from(("sans-serif", 11).into_font()).color(&colour).pos(Pos::new(across, down));
+        self.canvas.draw(&Text::new(text.to_owned(), at, style))
+    }
+
+    fn seconds_per_pixel(&self) -> f64 {
+        seconds(self.chart) / f64::from(width(self.chart, self.size))
+    }
+}
+
+/// The length of the time axis; a range that is empty or goes back counts as one second.
+fn seconds(chart: &Chart) -> f64 {
+    let seconds = chart.range.seconds();
+    if seconds > 0.0 { seconds } else { 1.0 }
+}
+
+/// The plot's own width and height, in pixels.
+fn width(chart: &Chart, size: Size) -> i32 {
+    size.width as i32 - LEFT - right_margin(chart, size)
+}
+
+fn height(size: Size) -> f64 {
+    f64::from(size.height as i32 - TOP - BOTTOM)
+}
+
+fn right_margin(chart: &Chart, size: Size) -> i32 {
+    if chart.right.is_some() || size.width >= ALIGNED_FROM { RIGHT_WITH_AXIS } else { RIGHT }
+}
+
+fn plot<'a>(canvas: &Canvas<'a>, chart: &Chart, size: Size, most: f64) -> Plot<'a> {
+    let right = right_margin(chart, size);
+    let inner = canvas.margin(TOP * TENTHS, BOTTOM * TENTHS, LEFT * TENTHS, right * TENTHS);
+    let (across, down) = inner.get_pixel_range();
+    let axes = Cartesian2d::new(0.0..seconds(chart), 0.0..most, (across, down.end..down.start));
+    inner.apply_coord_spec(axes)
+}
+
+fn scale(chart: &Chart, side: Side, height: f64) -> Scale {
+    let axis = chart.axis(side);
+    let lines = chart.lines.iter().filter(|line| chart.side(line.side) == side);
+    let largest = lines
+        .flat_map(|line| runs(&line.series, chart.range))
+        .flatten()
+        .map(|seen| seen.max)
+        .reduce(f64::max);
+    Scale::new(axis.unit, axis.most, largest, height)
+}
+
+fn clamped(run: Vec<Seen>, most: f64) -> Vec<Seen> {
+    let inside = |value: f64| value.clamp(0.0, most);
+    run.into_iter()
+        .map(|Seen { at, min, avg, max }| Seen { at, min: inside(min), avg: inside(avg), max: inside(max) })
+        .collect()
+}
+
+/// The outline along the largest values and back along the smallest, in columns of this many seconds.
+fn envelope(run: &[Seen], column: f64) -> Vec<(f64, f64)> {
+    let columns: Vec<&[Seen]> =
+        run.chunk_by(|a, b| (a.at / column).floor() == (b.at / column).floor()).collect();
+    let largest = |seen: &[Seen]| seen.iter().map(|seen| seen.max).fold(0.0, f64::max);
+    let smallest = |seen: &[Seen]| seen.iter().map(|seen| seen.min).fold(f64::INFINITY, f64::min);
+    let last = run.len() - 1;
+    let mut corners = vec![(run[0].at, largest(columns[0]))];
+    corners.extend(columns.iter().map(|seen| (middle(seen), largest(seen))));
+    corners.push((run[last].at, largest(columns[columns.len() - 1])));
+    corners.push((run[last].at, smallest(columns[columns.len() - 1])));
+    corners.extend(columns.iter().rev().map(|seen| (middle(seen), smallest(seen))));
+    corners.push((run[0].at, smallest(columns[0])));
+    corners
+}
+
+fn middle(seen: &[Seen]) -> f64 {
+    (seen[0].at + seen[seen.len() - 1].at) / 2.0
+}

@@ -1,0 +1,195 @@
+//! The plotters backend that writes SVG: classes in place of colours, relative paths, escaped text.
+//!
+//! plotters counts in whole numbers; here they are tenths of a pixel.
+
+use std::convert::Infallible;
+use std::fmt::Write;
+
+use plotters_backend::text_anchor::{HPos, VPos};
+use plotters_backend::{
+    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
+};
+
+use super::Size;
+use super::ink::{classes, is_coarse};
+
+/// Backend units per pixel.
+pub const TENTHS: i32 = 10;
+
+type Done = Result<(), DrawingErrorKind<Infallible>>;
+
+/// Writes shapes to the end of `out`.
+pub struct ClassSvg<'a> {
+    out: &'a mut String,
+    size: Size,
+}
+
+/// The start tag, with what a screen reader says.
+pub fn opening(title: &str, Size { width, height }: Size) -> String {
+    let title = escaped(title);
+    format!(
+        r#"<svg class="chart" role="img" aria-label="{title}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">"#
+    )
+}
+
+/// Text that stands for itself in an element or a quoted attribute; control characters are dropped.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            control if control.is_control() => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Tenths of a pixel as a short decimal: `12`, `-.5`.
+pub fn decimal(tenths: i32) -> String {
+    let sign = if tenths < 0 { "-" } else { "" };
+    match (tenths.unsigned_abs() / 10, tenths.unsigned_abs() % 10) {
+        (whole, 0) => format!("{sign}{whole}"),
+        (0, tenth) => format!("{sign}.{tenth}"),
+        (whole, tenth) => format!("{sign}{whole}.{tenth}"),
+    }
+}
+
+impl<'a> ClassSvg<'a> {
+    pub fn new(out: &'a mut String, size: Size) -> Self {
+        Self { out, size }
+    }
+
+    /// Appends an element or a tag as it is.
+    pub fn raw(&mut self, markup: &str) {
+        self.out.push_str(markup);
+    }
+
+    fn element(&mut self, name: &str, colour: BackendColor, attributes: &[(&str, i32)]) -> Done {
+        write!(self.out, r#"<{name} class="{}""#, classes(colour)).ok();
+        for (key, tenths) in attributes {
+            write!(self.out, r#" {key}="{}""#, decimal(*tenths)).ok();
+        }
+        self.out.push_str("/>");
+        Ok(())
+    }
+
+    fn path(&mut self, points: impl Iterator<Item = BackendCoord>, colour: BackendColor, end: &str) -> Done {
+        let points = points.map(|point| if is_coarse(colour) { whole_pixel(point) } else { point });
+        write!(self.out, r#"<path class="{}" d="{}{end}"/>"#, classes(colour), relative(points)).ok();
+        Ok(())
+    }
+}
+
+fn whole_pixel((x, y): BackendCoord) -> BackendCoord {
+    let rounded = |tenths: i32| (tenths + TENTHS / 2).div_euclid(TENTHS) * TENTHS;
+    (rounded(x), rounded(y))
+}
+
+/// Path data: the first point as it is, each other by its distance from the one before.
+fn relative(points: impl Iterator<Item = BackendCoord>) -> String {
+    let mut data = String::new();
+    let mut before: Option<BackendCoord> = None;
+    for (x, y) in points {
+        match before {
+            None => write!(data, "M{} {}l", decimal(x), decimal(y)).ok(),
+            Some(last) if last == (x, y) => None,
+            Some((x0, y0)) => {
+                separate(&mut data, &decimal(x - x0));
+                separate(&mut data, &decimal(y - y0));
+                None
+            }
+        };
+        before = Some((x, y));
+    }
+    data
+}
+
+/// Appends a number, with a space where two numbers would run together.
+fn separate(data: &mut String, number: &str) {
+    if !data.ends_with('l') && !number.starts_with('-') {
+        data.push(' ');
+    }
+    data.push_str(number);
+}
+
+impl DrawingBackend for ClassSvg<'_> {
+    type ErrorType = Infallible;
+
+    fn get_size(&self) -> (u32, u32) {
+        (self.size.width * TENTHS as u32, self.size.height * TENTHS as u32)
+    }
+
+    fn ensure_prepared(&mut self) -> Done {
+        Ok(())
+    }
+
+    fn present(&mut self) -> Done {
+        Ok(())
+    }
+
+    fn draw_pixel(&mut self, (x, y): BackendCoord, colour: BackendColor) -> Done {
+        self.element("rect", colour, &[("x", x), ("y", y), ("width", TENTHS), ("height", TENTHS)])
+    }
+
+    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Done {
+        self.path([from, to].into_iter(), style.color(), "")
+    }
+
+    fn draw_rect<S: BackendStyle>(
+        &mut self,
+        (left, top): BackendCoord,
+        (right, bottom): BackendCoord,
+        style: &S,
+        _fill: bool,
+    ) -> Done {
+        let (width, height) = (right - left, bottom - top);
+        self.element("rect", style.color(), &[("x", left), ("y", top), ("width", width), ("height", height)])
+    }
+
+    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
+        &mut self,
+        path: I,
+        style: &S,
+    ) -> Done {
+        self.path(path.into_iter(), style.color(), "")
+    }
+
+    fn fill_polygon<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
+        &mut self,
+        corners: I,
+        style: &S,
+    ) -> Done {
+        self.path(corners.into_iter(), style.color(), "z")
+    }
+
+    fn draw_circle<S: BackendStyle>(
+        &mut self,
+        (x, y): BackendCoord,
+        radius: u32,
+        style: &S,
+        _fill: bool,
+    ) -> Done {
+        self.element("circle", style.color(), &[("cx", x), ("cy", y), ("r", radius as i32)])
+    }
+
+    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (x, y): BackendCoord) -> Done {
+        let anchor = match style.anchor().h_pos {
+            HPos::Left => "",
+            HPos::Center => r#" text-anchor="middle""#,
+            HPos::Right => r#" text-anchor="end""#,
+        };
+        let down = match style.anchor().v_pos {
+            VPos::Top => r#" dy=".8em""#,
+            VPos::Center => r#" dy=".35em""#,
+            VPos::Bottom => "",
+        };
+        let (x, y, class, text) = (decimal(x), decimal(y), classes(style.color()), escaped(text));
+        write!(self.out, r#"<text class="{class}" x="{x}" y="{y}"{anchor}{down}>{text}</text>"#).ok();
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! `/alerts`: what was raised, and what is over.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Html;
+use jiff::Timestamp;
+
+use super::rows::seconds_between;
+use super::{Answer, Content, alert_list, framed, moment, shown};
+use crate::alert::{Alert, Severity};
+use crate::units::duration_text;
+use crate::web::Site;
+use crate::web::answer::Problem;
+
+const MOST_ALERTS: usize = 200;
+
+#[derive(Template)]
+#[template(path = "alerts.html")]
+struct Alerts {
+    alerts: Vec<Row>,
+}
+
+struct Row {
+    state: &'static str,
+    grade: &'static str,
+    sentence: String,
+    raised: String,
+    lasted: String,
+}
+
+pub async fn page(State(site): State<Site>) -> Answer {
+    let now = now(&site).await?;
+    let now_url = Some("/alerts/list".to_string());
+    framed(&site, Content { title: "Alerts", place: "/alerts", now_url, tools: String::new(), now })
+}
+
+pub async fn fragment(State(site): State<Site>) -> Answer {
+    now(&site).await.map(Html)
+}
+
+async fn now(site: &Site) -> Result<String, Problem> {
+    let now = site.present()?.interval.at;
+    let alerts = alert_list(site, MOST_ALERTS).await?;
+    shown(&Alerts { alerts: alerts.into_iter().map(|alert| row(alert, now)).collect() })
+}
+
+fn row(alert: Alert, now: Timestamp) -> Row {
+    let (state, grade) = match (alert.cleared_at, alert.severity) {
+        (Some(_), _) => ("over", "ok"),
+        (None, Severity::Critical) => ("critical", "critical"),
+        (None, Severity::Warning) => ("warning", "warning"),
+    };
+    let end = alert.cleared_at.unwrap_or(now);
+    Row {
+        state,
+        grade,
+        raised: moment(alert.raised_at, now),
+        lasted: duration_text(seconds_between(alert.raised_at, end)),
+        sentence: alert.sentence,
+    }
+}

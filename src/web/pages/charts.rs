@@ -1,0 +1,261 @@
+//! Figures: which series make which chart, over which span, at which width.
+
+use serde::Deserialize;
+
+use super::{Site, is_moving};
+use crate::chart::{self, Axis, Band, Chart, Grade, LegendEntry, Level, Line, Look, Side, Size, Unit};
+use crate::config::Thresholds;
+use crate::job::Job;
+use crate::present::Present;
+use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, VolumeQuantity};
+use crate::series::{Range, Series};
+use crate::store::{Subject, Wanted};
+use crate::units::Prefix;
+use crate::web::answer::Problem;
+use crate::web::when::Span;
+
+/// The width of a chart where the browser has not said how wide it shows it.
+const WIDTH: u32 = 1_000;
+const HEIGHT: u32 = 170;
+/// Two pixels a point: more is not seen.
+const PIXELS_PER_POINT: usize = 2;
+/// Spans that are one click away.
+const SPANS: [(&str, &str); 6] =
+    [("5 m", "-5m"), ("15 m", "-15m"), ("1 h", "-1h"), ("6 h", "-6h"), ("24 h", "-24h"), ("7 d", "-7d")];
+pub const DEFAULT_SPAN: &str = "-15m";
+
+/// What an address of a page with charts may say.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct View {
+    pub from: Option<String>,
+    pub to: Option<String>,
+    width: Option<u32>,
+}
+
+impl View {
+    pub fn span(&self) -> Span {
+        Span { from: self.from.clone(), to: self.to.clone() }
+    }
+
+    pub fn range(&self, present: &Present) -> Result<Range, Problem> {
+        self.span().range(present.interval.at, DEFAULT_SPAN)
+    }
+
+    /// The same with another start where none is given.
+    pub fn or_from(&self, default: &str) -> Self {
+        Self { from: self.from.clone().or_else(|| Some(default.into())), ..self.clone() }
+    }
+
+    /// The query that asks for the same span again.
+    pub fn query(&self) -> String {
+        let pairs = [("from", &self.from), ("to", &self.to)];
+        let pairs = pairs.iter().filter_map(|(key, value)| Some((*key, value.as_deref()?)));
+        pairs
+            .map(|(key, value)| format!("{key}={}", super::text::escaped(value)))
+            .collect::<Vec<_>>()
+            .join("&")
+    }
+
+    /// Where the changing part is asked for again, if it changes.
+    pub fn now_url(&self, path: &str) -> Option<String> {
+        is_moving(&self.span()).then(|| super::fragment_url(path, &self.query()))
+    }
+
+    pub fn ranges(&self) -> Vec<RangeLink> {
+        let current = self.from.as_deref().unwrap_or(DEFAULT_SPAN);
+        let link = |(name, from): (&'static str, &str)| RangeLink {
+            name,
+            href: format!("?from={from}"),
+            is_current: self.to.is_none() && from == current,
+        };
+        SPANS.into_iter().map(link).collect()
+    }
+
+    fn width(&self) -> u32 {
+        self.width.unwrap_or(WIDTH).clamp(*chart::WIDTHS.start(), *chart::WIDTHS.end())
+    }
+
+    fn points(&self) -> usize {
+        self.width() as usize / PIXELS_PER_POINT
+    }
+}
+
+/// A span that is one click away.
+pub struct RangeLink {
+    pub name: &'static str,
+    pub href: String,
+    pub is_current: bool,
+}
+
+/// A chart with its legend.
+pub struct Figure {
+    pub title: String,
+    pub legend: Vec<LegendEntry>,
+    pub svg: String,
+}
+
+/// A line before its series is read.
+pub struct Trace {
+    pub label: String,
+    pub wanted: Wanted,
+    pub look: Look,
+    pub side: Side,
+    pub area: bool,
+}
+
+/// A chart before its series are read.
+pub struct Sketch {
+    pub title: String,
+    pub left: Axis,
+    pub right: Option<Axis>,
+    pub traces: Vec<Trace>,
+    pub levels: Vec<Level>,
+}
+
+/// Reads all series in one pass and draws the charts. Sketches without traces are left out.
+pub async fn draw(
+    site: &Site,
+    view: &View,
+    range: Range,
+    jobs: &[Job],
+    sketches: Vec<Sketch>,
+) -> Result<Vec<Figure>, Problem> {
+    let sketches: Vec<Sketch> = sketches.into_iter().filter(|sketch| !sketch.traces.is_empty()).collect();
+    let wanted: Vec<Wanted> =
+        sketches.iter().flat_map(|sketch| &sketch.traces).map(|trace| trace.wanted.clone()).collect();
+    let mut series = site.archive.series(&wanted, range, view.points()).await?.into_iter();
+    let figures = sketches.into_iter().map(|sketch| {
+        let lines = sketch.traces.into_iter().zip(series.by_ref()).map(|(trace, series)| line(trace, series));
+        figure(Chart {
+            title: sketch.title,
+            range,
+            size: Size { width: view.width(), height: HEIGHT },
+            left: sketch.left,
+            right: sketch.right,
+            lines: lines.collect(),
+            bands: jobs.iter().map(band).collect(),
+            levels: sketch.levels,
+        })
+    });
+    Ok(figures.collect())
+}
+
+fn line(trace: Trace, series: Option<Series>) -> Line {
+    let series = series.unwrap_or_default();
+    Line { label: trace.label, series, side: trace.side, look: trace.look, area: trace.area }
+}
+
+fn figure(chart: Chart) -> Figure {
+    Figure { legend: chart::legend(&chart), svg: chart::draw(&chart), title: chart.title }
+}
+
+fn band(job: &Job) -> Band {
+    Band {
+        from: job.started_at,
+        to: job.ended_at,
+        label: job.name.clone(),
+        href: Some(format!("/jobs/{}", job.id)),
+    }
+}
+
+pub const BYTES: Axis = Axis { unit: Unit::BytesPerSecond(Prefix::Binary), most: None };
+const PERCENT: Axis = Axis { unit: Unit::Percent, most: Some(100.0) };
+
+pub fn trace(label: impl Into<String>, subject: &Subject, quantity: Quantity, look: Look) -> Trace {
+    let wanted = Wanted { subject: subject.clone(), quantity };
+    Trace { label: label.into(), wanted, look, side: Side::Left, area: false }
+}
+
+/// Reading and writing of one subject.
+pub fn throughput(title: &str, subject: &Subject) -> Sketch {
+    let read = trace("read", subject, Quantity::Device(DeviceQuantity::ReadBytes), Look::Read);
+    let written = trace("written", subject, Quantity::Device(DeviceQuantity::WrittenBytes), Look::Write);
+    Sketch {
+        title: title.into(),
+        left: BYTES,
+        right: None,
+        traces: vec![Trace { area: true, ..read }, written],
+        levels: Vec::new(),
+    }
+}
+
+pub fn latency(subject: &Subject) -> Sketch {
+    let traces = vec![
+        trace("read", subject, Quantity::Device(DeviceQuantity::ReadAwaitMs), Look::Read),
+        trace("written", subject, Quantity::Device(DeviceQuantity::WriteAwaitMs), Look::Write),
+    ];
+    let left = Axis { unit: Unit::Milliseconds, most: None };
+    Sketch { title: "Latency (await)".into(), left, right: None, traces, levels: Vec::new() }
+}
+
+pub fn utilisation(subject: &Subject) -> Sketch {
+    let busy = trace("busy", subject, Quantity::Device(DeviceQuantity::Utilisation), Look::Other(0));
+    let queue = trace("queue depth", subject, Quantity::Device(DeviceQuantity::QueueDepth), Look::Other(1));
+    Sketch {
+        title: "Busy and queue depth".into(),
+        left: Axis { unit: Unit::Share, most: Some(1.0) },
+        right: Some(Axis { unit: Unit::Count, most: None }),
+        traces: vec![Trace { area: true, ..busy }, Trace { side: Side::Right, ..queue }],
+        levels: Vec::new(),
+    }
+}
+
+/// `vmstat`'s bi and bo.
+pub fn paging() -> Sketch {
+    let traces = vec![
+        trace("bi", &Subject::Host, Quantity::Host(HostQuantity::BiKibPerS), Look::Read),
+        trace("bo", &Subject::Host, Quantity::Host(HostQuantity::BoKibPerS), Look::Write),
+    ];
+    let left = Axis { unit: Unit::KibPerSecond, most: None };
+    Sketch {
+        title: "Paged in and out (vmstat's bi and bo)".into(),
+        left,
+        right: None,
+        traces,
+        levels: Vec::new(),
+    }
+}
+
+/// Fills, with the levels at which an alert is raised.
+pub fn fills(traces: Vec<Trace>, thresholds: Thresholds) -> Sketch {
+    Sketch {
+        title: "Fill".into(),
+        left: PERCENT,
+        right: None,
+        traces,
+        levels: levels(thresholds, Side::Left),
+    }
+}
+
+/// The picture that this program exists for: how full the snapshot was, and how fast it could be read.
+pub fn fill_and_read_speed(subject: &Subject, thresholds: Thresholds) -> Sketch {
+    let read = trace("read speed", subject, Quantity::Device(DeviceQuantity::ReadBytes), Look::Read);
+    let fill = trace("fill", subject, Quantity::Volume(VolumeQuantity::FillPercent), Look::Fill);
+    Sketch {
+        title: "Fill and read speed".into(),
+        left: BYTES,
+        right: Some(PERCENT),
+        traces: vec![Trace { area: true, ..read }, Trace { side: Side::Right, ..fill }],
+        levels: levels(thresholds, Side::Right),
+    }
+}
+
+fn levels(thresholds: Thresholds, side: Side) -> Vec<Level> {
+    let level =
+        |value: f64, word: &str, grade| Level { value, side, label: format!("{word} {value} %"), grade };
+    vec![
+        level(thresholds.warning, "warning", Grade::Warning),
+        level(thresholds.critical, "critical", Grade::Critical),
+    ]
+}
+
+/// Fill of a volume, and of its metadata where it has any.
+pub fn fill_traces(name: &str, subject: &Subject, has_metadata: bool, number: u8) -> Vec<Trace> {
+    let look = if number == 0 { Look::Fill } else { Look::Other(number - 1) };
+    let mut traces = vec![trace(name, subject, Quantity::Volume(VolumeQuantity::FillPercent), look)];
+    if has_metadata {
+        let quantity = Quantity::Volume(VolumeQuantity::MetadataPercent);
+        traces.push(trace(format!("{name} metadata"), subject, quantity, Look::Other(number + 2)));
+    }
+    traces
+}

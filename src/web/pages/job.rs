@@ -1,0 +1,152 @@
+//! `/jobs/ID`: one job, with fill and read speed over its time on one chart.
+
+use axum::extract::{Path, State};
+use axum::response::Html;
+
+use super::charts::{self, Sketch, View};
+use super::device::{KeyFigure, Subjects};
+use super::rows;
+use super::text::{self, Writing};
+use super::{Answer, Content, framed, moment, shown};
+use crate::job::{Job, JobKind};
+use crate::present::Present;
+use crate::series::Range;
+use crate::store::Subject;
+use crate::units::duration_text;
+use crate::web::Site;
+use crate::web::answer::{Asked, Problem};
+
+/// What is shown before and after the job: a part of its length, and at least some seconds.
+const MARGIN: f64 = 0.03;
+const LEAST_MARGIN: f64 = 5.0;
+
+pub async fn page(State(site): State<Site>, Path(id): Path<String>, Asked(view): Asked<View>) -> Answer {
+    let job = find(&site, &id).await?;
+    let now = now(&site, &job, &view).await?;
+    let now_url =
+        job.is_running().then(|| super::fragment_url(&format!("/jobs/{}/now", job.id), &view.query()));
+    framed(&site, Content { title: &job.name, place: "/jobs", now_url, tools: String::new(), now })
+}
+
+pub async fn fragment(State(site): State<Site>, Path(id): Path<String>, Asked(view): Asked<View>) -> Answer {
+    let job = find(&site, &id).await?;
+    now(&site, &job, &view).await.map(Html)
+}
+
+async fn find(site: &Site, id: &str) -> Result<Job, Problem> {
+    let missing = || Problem::NotFound(format!("There is no job {id}."));
+    let number = id.parse().map_err(|_| missing())?;
+    let present = site.present()?;
+    match present.jobs.iter().find(|job| job.id == number) {
+        Some(job) => Ok(job.clone()),
+        None => site.archive.job(number).await?.ok_or_else(missing),
+    }
+}
+
+async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
+    let present = site.present()?;
+    let range = match (&view.from, &view.to) {
+        (None, None) => around(job, &present),
+        _ => view.range(&present)?,
+    };
+    let figures = charts::draw(site, view, range, std::slice::from_ref(job), sketches(job, &present)).await?;
+    shown(&Subjects {
+        name: job.name.clone(),
+        description: describe(job, &present),
+        notice: notice(job, &present),
+        key_figures: key_figures(job, &present),
+        ranges: Vec::new(),
+        span: String::new(),
+        figures,
+        links: links(job),
+        jobs: Vec::new(),
+    })
+}
+
+/// The job's own time with a little on either side.
+fn around(job: &Job, present: &Present) -> Range {
+    let now = present.interval.at;
+    let margin_ms = ((job.seconds(now) * MARGIN).max(LEAST_MARGIN) * 1000.0) as i64;
+    let end = job.ended_at.unwrap_or(now);
+    let moved = |at: jiff::Timestamp, by: i64| {
+        jiff::Timestamp::from_millisecond(at.as_millisecond().saturating_add(by)).unwrap_or(at)
+    };
+    Range { from: moved(job.started_at, -margin_ms), to: moved(end.max(job.started_at), margin_ms) }
+}
+
+fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
+    match job.kind {
+        JobKind::Snapshot => {
+            let subject = Subject::Volume(job.key.clone());
+            vec![
+                charts::fill_and_read_speed(&subject, present.thresholds.snapshot_fill),
+                charts::latency(&subject),
+                charts::paging(),
+            ]
+        }
+        JobKind::Command | JobKind::Mark => {
+            vec![
+                charts::throughput("Throughput of all disks, each byte once", &Subject::Total),
+                charts::paging(),
+            ]
+        }
+    }
+}
+
+fn describe(job: &Job, present: &Present) -> String {
+    let now = present.interval.at;
+    let what = match (job.kind, &job.vg, &job.lv, &job.origin) {
+        (JobKind::Snapshot, Some(vg), Some(lv), Some(origin)) => {
+            format!("Snapshot {vg}/{lv} of {vg}/{origin}")
+        }
+        (JobKind::Snapshot, Some(vg), Some(lv), None) => format!("Snapshot {vg}/{lv}"),
+        _ => "Command".to_string(),
+    };
+    let until = job.ended_at.map_or_else(String::new, |at| format!(" to {}", moment(at, now)));
+    format!("{what} · {}{until} UTC", moment(job.started_at, now))
+}
+
+fn notice(job: &Job, present: &Present) -> Option<String> {
+    if let Some(died_at) = job.died_at {
+        let at = moment(died_at, present.interval.at);
+        return Some(format!(
+            "The snapshot became invalid at {at} UTC: what read it then is lost, whatever it reported."
+        ));
+    }
+    job.partly_seen.then(|| {
+        "This job was seen in part only: it had begun, or went on, while cowbell did not run.".into()
+    })
+}
+
+fn key_figures(job: &Job, present: &Present) -> Vec<KeyFigure> {
+    let (outcome, _) = rows::outcome(job);
+    let percent = |percent: Option<f64>| text::or_dash(percent.map(|percent| format!("{percent:.2} %")));
+    let seconds = job.seconds(present.interval.at);
+    let bytes = job.bytes_read.map(|bytes| bytes as f64);
+    let mean = bytes.filter(|_| seconds > 0.0 && !job.partly_seen).map(|bytes| bytes / seconds);
+    let of =
+        if job.kind == JobKind::Snapshot { "from the snapshot" } else { "from all disks, in whole ticks" };
+    let mut figures = vec![
+        KeyFigure::new(
+            "Outcome",
+            outcome.into(),
+            if job.outcome.is_none() { "" } else { "as far as anybody said" },
+        ),
+        KeyFigure::new(if job.is_running() { "So far" } else { "Took" }, duration_text(seconds), ""),
+        KeyFigure::new("Read", Writing::default().amount(bytes), of),
+        KeyFigure::new("Mean read speed", Writing::default().rate(mean), "over its whole time"),
+    ];
+    if job.kind == JobKind::Snapshot {
+        figures.push(KeyFigure::new("Peak fill", percent(job.peak_fill_percent), ""));
+        figures.push(KeyFigure::new("Last fill", percent(job.last_fill_percent), ""));
+    }
+    figures
+}
+
+fn links(job: &Job) -> Vec<(String, String)> {
+    let named = |word: &str, lv: &Option<String>| {
+        let (vg, lv) = (job.vg.as_ref()?, lv.as_ref()?);
+        Some((format!("{word} {vg}/{lv}"), rows::volume_href(vg, lv)))
+    };
+    named("snapshot", &job.lv).into_iter().chain(named("origin", &job.origin)).collect()
+}

@@ -1,0 +1,44 @@
+//! `/jobs`: all jobs of a span.
+
+use askama::Template;
+use axum::extract::State;
+
+use super::charts::{RangeLink, View};
+use super::rows::{self, JobRow};
+use super::{Answer, Content, framed, job_list, shown};
+use crate::web::Site;
+use crate::web::answer::{Asked, Problem};
+
+const MOST_JOBS: usize = 200;
+/// Backups come once a night: a week of them is what one wants to see.
+const DEFAULT_SPAN: &str = "-7d";
+
+#[derive(Template)]
+#[template(path = "jobs.html")]
+struct Jobs {
+    ranges: Vec<RangeLink>,
+    span: String,
+    jobs: Vec<JobRow>,
+}
+
+pub async fn page(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {
+    let now = now(&site, &view).await?;
+    let now_url = view.now_url("/jobs/list");
+    framed(&site, Content { title: "Jobs", place: "/jobs", now_url, tools: String::new(), now })
+}
+
+pub async fn fragment(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {
+    now(&site, &view).await.map(axum::response::Html)
+}
+
+async fn now(site: &Site, view: &View) -> Result<String, Problem> {
+    let present = site.present()?;
+    let view = view.or_from(DEFAULT_SPAN);
+    let range = view.range(&present)?;
+    let jobs = job_list(site, &present, range, MOST_JOBS).await?;
+    shown(&Jobs {
+        ranges: view.ranges(),
+        span: super::span_text(range),
+        jobs: rows::jobs(&jobs, present.interval.at),
+    })
+}

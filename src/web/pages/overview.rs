@@ -1,0 +1,193 @@
+//! `/`: is all well, what fills, what the disks do, which jobs ran.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Html;
+
+use super::charts::{self, Figure, RangeLink, Sketch, Trace, View};
+use super::rows::{self, FillRow, JobRow};
+use super::{Answer, Content, framed, job_list, shown};
+use crate::alert::Severity;
+use crate::chart::Look;
+use crate::present::Present;
+use crate::series::quantity::{DeviceQuantity, Quantity};
+use crate::source::Part;
+use crate::store::Subject;
+use crate::topology::{Device, VolumeKind};
+use crate::units::duration_text;
+use crate::web::Site;
+use crate::web::answer::{Asked, Problem};
+
+/// Disks and fills that one chart can hold and still be read.
+const MOST_DISKS: usize = 4;
+const MOST_FILLS: usize = 6;
+const MOST_JOBS: usize = 10;
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview {
+    verdict: Verdict,
+    ranges: Vec<RangeLink>,
+    span: String,
+    fills: Vec<FillRow>,
+    nothing_to_watch: String,
+    figures: Vec<Figure>,
+    jobs: Vec<JobRow>,
+}
+
+/// How it is, in words.
+struct Verdict {
+    /// `ok`, `warning` or `critical`
+    grade: &'static str,
+    word: &'static str,
+    sentence: String,
+    more: Vec<String>,
+}
+
+pub async fn page(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {
+    let now = now(&site, &view).await?;
+    let now_url = view.now_url("/overview");
+    framed(&site, Content { title: "Overview", place: "/", now_url, tools: String::new(), now })
+}
+
+pub async fn fragment(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {
+    now(&site, &view).await.map(Html)
+}
+
+async fn now(site: &Site, view: &View) -> Result<String, Problem> {
+    let present = site.present()?;
+    let range = view.range(&present)?;
+    let jobs = job_list(site, &present, range, MOST_JOBS).await?;
+    let sketches = vec![disks(&present), fills(&present), charts::paging()];
+    let figures = charts::draw(site, view, range, &jobs, sketches).await?;
+    shown(&Overview {
+        verdict: verdict(&present),
+        ranges: view.ranges(),
+        span: super::span_text(range),
+        fills: rows::fills(&present),
+        nothing_to_watch: nothing_to_watch(&present),
+        figures,
+        jobs: rows::jobs(&jobs, present.interval.at),
+    })
+}
+
+fn verdict(present: &Arc<Present>) -> Verdict {
+    let worst = present.alerts.iter().max_by_key(|alert| (alert.severity, alert.raised_at));
+    let (grade, word, sentence) = match worst {
+        Some(alert) if alert.severity == Severity::Critical => {
+            ("critical", "Critical", alert.sentence.clone())
+        }
+        Some(alert) => ("warning", "Warning", alert.sentence.clone()),
+        None => ("ok", "OK", all_well(present)),
+    };
+    let mut more = Vec::new();
+    if present.alerts.len() > 1 {
+        more.push(format!("{} more alerts are raised.", present.alerts.len() - 1));
+    }
+    more.extend(present.ended.iter().map(|how| format!("This is a recording of {}: {how}.", present.host)));
+    more.extend(running(present));
+    more.extend(present.store.error.clone());
+    Verdict { grade, word, sentence, more }
+}
+
+fn all_well(present: &Present) -> String {
+    let fullest = present
+        .interval
+        .volumes()
+        .filter(|(volume, _)| matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool))
+        .filter_map(|(volume, state)| Some((volume, state.fill?.percent())))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    match fullest {
+        Some((volume, percent)) => {
+            format!("Nothing is near full; the fullest is {} at {percent:.2} %.", volume.full_name())
+        }
+        None => "The disks are watched; nothing here can overflow.".into(),
+    }
+}
+
+fn running(present: &Present) -> Option<String> {
+    let running: Vec<String> = present
+        .jobs
+        .iter()
+        .filter(|job| job.is_running())
+        .map(|job| format!("{} for {}", job.name, duration_text(job.seconds(present.interval.at))))
+        .collect();
+    (!running.is_empty()).then(|| format!("Running: {}.", running.join(", ")))
+}
+
+/// Why there is nothing: because there is none, or because it cannot be seen.
+fn nothing_to_watch(present: &Present) -> String {
+    let why = present.parts.get(&Part::Dm).and_then(|part| part.error.as_deref());
+    match why {
+        Some(why) => format!("The device-mapper is not seen: {why}. `cowbell check` says what to do."),
+        None => "When one is made, it is seen with the next tick. `cowbell demo` shows what that looks like."
+            .into(),
+    }
+}
+
+/// The PVs, or the disks where there is no LVM; the busiest of them.
+fn disks(present: &Present) -> Sketch {
+    let topology = &present.interval.topology;
+    let has_pvs = topology.devices.iter().any(|device| device.is_pv);
+    let mut disks: Vec<(&Device, u64)> = topology
+        .devices
+        .iter()
+        .filter(|device| if has_pvs { device.is_pv } else { device.counts })
+        .map(|device| (device, moved(present, device)))
+        .collect();
+    disks.sort_by_key(|(_, moved)| std::cmp::Reverse(*moved));
+    disks.truncate(MOST_DISKS);
+    disks.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+    let title = if has_pvs { "Throughput of the PVs" } else { "Throughput of the disks" };
+    let traces =
+        disks.iter().enumerate().flat_map(|(number, (device, _))| disk_traces(device, number)).collect();
+    Sketch { title: title.into(), left: charts::BYTES, right: None, traces, levels: Vec::new() }
+}
+
+fn moved(present: &Present, device: &Device) -> u64 {
+    let tally = present.tallies.device(&device.identity);
+    tally.map_or(0, |tally| tally.sum.sectors_read.0 + tally.sum.sectors_written.0)
+}
+
+fn disk_traces(device: &Device, number: usize) -> [Trace; 2] {
+    let subject = Subject::Device(device.identity.to_string());
+    let looks = match u8::try_from(number).unwrap_or(u8::MAX) {
+        0 => [Look::Read, Look::Write],
+        number => [Look::Other(2 * number - 2), Look::Other(2 * number - 1)],
+    };
+    let trace = |what: &str, quantity, look| {
+        charts::trace(format!("{} {what}", device.name), &subject, Quantity::Device(quantity), look)
+    };
+    [
+        trace("read", DeviceQuantity::ReadBytes, looks[0]),
+        trace("written", DeviceQuantity::WrittenBytes, looks[1]),
+    ]
+}
+
+/// Fills of snapshots and pools, the fullest of them.
+fn fills(present: &Present) -> Sketch {
+    let mut volumes: Vec<_> = present
+        .interval
+        .volumes()
+        .filter(|(volume, _)| matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool))
+        .collect();
+    volumes.sort_by(|(_, a), (_, b)| {
+        let percent = |fill: Option<crate::units::Fill>| fill.map_or(0.0, crate::units::Fill::percent);
+        percent(b.fill).total_cmp(&percent(a.fill))
+    });
+    volumes.truncate(MOST_FILLS);
+    volumes.sort_by_key(|(volume, _)| volume.full_name());
+    let traces = volumes.iter().enumerate().flat_map(|(number, (volume, _))| {
+        let subject = Subject::Volume(volume.uuid.to_string());
+        let has_metadata = volume.kind == VolumeKind::ThinPool;
+        charts::fill_traces(
+            &volume.full_name(),
+            &subject,
+            has_metadata,
+            u8::try_from(number).unwrap_or(u8::MAX),
+        )
+    });
+    charts::fills(traces.collect(), present.thresholds.snapshot_fill)
+}

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# All tests of cowbell, in the order of their cost. As root on Debian it installs
+# what is missing; as another user it says what that is, and exits with 2.
+# The lab, a real LVM host in a virtual machine, is for root alone.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export PATH=$PATH:/usr/sbin:/sbin CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+
+# One line for each thing that has to be there: a command or a file, and Debian's package of it.
+needed() {
+    cat <<-END
+	cc gcc
+	chromium chromium
+	/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
+	node nodejs
+	npm npm
+	curl curl
+	jq jq
+	sqlite3 sqlite3
+	systemd-analyze systemd
+	linux.uml user-mode-linux
+	lvs lvm2
+	dmsetup dmsetup
+	thin_check thin-provisioning-tools
+	modprobe kmod
+	mkfs.xfs xfsprogs
+	mkfs.ext4 e2fsprogs
+	free procps
+	ip iproute2
+	halt systemd-sysv
+	fio fio
+	END
+}
+
+missing_packages() {
+    local thing package
+    while read -r thing package; do
+        [[ -e $thing ]] || type -P "$thing" >/dev/null || echo "$package"
+    done < <(needed)
+}
+
+install_what_is_missing() {
+    local missing
+    mapfile -t missing < <(missing_packages)
+    if ! type -P cargo >/dev/null; then
+        echo "run.sh: cargo is missing: install Rust with rustfmt and clippy" >&2
+        exit 2
+    fi
+    ((${#missing[@]} > 0)) || return 0
+    if ((EUID != 0)); then
+        echo "run.sh: missing here: ${missing[*]}; as root: apt-get install -y --no-install-recommends ${missing[*]}" >&2
+        exit 2
+    fi
+    apt-get update -q
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+}
+
+# step HEADING COMMAND…: the first one that fails ends the run.
+step() {
+    local start=$SECONDS
+    current=$1
+    echo "== $1"
+    "${@:2}"
+    echo "== $1: $((SECONDS - start)) s"
+}
+
+# The unit names the place where the README puts the program; here it is where it was built.
+verify_unit() {
+    local folder
+    folder=$(mktemp -d)
+    sed "s|^ExecStart=[^ ]*/cowbell|ExecStart=$PWD/target/release/cowbell|" systemd/cowbell.service >"$folder/cowbell.service"
+    systemd-analyze verify "$folder/cowbell.service"
+    rm -r "$folder"
+}
+
+browser_tests() {
+    (
+        cd tests/browser
+        npm ci --no-audit --no-fund --loglevel=error
+        COWBELL=$OLDPWD/target/release/cowbell node --test .
+    )
+}
+
+current='what the tests need'
+trap 'code=$?; ((code == 0)) || echo "FAILED: $current" >&2' EXIT
+
+step 'what the tests need' install_what_is_missing
+step 'formatting' cargo fmt --check
+step 'clippy' cargo clippy --locked --all-targets -- -D warnings
+RUSTDOCFLAGS=-Dwarnings step 'documentation' cargo doc --locked --no-deps
+step 'unit and integration tests' cargo test --locked
+step 'release build' cargo build --locked --release
+step 'systemd unit' verify_unit
+step 'browser tests' browser_tests
+if ((EUID == 0)); then
+    step 'lab: every kind of volume, beside lvs' tests/lab/run volumes
+else
+    echo '== lab: left out, it needs root'
+fi
+echo "All passed, in $((SECONDS / 60)) min $((SECONDS % 60)) s."

@@ -1,0 +1,76 @@
+// What the page does by itself: says honestly whether it is live, stops and goes on, tells charts their width.
+//
+// The stream's `tick` says that there is something new; this script answers with `refresh`, which the fragments wait
+// for. A paused page keeps its stream, gives no `refresh`, and so fetches nothing.
+"use strict";
+(() => {
+  const body = document.body;
+  const sign = document.getElementById("live");
+  const button = document.getElementById("pause");
+  const STALE_AT_LEAST_MS = 3000;
+  // A stream that says nothing for so long is dead even where the network has not noticed; it is opened anew.
+  const DEAD_MS = 15000;
+
+  let last = performance.now();
+  let interval = 1000;
+  let ended = false;
+  let paused = false;
+  let connection = null;
+
+  const refresh = () => paused || body.dispatchEvent(new CustomEvent("refresh"));
+
+  function show() {
+    const silent = performance.now() - last;
+    const stale = silent > Math.max(3 * interval, STALE_AT_LEAST_MS);
+    const state = ended ? "ended" : stale ? "stale" : paused ? "paused" : "live";
+    const words = { ended: "recording ended", stale: `stale ${Math.floor(silent / 1000)} s`, paused: "paused", live: "live" };
+    if (sign && sign.textContent !== words[state]) sign.textContent = words[state];
+    body.dataset.live = state;
+    if (!ended && silent > DEAD_MS && connection && connection.reader) {
+      connection.reader.cancel();
+      connection = null;
+    }
+  }
+
+  function pause() {
+    paused = !paused;
+    if (button) {
+      button.textContent = paused ? "Resume" : "Pause";
+      button.setAttribute("aria-pressed", String(paused));
+    }
+    refresh();
+    show();
+  }
+
+  body.addEventListener("tick", (event) => {
+    let tick = {};
+    try {
+      tick = JSON.parse(event.detail.data);
+    } catch {
+      // Something came, so the daemon lives; what it said does not matter here.
+    }
+    last = performance.now();
+    interval = Number(tick.interval_ms) || interval;
+    ended = tick.ended === true;
+    refresh();
+    show();
+  });
+
+  body.addEventListener("htmx:sse:after:connection", (event) => {
+    connection = event.detail.connection;
+  });
+
+  // Charts are drawn for the width they are shown at, in steps, so that viewers share what the server keeps.
+  body.addEventListener("htmx:config:request", (event) => {
+    const source = event.detail.ctx.sourceElement;
+    if (source.id !== "now") return;
+    event.detail.ctx.request.body.set("width", Math.max(240, Math.floor(source.clientWidth / 20) * 20));
+  });
+
+  button?.addEventListener("click", pause);
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, select, textarea, [contenteditable]");
+    if (event.key === "p" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) pause();
+  });
+  setInterval(show, 500);
+})();
