@@ -72,6 +72,16 @@ impl Rule {
         }
     }
 
+    /// As it is written for people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::SnapshotFill => "snapshot fill",
+            Self::PoolData => "pool data",
+            Self::PoolMetadata => "pool metadata",
+            Self::SnapshotInvalid => "snapshot invalid",
+        }
+    }
+
     fn concerns(self, kind: VolumeKind) -> bool {
         match self {
             Self::SnapshotFill | Self::SnapshotInvalid => kind == VolumeKind::Snapshot,

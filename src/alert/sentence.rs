@@ -30,7 +30,7 @@ pub fn raised(
     };
     let threshold = if severity == Severity::Critical { thresholds.critical } else { thresholds.warning };
     format!(
-        "{what} {name} is {percent:.2} % full ({severity} from {threshold} %): {used} of {total}. {remedy}",
+        "{what} {name} is {percent:.2} % full ({severity} from {threshold} %): {used} of {total} used. {remedy}",
         what = subject(rule),
         percent = fill.percent(),
         severity = severity.text(),
@@ -50,7 +50,7 @@ pub fn cleared(rule: Rule, volume: &Volume, state: &VolumeState) -> String {
         (State::Inactive, _) => format!("{} {name} was deactivated.", subject(rule)),
         (_, Some(fill)) => {
             let (percent, used, total) = (fill.percent(), used_text(fill), total_text(fill));
-            format!("{} {name} is at {percent:.2} % again: {used} of {total}.", subject(rule))
+            format!("{} {name} is at {percent:.2} % again: {used} of {total} used.", subject(rule))
         }
         (_, None) => format!("{} {name} is valid again.", subject(rule)),
     }
@@ -96,7 +96,7 @@ fn growth(fill: Fill, warning: f64) -> u64 {
 
 fn used_text(fill: Fill) -> String {
     if fill.unit == 0 {
-        format!("{} blocks used", fill.used)
+        format!("{} blocks", fill.used)
     } else {
         bytes_text(fill.used_bytes() as f64, Prefix::Binary)
     }

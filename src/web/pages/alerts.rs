@@ -23,6 +23,9 @@ struct Alerts {
 struct Row {
     state: &'static str,
     grade: &'static str,
+    /// What was raised, and of what.
+    rule: &'static str,
+    volume: String,
     sentence: String,
     raised: String,
     lasted: String,
@@ -46,7 +49,8 @@ async fn now(site: &Site) -> Result<String, Problem> {
 
 fn row(alert: Alert, now: Timestamp) -> Row {
     let (state, grade) = match (alert.cleared_at, alert.severity) {
-        (Some(_), _) => ("over", "ok"),
+        (Some(_), Severity::Critical) => ("over, was critical", "ok"),
+        (Some(_), Severity::Warning) => ("over, was a warning", "ok"),
         (None, Severity::Critical) => ("critical", "critical"),
         (None, Severity::Warning) => ("warning", "warning"),
     };
@@ -54,6 +58,8 @@ fn row(alert: Alert, now: Timestamp) -> Row {
     Row {
         state,
         grade,
+        rule: alert.rule.text(),
+        volume: format!("{}/{}", alert.vg, alert.lv),
         raised: moment(alert.raised_at, now),
         lasted: duration_text(seconds_between(alert.raised_at, end)),
         sentence: alert.sentence,

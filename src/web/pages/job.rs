@@ -8,7 +8,7 @@ use super::device::{KeyFigure, Subjects};
 use super::rows;
 use super::text::{self, Writing};
 use super::{Answer, Content, framed, moment, shown};
-use crate::job::{Job, JobKind};
+use crate::job::{Job, JobKind, Outcome};
 use crate::present::Present;
 use crate::series::Range;
 use crate::store::Subject;
@@ -80,7 +80,7 @@ fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
             let subject = Subject::Volume(job.key.clone());
             vec![
                 charts::fill_and_read_speed(&subject, present.thresholds.snapshot_fill),
-                charts::latency(&subject),
+                super::overview::disks(present),
                 charts::paging(),
             ]
         }
@@ -127,11 +127,7 @@ fn key_figures(job: &Job, present: &Present) -> Vec<KeyFigure> {
     let of =
         if job.kind == JobKind::Snapshot { "from the snapshot" } else { "from all disks, in whole ticks" };
     let mut figures = vec![
-        KeyFigure::new(
-            "Outcome",
-            outcome.into(),
-            if job.outcome.is_none() { "" } else { "as far as anybody said" },
-        ),
+        KeyFigure::new("Outcome", outcome.into(), outcome_detail(job)),
         KeyFigure::new(if job.is_running() { "So far" } else { "Took" }, duration_text(seconds), ""),
         KeyFigure::new("Read", Writing::default().amount(bytes), of),
         KeyFigure::new("Mean read speed", Writing::default().rate(mean), "over its whole time"),
@@ -141,6 +137,16 @@ fn key_figures(job: &Job, present: &Present) -> Vec<KeyFigure> {
         figures.push(KeyFigure::new("Last fill", percent(job.last_fill_percent), ""));
     }
     figures
+}
+
+/// What an outcome rests on.
+fn outcome_detail(job: &Job) -> &'static str {
+    match job.outcome {
+        None => "",
+        Some(Outcome::Unknown) => "nobody reported one",
+        Some(Outcome::Overflowed) => "seen by cowbell",
+        Some(Outcome::Succeeded | Outcome::Failed) => "by its exit status",
+    }
 }
 
 fn links(job: &Job) -> Vec<(String, String)> {

@@ -11,12 +11,13 @@ use super::rows::{self, FillRow, JobRow};
 use super::{Answer, Content, framed, job_list, shown};
 use crate::alert::Severity;
 use crate::chart::Look;
+use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::source::Part;
 use crate::store::Subject;
 use crate::topology::{Device, VolumeKind};
-use crate::units::duration_text;
+use crate::units::{Fill, duration_text};
 use crate::web::Site;
 use crate::web::answer::{Asked, Problem};
 
@@ -60,7 +61,7 @@ async fn now(site: &Site, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
     let range = view.range(&present)?;
     let jobs = job_list(site, &present, range, MOST_JOBS).await?;
-    let sketches = vec![disks(&present), fills(&present), charts::paging()];
+    let sketches = vec![disks(&present), fills(&present, &jobs), charts::paging()];
     let figures = charts::draw(site, view, range, &jobs, sketches).await?;
     shown(&Overview {
         verdict: verdict(&present),
@@ -128,7 +129,7 @@ fn nothing_to_watch(present: &Present) -> String {
 }
 
 /// The PVs, or the disks where there is no LVM; the busiest of them.
-fn disks(present: &Present) -> Sketch {
+pub fn disks(present: &Present) -> Sketch {
     let topology = &present.interval.topology;
     let has_pvs = topology.devices.iter().any(|device| device.is_pv);
     let mut disks: Vec<(&Device, u64)> = topology
@@ -166,28 +167,27 @@ fn disk_traces(device: &Device, number: usize) -> [Trace; 2] {
     ]
 }
 
-/// Fills of snapshots and pools, the fullest of them.
-fn fills(present: &Present) -> Sketch {
+/// Fills of snapshots and pools: those that are there, the fullest of them, and those of the span that are gone.
+fn fills(present: &Present, jobs: &[Job]) -> Sketch {
     let mut volumes: Vec<_> = present
         .interval
         .volumes()
         .filter(|(volume, _)| matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool))
+        .map(|(volume, state)| {
+            let percent = state.fill.map_or(0.0, Fill::percent);
+            (percent, volume.full_name(), volume.uuid.to_string(), volume.kind == VolumeKind::ThinPool)
+        })
         .collect();
-    volumes.sort_by(|(_, a), (_, b)| {
-        let percent = |fill: Option<crate::units::Fill>| fill.map_or(0.0, crate::units::Fill::percent);
-        percent(b.fill).total_cmp(&percent(a.fill))
-    });
+    let is_gone =
+        |job: &&Job| job.kind == JobKind::Snapshot && !job.is_running() && job.peak_fill_percent.is_some();
+    volumes.extend(jobs.iter().filter(is_gone).map(|job| {
+        let name = format!("{}/{}", job.vg.as_deref().unwrap_or_default(), job.name);
+        (job.peak_fill_percent.unwrap_or_default(), name, job.key.clone(), false)
+    }));
+    volumes.sort_by(|a, b| b.0.total_cmp(&a.0));
     volumes.truncate(MOST_FILLS);
-    volumes.sort_by_key(|(volume, _)| volume.full_name());
-    let traces = volumes.iter().enumerate().flat_map(|(number, (volume, _))| {
-        let subject = Subject::Volume(volume.uuid.to_string());
-        let has_metadata = volume.kind == VolumeKind::ThinPool;
-        charts::fill_traces(
-            &volume.full_name(),
-            &subject,
-            has_metadata,
-            u8::try_from(number).unwrap_or(u8::MAX),
-        )
+    let traces = volumes.iter().zip(0..).flat_map(|((_, name, uuid, has_metadata), number)| {
+        charts::fill_traces(name, &Subject::Volume(uuid.clone()), *has_metadata, number)
     });
     charts::fills(traces.collect(), present.thresholds.snapshot_fill)
 }

@@ -146,10 +146,10 @@ fn job_row(job: &Job, now: Timestamp) -> JobRow {
 /// How a job ended, or that it runs, with the class for the word.
 pub fn outcome(job: &Job) -> (&'static str, &'static str) {
     match job.outcome {
-        None if job.died_at.is_some() => ("overflowed, still there", "critical"),
+        None if job.died_at.is_some() => ("overflowed", "critical"),
         None => ("running", "running"),
         Some(Outcome::Succeeded) => (Outcome::Succeeded.text(), "ok"),
-        Some(Outcome::Unknown) => ("ended, outcome unknown", "unknown"),
+        Some(Outcome::Unknown) => (Outcome::Unknown.text(), "unknown"),
         Some(outcome @ (Outcome::Failed | Outcome::Overflowed)) => (outcome.text(), "critical"),
     }
 }

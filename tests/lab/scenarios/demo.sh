@@ -2,7 +2,7 @@
 # it, a backup that reads through the snapshot while the database goes on writing.
 # During the backup an import begins: the snapshot fills faster, past 70 % and
 # 85 % but not over, and the backup's reads slow down; then all is calm again.
-# Recorded to $OUT/demo.cowbell, four minutes; without the binary only the table
+# Recorded to $OUT/demo.cowbell, three minutes; without the binary only the table
 # is printed: the backup's and the database's KiB/s, the first disk's mean read
 # request in KiB. Arguments, for tuning: COW size, import after, import depth.
 #
@@ -18,6 +18,7 @@ import_depth=${3:-32}    # so many pages at once, as fast as the disks allow
 cow_size=${1:-48M}
 
 make_database() {
+    hostname db1
     mechanical_disks 600
     modules dm-snapshot dm-thin-pool xfs
     new_group vg0 /dev/sda /dev/sdb
@@ -92,7 +93,7 @@ say() {
 
 make_database
 if [[ -x $COWBELL ]]; then
-    "$COWBELL" record "$OUT/demo.cowbell" --for 4m >"$OUT/cowbell.log" 2>&1 &
+    "$COWBELL" record "$OUT/demo.cowbell" >"$OUT/cowbell.log" 2>&1 &
     recorder=$!
 fi
 print_table &
@@ -105,6 +106,7 @@ sleep "$calm"
 
 say "snapshot and backup"
 lvcreate -y -s -n mysql_snapshot -L "$cow_size" vg0/mysql /dev/sdb >>"$OUT/lvm.log" 2>&1
+blockdev --setra 128 /dev/vg0/mysql_snapshot    # 64 KiB, so that a second of reading is many reads
 mount -o ro,nouuid /dev/vg0/mysql_snapshot /mnt/snap
 (sleep "$import_after" && write_pages /mnt/mysql/ibdata1 330M 1000 "$import_depth") &
 import=$!
@@ -117,4 +119,4 @@ umount /mnt/snap
 lvremove -f vg0/mysql_snapshot >>"$OUT/lvm.log" 2>&1
 sleep "$calm"
 say "the end, after $SECONDS s"
-[[ -z ${recorder:-} ]] || wait "$recorder"
+[[ -z ${recorder:-} ]] || { kill -INT "$recorder" && wait "$recorder"; }
