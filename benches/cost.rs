@@ -22,7 +22,9 @@ fn main() {
     let seconds = std::env::var("SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
     let devices = std::fs::read_to_string("/proc/diskstats").map_or(0, |text| text.lines().count());
     println!("{devices} devices, {seconds} s at each interval, page closed");
-    println!("| interval | CPU per tick | RSS | anonymous | written per tick | ticks | missed | event after tick, worst of {EVENTS} | first page |");
+    println!(
+        "| interval | CPU per tick | RSS | anonymous | written per tick | ticks | missed | event after tick, worst of {EVENTS} | first page |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|");
     for interval in ["1s", "100ms"] {
         measure(interval, Duration::from_secs(seconds));
@@ -130,12 +132,17 @@ fn first_page() -> usize {
         "/assets/vendor/hx-sse.min.js",
         "/assets/favicon.svg",
     ];
-    paths.iter().filter_map(|path| request(path, "Accept-Encoding: gzip\r\n")).map(|answer| answer.len()).sum()
+    paths
+        .iter()
+        .filter_map(|path| request(path, "Accept-Encoding: gzip\r\n"))
+        .map(|answer| answer.len())
+        .sum()
 }
 
 fn open(path: &str, headers: &str) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", PORT)).expect("the daemon listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n").expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n")
+        .expect("it listens");
     stream
 }
 

@@ -87,7 +87,7 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 fn announce(address: SocketAddr) {
-    println!("cowbell is at http://{address}/");
+    super::print(&format!("cowbell is at http://{address}/\n"));
     if !address.ip().is_loopback() {
         tracing::warn!(
             "listening on {address}: whoever reaches this address sees what this host does; \

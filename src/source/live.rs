@@ -118,6 +118,9 @@ impl Live {
     }
 
     fn ask_for_report(&mut self) {
+        if self.reporter.is_busy() {
+            return;
+        }
         let age = self.reported_at.map_or(Duration::MAX, |at| at.elapsed());
         if age >= REPORT_AGE || (self.report_is_due && age >= REPORT_PAUSE) {
             self.reporter.start();

@@ -49,6 +49,10 @@ impl Reporter {
         }
     }
 
+    pub fn is_busy(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// Waits for the answer; for ever while no question was put. May be dropped and called again.
     pub async fn answer(&mut self) -> Result<String, String> {
         let Some(running) = &mut self.running else { return std::future::pending().await };

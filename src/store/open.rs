@@ -58,6 +58,14 @@ pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
 /// The one connection that writes.
 pub async fn for_writing(path: &Path) -> anyhow::Result<SqliteConnection> {
     let named = || format!("cannot use the database {}", path.display());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!(
+            "{}: there is no folder {}; make it, or name a database elsewhere with --db",
+            named(),
+            folder.display()
+        );
+    }
     refuse_foreign(path).with_context(named)?;
     let options = options(path)
         .create_if_missing(true)

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout_at;
 
 use super::packed::Packed;
 use super::{Entry, Health};
@@ -51,13 +52,10 @@ impl Writer {
     /// Writes until the queue is closed and empty.
     pub async fn run(mut self, mut entries: mpsc::Receiver<Entry>) {
         let mut batch = Vec::new();
-        while entries.recv_many(&mut batch, MOST_AT_ONCE).await > 0 {
-            let started = Instant::now();
+        let mut next_commit = tokio::time::Instant::now();
+        while gather(&mut entries, &mut batch, next_commit).await > 0 {
+            next_commit = tokio::time::Instant::now() + COMMIT_PAUSE;
             self.write_all(&mut batch, &mut entries).await;
-            // Whoever waits for the end is not kept waiting.
-            if !entries.is_closed() {
-                tokio::time::sleep(COMMIT_PAUSE.saturating_sub(started.elapsed())).await;
-            }
         }
         if let Err(error) = self.connection.close().await {
             tracing::error!("cannot close the database: {error}");
@@ -117,6 +115,24 @@ impl Writer {
         }
         Ok(transaction.commit().await?)
     }
+}
+
+/// Takes what comes until it is time to commit, and at once what is left when the queue was closed. Gives how much
+/// there is to write; 0 when nothing will come any more.
+async fn gather(
+    entries: &mut mpsc::Receiver<Entry>,
+    batch: &mut Vec<Entry>,
+    until: tokio::time::Instant,
+) -> usize {
+    while batch.len() < MOST_AT_ONCE {
+        let is_first = batch.is_empty();
+        let more = entries.recv_many(batch, MOST_AT_ONCE);
+        let came = if is_first { more.await } else { timeout_at(until, more).await.unwrap_or(0) };
+        if came == 0 {
+            break;
+        }
+    }
+    batch.len()
 }
 
 async fn write_tick(

@@ -1,10 +1,11 @@
 # The story that the program is for: a database on two slow disks, a snapshot of
 # it, a backup that reads through the snapshot while the database goes on writing.
-# During the backup an import begins: the snapshot fills faster, past 70 % and
-# 85 % but not over, and the backup's reads slow down; then all is calm again.
-# Recorded to $OUT/demo.cowbell, three minutes; without the binary only the table
-# is printed: the backup's and the database's KiB/s, the first disk's mean read
-# request in KiB. Arguments, for tuning: COW size, import after, import depth.
+# During the backup an import begins: the backup's reads slow down and the
+# snapshot fills faster, past 70 % and 85 %, until it overflows and the backup is
+# lost; then all is calm again. Recorded to $OUT/demo.cowbell, three minutes;
+# without the binary only the table is printed: the backup's and the database's
+# KiB/s, the first disk's mean read request in KiB. Arguments, for tuning: COW
+# size, import after, import depth.
 #
 # LAB_DISKS=1
 # LAB_MEM=2000M
