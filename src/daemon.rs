@@ -194,7 +194,13 @@ impl Watcher {
             interval: Arc::clone(interval),
             thresholds: self.terms.alerts.clone(),
             tallies: Arc::clone(&self.tallies),
-            jobs: self.jobs.ended().iter().chain(self.jobs.running()).cloned().collect(),
+            jobs: self
+                .jobs
+                .ended()
+                .iter()
+                .cloned()
+                .chain(self.jobs.running().iter().cloned().map(Arc::new))
+                .collect(),
             alerts: self.rules.open().to_vec(),
             ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
             parts: self.sampler.parts().clone(),

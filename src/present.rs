@@ -29,7 +29,7 @@ pub struct Present {
     pub thresholds: config::Alerts,
     pub tallies: Arc<Tallies>,
     /// Jobs that run, and the last ones that ended.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<Arc<Job>>,
     pub alerts: Vec<Alert>,
     pub ticks: Ticks,
     pub parts: BTreeMap<Part, PartState>,

@@ -19,8 +19,8 @@ use crate::{check, store};
 
 /// The exit status for a configuration or a command line that cannot be used.
 const MISUSE: u8 = 2;
-/// The site, the loop and the database's answers share two threads; more would only wait for the same disks.
-const THREADS: usize = 2;
+/// The loop has the main thread for itself, so that no page delays a tick; all else shares one.
+const THREADS: usize = 1;
 /// A real LVM host on which a snapshot fills under a writer while it is read.
 static DEMO: &[u8] = include_bytes!("../../web/demo.cowbell");
 

@@ -3,6 +3,8 @@
 //! A snapshot volume that appears and goes is a job, known by its UUID: one life, one job. Others are told by marks.
 //! What nobody said is not known: an outcome that was not reported is never success.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -146,7 +148,7 @@ impl Job {
 #[derive(Debug, Default)]
 pub struct JobBook {
     running: Vec<Job>,
-    ended: Vec<Job>,
+    ended: Vec<Arc<Job>>,
     last_id: i64,
     /// Whether a tick was seen already: what is there in the first one had begun before.
     has_begun: bool,
@@ -161,6 +163,7 @@ impl JobBook {
             // Nobody looked in between.
             job.partly_seen = true;
         }
+        let ended = ended.into_iter().map(Arc::new).collect();
         Self { running, ended, last_id, has_begun: false, kept_at: None }
     }
 
@@ -170,7 +173,7 @@ impl JobBook {
     }
 
     /// Jobs that ended, the latest last.
-    pub fn ended(&self) -> &[Job] {
+    pub fn ended(&self) -> &[Arc<Job>] {
         &self.ended
     }
 
@@ -205,7 +208,8 @@ impl JobBook {
 
     /// Takes a mark; gives the job that it began or ended, `None` where it says nothing new.
     pub fn mark(&mut self, mark: &Mark) -> Option<Job> {
-        let known = self.running.iter().chain(&self.ended).find(|job| job.key == mark.key).cloned();
+        let ended = self.ended.iter().map(Arc::as_ref);
+        let known = self.running.iter().chain(ended).find(|job| job.key == mark.key).cloned();
         let mut job = known.clone().unwrap_or_else(|| {
             self.last_id += 1;
             Job::new(self.last_id, JobKind::Command, &mark.key, &mark.name, mark.started_at)
@@ -236,7 +240,7 @@ impl JobBook {
     /// A volume that was gone and is there again goes on with its job.
     fn reopened(&mut self, volume: &Volume) -> Option<Job> {
         let index = self.ended.iter().position(|job| job.key == *volume.uuid)?;
-        let mut job = self.ended.remove(index);
+        let mut job = Arc::unwrap_or_clone(self.ended.remove(index));
         (job.ended_at, job.outcome, job.partly_seen) = (None, None, true);
         Some(job)
     }
@@ -252,7 +256,7 @@ impl JobBook {
     fn file_ended(&mut self) {
         let (running, ended): (Vec<Job>, Vec<Job>) = self.running.drain(..).partition(Job::is_running);
         self.running = running;
-        self.ended.extend(ended);
+        self.ended.extend(ended.into_iter().map(Arc::new));
         let surplus = self.ended.len().saturating_sub(REMEMBERED);
         self.ended.drain(..surplus);
     }

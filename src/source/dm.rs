@@ -253,34 +253,48 @@ fn major_minor(device: u64) -> String {
     format!("{major}:{minor}")
 }
 
-/// The device-mapper on a thread of its own, since a call can hang in the kernel for as long as a disk does.
+/// The device-mapper on a thread of its own, since a call can wait in the kernel for as long as a disk does.
 pub struct Worker {
-    questions: mpsc::Sender<oneshot::Sender<Result<String, String>>>,
-    unanswered: Option<(Instant, oneshot::Receiver<Result<String, String>>)>,
+    questions: mpsc::Sender<oneshot::Sender<Answered>>,
+    unanswered: Option<(Instant, oneshot::Receiver<Answered>)>,
 }
+
+/// An answer, and when it was complete.
+struct Answered {
+    at: Instant,
+    text: Result<String, String>,
+}
+
+/// An answer that came after its deadline is as good as a new one for this long.
+const STILL_NEW: Duration = Duration::from_secs(1);
 
 impl Worker {
     pub fn start() -> std::io::Result<Self> {
-        let (questions, asked) = mpsc::channel::<oneshot::Sender<Result<String, String>>>();
+        let (questions, asked) = mpsc::channel::<oneshot::Sender<Answered>>();
         std::thread::Builder::new().name("device-mapper".into()).spawn(move || {
             let mut device_mapper = DeviceMapper::default();
             while let Ok(reply) = asked.recv() {
-                // Nobody waits any more where the deadline has passed.
-                let _ = reply.send(device_mapper.read());
+                let text = device_mapper.read();
+                // Nobody waits any more where the program ends.
+                let _ = reply.send(Answered { at: Instant::now(), text });
             }
         })?;
         Ok(Self { questions, unanswered: None })
     }
 
-    /// Asks, and waits for the answer until the deadline. While an old question hangs no new one is put.
+    /// Asks, and waits for the answer until the deadline. While an old question hangs no new one is put; an answer
+    /// that came since the last tick is taken as this one's.
     pub async fn read(&mut self, deadline: Duration) -> Result<String, String> {
         let (asked_at, mut reply) = match self.unanswered.take() {
-            // An answer that came too late is old, and dropped.
-            Some((asked_at, reply)) if reply.is_empty() => (asked_at, reply),
-            _ => self.ask()?,
+            Some((asked_at, mut reply)) => match reply.try_recv() {
+                Ok(late) if late.at.elapsed() < STILL_NEW => return late.text,
+                Err(oneshot::error::TryRecvError::Empty) => (asked_at, reply),
+                _ => self.ask()?,
+            },
+            None => self.ask()?,
         };
         match tokio::time::timeout(deadline, &mut reply).await {
-            Ok(answer) => answer.unwrap_or_else(|_| Err("the device-mapper's reader has ended".into())),
+            Ok(answer) => answer.map_err(|_| "the device-mapper's reader has ended".to_string())?.text,
             Err(_) => {
                 self.unanswered = Some((asked_at, reply));
                 Err(format!(
@@ -291,7 +305,7 @@ impl Worker {
         }
     }
 
-    fn ask(&self) -> Result<(Instant, oneshot::Receiver<Result<String, String>>), String> {
+    fn ask(&self) -> Result<(Instant, oneshot::Receiver<Answered>), String> {
         let (reply, answer) = oneshot::channel();
         self.questions.send(reply).map_err(|_| "the device-mapper's reader has ended".to_string())?;
         Ok((Instant::now(), answer))

@@ -10,8 +10,9 @@ use tokio::time::MissedTickBehavior;
 use super::files::Root;
 use super::{Mark, Part, Reading, Said, Text, dm, lvm};
 
-/// The device-mapper answers in microseconds; one that takes longer than this is stuck.
-const DM_DEADLINE: Duration = Duration::from_millis(200);
+/// The device-mapper answers in microseconds, but waits for a pool's commit, and so for the disk; longer than this a
+/// tick does not wait with it.
+const DM_DEADLINE: Duration = Duration::from_millis(400);
 /// Names of devices are read again after this long even when nothing seems to have changed, for renames.
 const NAMES_AGE: Duration = Duration::from_secs(10);
 /// LVM is asked again after this long even when nothing seems to have changed.

@@ -38,7 +38,7 @@ async fn find(site: &Site, id: &str) -> Result<Job, Problem> {
     let number = id.parse().map_err(|_| missing())?;
     let present = site.present()?;
     match present.jobs.iter().find(|job| job.id == number) {
-        Some(job) => Ok(job.clone()),
+        Some(job) => Ok(Job::clone(job)),
         None => site.archive.job(number).await?.ok_or_else(missing),
     }
 }

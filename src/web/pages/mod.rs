@@ -118,7 +118,7 @@ pub async fn job_list(
     for job in &present.jobs {
         jobs.retain(|kept| kept.id != job.id);
         if job.started_at <= range.to && job.ended_at.is_none_or(|ended_at| ended_at >= range.from) {
-            jobs.push(job.clone());
+            jobs.push(Job::clone(job));
         }
     }
     jobs.sort_by_key(|job| std::cmp::Reverse((job.started_at, job.id)));
