@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::client::Daemon;
 use crate::config::Config;
 use crate::sample::{diskstats, host, lvm, sysfs};
 use crate::source::files::Root;
@@ -135,10 +136,13 @@ fn lies_on(root: &Root, path: &Path) -> Finding {
 
 async fn address(config: &Config) -> Finding {
     let address = config.listen.0;
-    match tokio::net::TcpListener::bind(address).await {
-        Ok(_) => Finding::Good(format!("{address} is free for the pages")),
-        Err(error) => Finding::Fatal(format!(
-            "cannot listen on {address}: {error}; a cowbell that runs already is a reason, --listen names another"
-        )),
+    let Err(error) = tokio::net::TcpListener::bind(address).await else {
+        return Finding::Good(format!("{address} is free for the pages"));
+    };
+    match Daemon::at(address) {
+        Ok(daemon) if daemon.answers().await => {
+            Finding::Good(format!("cowbell runs already, at http://{address}/"))
+        }
+        _ => Finding::Fatal(format!("cannot listen on {address}: {error}; --listen names another address")),
     }
 }

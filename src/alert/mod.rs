@@ -163,13 +163,13 @@ impl Rules {
         let verdict = verdict(rule, state, rule.thresholds(&self.settings), raised);
         match (verdict, index) {
             (Verdict::Raised(severity), None) => Some(self.raise(rule, severity, volume, state, interval)),
-            (Verdict::Raised(severity), Some(index)) if Some(severity) != raised => {
-                let is_worse = Some(severity) > raised;
-                let thresholds = rule.thresholds(&self.settings);
-                let alert = &mut self.open[index];
-                (alert.severity, alert.value) = (severity, rule.fill(state).map(Fill::percent));
-                alert.sentence = sentence::raised(rule, severity, volume, state, thresholds, interval);
-                is_worse.then(|| alert.clone())
+            (Verdict::Raised(severity), Some(index)) => {
+                self.go_on(index, severity, volume, state, interval);
+                (Some(severity) > raised).then(|| self.open[index].clone())
+            }
+            (Verdict::AsBefore, Some(index)) if rule.fill(state).is_some() => {
+                self.go_on(index, self.open[index].severity, volume, state, interval);
+                None
             }
             (Verdict::Clear, Some(index)) => {
                 let how = sentence::cleared(rule, volume, state);
@@ -203,6 +203,23 @@ impl Rules {
         };
         self.open.push(alert.clone());
         alert
+    }
+
+    /// What is shown of an alert that lasts is how it is now; only when it grows worse is it told again.
+    fn go_on(
+        &mut self,
+        index: usize,
+        severity: Severity,
+        volume: &Volume,
+        state: &VolumeState,
+        interval: &Interval,
+    ) {
+        let alert = &mut self.open[index];
+        let thresholds = alert.rule.thresholds(&self.settings);
+        alert.severity = severity;
+        alert.value = alert.rule.fill(state).map(Fill::percent);
+        alert.sentence = sentence::raised(alert.rule, severity, volume, state, thresholds, interval);
+        (alert.vg, alert.lv) = (volume.vg.clone(), volume.lv.clone());
     }
 
     fn clear(&mut self, index: usize, value: Option<f64>, at: Timestamp, how: String) -> News {

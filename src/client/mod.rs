@@ -31,6 +31,15 @@ impl Daemon {
         Ok(Self { address: SocketAddr::new(ip, listen.port()), http })
     }
 
+    /// Whether a cowbell answers there, fresh or not.
+    pub async fn answers(&self) -> bool {
+        let status = self.http.get(self.url("/api/v1/status")).send().await;
+        match status {
+            Ok(answer) => answer.json::<crate::web::StatusBody>().await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
     fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }

@@ -55,6 +55,8 @@ pub fn router(site: Site) -> Router {
         .route("/devices/table", get(pages::devices::fragment))
         .route("/devices/{name}", get(pages::device::page))
         .route("/devices/{name}/now", get(pages::device::fragment))
+        .route("/volumes", get(pages::volumes::page))
+        .route("/volumes/list", get(pages::volumes::fragment))
         .route("/volumes/{vg}/{lv}", get(pages::volume::page))
         .route("/volumes/{vg}/{lv}/now", get(pages::volume::fragment))
         .route("/jobs", get(pages::jobs::page))

@@ -6,7 +6,7 @@ use axum::response::Html;
 use jiff::Timestamp;
 
 use super::rows::seconds_between;
-use super::{Answer, Content, alert_list, framed, moment, shown};
+use super::{Answer, Content, alert_list, framed, moment, shown, text};
 use crate::alert::{Alert, Severity};
 use crate::units::duration_text;
 use crate::web::Site;
@@ -26,7 +26,7 @@ struct Row {
     /// What was raised, and of what.
     rule: &'static str,
     volume: String,
-    sentence: String,
+    sentence: Vec<(bool, String)>,
     raised: String,
     lasted: String,
 }
@@ -62,6 +62,6 @@ fn row(alert: Alert, now: Timestamp) -> Row {
         volume: format!("{}/{}", alert.vg, alert.lv),
         raised: moment(alert.raised_at, now),
         lasted: duration_text(seconds_between(alert.raised_at, end)),
-        sentence: alert.sentence,
+        sentence: text::with_commands(&alert.sentence),
     }
 }

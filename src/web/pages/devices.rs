@@ -75,6 +75,7 @@ enum Column {
     Total,
     Reads,
     Writes,
+    Requests,
     Request,
     ReadAwait,
     WriteAwait,
@@ -83,13 +84,14 @@ enum Column {
 }
 
 impl Column {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Device,
         Self::Read,
         Self::Written,
         Self::Total,
         Self::Reads,
         Self::Writes,
+        Self::Requests,
         Self::Request,
         Self::ReadAwait,
         Self::WriteAwait,
@@ -106,6 +108,7 @@ impl Column {
             Self::Total => ("total", "Total"),
             Self::Reads => ("reads", "Reads"),
             Self::Writes => ("writes", "Writes"),
+            Self::Requests => ("requests", "Requests"),
             Self::Request => ("request", "Request size"),
             Self::ReadAwait => ("read_await", "Read ms"),
             Self::WriteAwait => ("write_await", "Write ms"),
@@ -120,7 +123,7 @@ impl Column {
             Self::Device => "",
             Self::Read | Self::Written | Self::Busy => "n",
             Self::Total | Self::ReadAwait | Self::WriteAwait => "n least",
-            Self::Reads | Self::Writes | Self::Request | Self::Queue => "n less",
+            Self::Reads | Self::Writes | Self::Requests | Self::Request | Self::Queue => "n less",
         }
     }
 }
@@ -205,6 +208,7 @@ impl Figures {
             Column::Total => self.total,
             Column::Reads => self.reads,
             Column::Writes => self.writes,
+            Column::Requests => Some(self.reads? + self.writes?),
             Column::Request => self.request,
             Column::ReadAwait => self.read_await,
             Column::WriteAwait => self.write_await,
@@ -315,6 +319,8 @@ fn table(present: &Present, query: &Query) -> Table {
     sort(&mut rows, query);
     let total =
         Figures::shown(query.show, interval.total(), interval.elapsed_us, Some(present.tallies.total()));
+    // Shares of time do not add up.
+    let total = Figures { busy: None, ..total };
     Table {
         heads: heads(query),
         rows: rows.iter().map(|(device, figures)| row(device, figures, query)).collect(),

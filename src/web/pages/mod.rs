@@ -11,6 +11,7 @@ pub mod overview;
 mod rows;
 mod text;
 pub mod volume;
+pub mod volumes;
 
 use std::sync::Arc;
 
@@ -53,8 +54,13 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    const PLACES: &'static [(&'static str, &'static str)] =
-        &[("Overview", "/"), ("Devices", "/devices"), ("Jobs", "/jobs"), ("Alerts", "/alerts")];
+    const PLACES: &'static [(&'static str, &'static str)] = &[
+        ("Overview", "/"),
+        ("Volumes", "/volumes"),
+        ("Devices", "/devices"),
+        ("Jobs", "/jobs"),
+        ("Alerts", "/alerts"),
+    ];
 }
 
 /// What a page puts into the frame.

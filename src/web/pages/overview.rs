@@ -8,7 +8,7 @@ use axum::response::Html;
 
 use super::charts::{self, Figure, RangeLink, Sketch, Trace, View};
 use super::rows::{self, FillRow, JobRow};
-use super::{Answer, Content, framed, job_list, shown};
+use super::{Answer, Content, framed, job_list, shown, text};
 use crate::alert::Severity;
 use crate::chart::Look;
 use crate::job::{Job, JobKind};
@@ -43,7 +43,8 @@ struct Verdict {
     /// `ok`, `warning` or `critical`
     grade: &'static str,
     word: &'static str,
-    sentence: String,
+    /// Plain parts and commands.
+    sentence: Vec<(bool, String)>,
     more: Vec<String>,
 }
 
@@ -90,7 +91,7 @@ fn verdict(present: &Arc<Present>) -> Verdict {
     more.extend(present.ended.iter().map(|how| format!("This is a recording of {}: {how}.", present.host)));
     more.extend(running(present));
     more.extend(present.store.error.clone());
-    Verdict { grade, word, sentence, more }
+    Verdict { grade, word, sentence: text::with_commands(&sentence), more }
 }
 
 fn all_well(present: &Present) -> String {
@@ -119,7 +120,7 @@ fn running(present: &Present) -> Option<String> {
 }
 
 /// Why there is nothing: because there is none, or because it cannot be seen.
-fn nothing_to_watch(present: &Present) -> String {
+pub fn nothing_to_watch(present: &Present) -> String {
     let why = present.parts.get(&Part::Dm).and_then(|part| part.error.as_deref());
     match why {
         Some(why) => format!("The device-mapper is not seen: {why}. `cowbell check` says what to do."),

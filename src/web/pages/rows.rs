@@ -67,7 +67,7 @@ fn fill(
         name: volume.full_name(),
         href: volume_href(&volume.vg, &volume.lv),
         part,
-        state: state.state.text(),
+        state: state_word(state.state, grade),
         grade,
         percent: percent.map(|percent| format!("{percent:.2}")),
         bar: if grade == "ok" { "used" } else { grade },
@@ -88,6 +88,11 @@ pub fn grade(state: State, percent: Option<f64>, thresholds: Thresholds) -> &'st
         (_, Some(percent)) if percent >= thresholds.warning => "warning",
         _ => "ok",
     }
+}
+
+/// A volume that is as it should be but for its fill is called by that.
+pub fn state_word(state: State, grade: &'static str) -> &'static str {
+    if state == State::Ok && grade != "unknown" { grade } else { state.text() }
 }
 
 pub fn used_of_size(fill: Option<Fill>, size: Option<u64>) -> String {

@@ -58,6 +58,11 @@ pub fn percent(share: Option<f64>) -> String {
     or_dash(share.map(|share| format!("{:.1}", share * 100.0)))
 }
 
+/// A sentence with commands in backticks, as plain parts and commands in turn, beginning with a plain one.
+pub fn with_commands(sentence: &str) -> Vec<(bool, String)> {
+    sentence.split('`').enumerate().map(|(index, part)| (index % 2 == 1, part.to_string())).collect()
+}
+
 /// A part of an address, with everything that has a meaning there made harmless.
 pub fn escaped(part: &str) -> String {
     part.bytes()
@@ -89,6 +94,14 @@ mod tests {
         assert_eq!(count(Some(1_234_567.0)), "1,234,567");
         assert_eq!(percent(Some(0.783)), "78.3");
         assert_eq!(Writing { prefix: Prefix::Decimal, bits: true }.rate(Some(125_000.0)), "1.00 Mbit/s");
+    }
+
+    #[test]
+    fn commands_are_told_from_the_sentence_around_them() {
+        let parts = with_commands("Use `lvextend x` now.");
+        let commands: Vec<&str> =
+            parts.iter().filter(|(is_command, _)| *is_command).map(|(_, part)| &**part).collect();
+        assert_eq!(commands, ["lvextend x"]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub async fn page(
     let now = now(&site, &vg, &lv, &view).await?;
     let now_url = view.now_url(&format!("{}/now", rows::volume_href(&vg, &lv)));
     let title = format!("{vg}/{lv}");
-    framed(&site, Content { title: &title, place: "/", now_url, tools: String::new(), now })
+    framed(&site, Content { title: &title, place: "/volumes", now_url, tools: String::new(), now })
 }
 
 pub async fn fragment(

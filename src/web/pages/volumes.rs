@@ -1,0 +1,122 @@
+//! `/volumes`: volume groups with their PVs and free space, and every volume in them.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Html;
+
+use super::text::{self, Writing};
+use super::{Answer, Content, framed, rows, shown};
+use crate::config::Thresholds;
+use crate::present::Present;
+use crate::series::Observation;
+use crate::series::quantity::DeviceQuantity;
+use crate::topology::{Group, State as VolumeWord, Volume, VolumeKind, VolumeState};
+use crate::units::Fill;
+use crate::web::Site;
+use crate::web::answer::Problem;
+
+#[derive(Template)]
+#[template(path = "volumes.html")]
+struct Volumes {
+    groups: Vec<GroupView>,
+    /// Why there is none.
+    nothing: String,
+}
+
+struct GroupView {
+    name: String,
+    space: String,
+    /// Names and addresses.
+    pvs: Vec<(String, String)>,
+    missing_pvs: u32,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    name: String,
+    href: String,
+    kind: String,
+    state: &'static str,
+    grade: &'static str,
+    fill: String,
+    size: String,
+    read: String,
+    written: String,
+    on: String,
+}
+
+pub async fn page(State(site): State<Site>) -> Answer {
+    let now = now(&site)?;
+    let now_url = Some("/volumes/list".to_string());
+    framed(&site, Content { title: "Volumes", place: "/volumes", now_url, tools: String::new(), now })
+}
+
+pub async fn fragment(State(site): State<Site>) -> Answer {
+    now(&site).map(Html)
+}
+
+fn now(site: &Site) -> Result<String, Problem> {
+    let present = site.present()?;
+    let groups = &present.interval.topology.groups;
+    shown(&Volumes {
+        groups: groups.iter().map(|group| group_view(&present, group)).collect(),
+        nothing: super::overview::nothing_to_watch(&present),
+    })
+}
+
+fn group_view(present: &Present, group: &Group) -> GroupView {
+    let bytes = |bytes: Option<u64>| Writing::default().amount(bytes.map(|bytes| bytes as f64));
+    let space = match group.size {
+        Some(_) => format!("{} free of {}", bytes(group.free), bytes(group.size)),
+        None => "free space not known: LVM's own report is missing".into(),
+    };
+    let devices = &present.interval.topology.devices;
+    let pv = |name: &String| {
+        let device = devices.iter().find(|device| *device.name == **name)?;
+        Some((name.clone(), super::devices::device_href(device)))
+    };
+    let volumes = present.interval.volumes().filter(|(volume, _)| volume.vg == group.name);
+    GroupView {
+        name: group.name.clone(),
+        space,
+        pvs: group.pvs.iter().filter_map(pv).collect(),
+        missing_pvs: group.missing_pvs,
+        rows: volumes.map(|(volume, state)| row(present, volume, state)).collect(),
+    }
+}
+
+fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Row {
+    let interval = &present.interval;
+    let work = interval.device_of(volume).and_then(|done| done.work);
+    let rate = |quantity: DeviceQuantity| {
+        Writing::default()
+            .rate(work.and_then(|work| quantity.observe(&work, interval.elapsed_us)).map(Observation::value))
+    };
+    let percent = state.fill.map(Fill::percent);
+    let of = volume.origin.as_ref().map_or_else(String::new, |origin| format!(" of {origin}"));
+    let grade = grade(present, volume, state, percent);
+    Row {
+        name: volume.lv.clone(),
+        href: rows::volume_href(&volume.vg, &volume.lv),
+        kind: format!("{}{of}", volume.kind.text()),
+        state: rows::state_word(state.state, grade),
+        grade,
+        fill: text::or_dash(percent.map(|percent| format!("{percent:.2} %"))),
+        size: Writing::default().amount(volume.size.map(|size| size as f64)),
+        read: rate(DeviceQuantity::ReadBytes),
+        written: rate(DeviceQuantity::WrittenBytes),
+        on: volume.pvs.join(", "),
+    }
+}
+
+/// Only what can overflow is judged by its fill: a thin volume that is mapped throughout is as it should be.
+fn grade(present: &Present, volume: &Volume, state: &VolumeState, percent: Option<f64>) -> &'static str {
+    let judged = |thresholds: Thresholds| rows::grade(state.state, percent, thresholds);
+    match volume.kind {
+        VolumeKind::Snapshot => judged(present.thresholds.snapshot_fill),
+        VolumeKind::ThinPool => judged(present.thresholds.pool_data),
+        _ if state.state.is_bad() => "critical",
+        _ if state.state == VolumeWord::Ok => "ok",
+        _ => "unknown",
+    }
+}
