@@ -150,8 +150,8 @@ pub struct JobBook {
     running: Vec<Job>,
     ended: Vec<Arc<Job>>,
     last_id: i64,
-    /// Whether a tick was seen already: what is there in the first one had begun before.
-    has_begun: bool,
+    /// When the first tick was: what was there by then had begun before.
+    began_at: Option<Timestamp>,
     kept_at: Option<Timestamp>,
 }
 
@@ -164,7 +164,7 @@ impl JobBook {
             job.partly_seen = true;
         }
         let ended = ended.into_iter().map(Arc::new).collect();
-        Self { running, ended, last_id, has_begun: false, kept_at: None }
+        Self { running, ended, last_id, began_at: None, kept_at: None }
     }
 
     /// Jobs that run, the oldest first.
@@ -182,26 +182,26 @@ impl JobBook {
         if !interval.saw_devices {
             return Vec::new();
         }
+        let known = self.running.len();
         self.begin_snapshots(interval);
         let keep_all = self
             .kept_at
             .is_none_or(|at| (interval.at.as_millisecond() - at.as_millisecond()).abs() >= KEEP_EVERY_MS);
         let mut news = Vec::new();
-        for job in &mut self.running {
+        for (index, job) in self.running.iter_mut().enumerate() {
             let before = (job.ended_at, job.died_at, job.lv.clone());
             match job.kind {
                 JobKind::Snapshot => follow_snapshot(job, interval),
                 JobKind::Command | JobKind::Mark => follow_host(job, interval),
             }
-            let is_new = job.kind == JobKind::Snapshot && job.started_at == interval.at;
-            if keep_all || is_new || before != (job.ended_at, job.died_at, job.lv.clone()) {
+            if keep_all || index >= known || before != (job.ended_at, job.died_at, job.lv.clone()) {
                 news.push(job.clone());
             }
         }
         if keep_all {
             self.kept_at = Some(interval.at);
         }
-        self.has_begun = true;
+        self.began_at.get_or_insert(interval.at);
         self.file_ended();
         news
     }
@@ -247,8 +247,10 @@ impl JobBook {
 
     fn begun(&mut self, volume: &Volume, at: Timestamp) -> Job {
         self.last_id += 1;
-        let mut job = Job::new(self.last_id, JobKind::Snapshot, &volume.uuid, &volume.lv, at);
-        job.partly_seen = !self.has_begun;
+        // That a thin volume is a snapshot is known from LVM's report alone, which comes later than the volume.
+        let started_at = volume.created_at.map_or(at, |created_at| created_at.min(at));
+        let mut job = Job::new(self.last_id, JobKind::Snapshot, &volume.uuid, &volume.lv, started_at);
+        job.partly_seen = self.began_at.is_none_or(|began_at| started_at < began_at);
         (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
         job
     }

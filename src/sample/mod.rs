@@ -15,7 +15,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::source::{Part, Reading, Said, Text};
-use diskstats::DeviceLine;
+use diskstats::{DeviceLine, Number};
 use dm::DmDevice;
 use host::{CpuTimes, Paging};
 use sysfs::BlockDevice;
@@ -36,10 +36,42 @@ pub struct Sample {
     /// Microseconds since boot in which at least one process waited for I/O.
     pub pressure_us: Option<u64>,
     pub dm: Option<Vec<DmDevice>>,
+    /// What the device-mapper's devices are, as last said; the same `Arc` for as long as that does not change.
+    pub shapes: Arc<Vec<Shape>>,
     /// The names as last read; the same `Arc` for as long as they do not change.
     pub names: Arc<Vec<BlockDevice>>,
     /// LVM's report as last given; the same `Arc` for as long as no other comes.
     pub report: Option<Arc<lvm::Report>>,
+}
+
+/// What a device of the device-mapper is, apart from how it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    pub number: Number,
+    pub name: String,
+    pub uuid: String,
+    /// The kernel's name of its first target's type.
+    pub kind: Option<String>,
+}
+
+impl Shape {
+    fn is_of(&self, device: &DmDevice) -> bool {
+        self.number == device.number
+            && self.kind.as_deref() == device.kind()
+            && self.name == device.name
+            && self.uuid == device.uuid
+    }
+}
+
+impl From<&DmDevice> for Shape {
+    fn from(device: &DmDevice) -> Self {
+        Self {
+            number: device.number,
+            name: device.name.clone(),
+            uuid: device.uuid.clone(),
+            kind: device.kind().map(String::from),
+        }
+    }
 }
 
 /// How a part of the machine did when it was last asked.
@@ -54,6 +86,7 @@ pub struct PartState {
 #[derive(Default)]
 pub struct Sampler {
     names: Arc<Vec<BlockDevice>>,
+    shapes: Arc<Vec<Shape>>,
     report: Option<Arc<lvm::Report>>,
     parts: BTreeMap<Part, PartState>,
     complaints: HashSet<String>,
@@ -71,6 +104,7 @@ impl Sampler {
             blocked: None,
             pressure_us: None,
             dm: None,
+            shapes: Arc::clone(&self.shapes),
             names: Arc::clone(&self.names),
             report: None,
         };
@@ -82,6 +116,7 @@ impl Sampler {
             self.note(reading.at, text, outcome.err());
         }
         sample.names = Arc::clone(&self.names);
+        sample.shapes = Arc::clone(&self.shapes);
         sample.report = self.report.clone();
         sample
     }
@@ -106,6 +141,7 @@ impl Sampler {
             Part::Sysfs => self.learn_names(sysfs::parse(text)),
             Part::Dm => {
                 let found = dm::parse(text);
+                self.learn_shapes(&found.devices);
                 sample.dm = Some(found.devices);
                 all_understood(&found.not_understood)?;
             }
@@ -117,6 +153,14 @@ impl Sampler {
     fn learn_names(&mut self, names: Vec<BlockDevice>) {
         if *self.names != names {
             self.names = Arc::new(names);
+        }
+    }
+
+    fn learn_shapes(&mut self, devices: &[DmDevice]) {
+        let is_same = self.shapes.len() == devices.len()
+            && self.shapes.iter().zip(devices).all(|(shape, device)| shape.is_of(device));
+        if !is_same {
+            self.shapes = Arc::new(devices.iter().map(Shape::from).collect());
         }
     }
 

@@ -9,10 +9,38 @@ use crate::units::Fill;
 /// What a tick holds. Changing its shape needs a migration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Packed {
-    /// The device's row, and what it did; `None` is a gap.
-    pub devices: Vec<(i64, Option<Work>)>,
+    /// The device's row, and what it did.
+    pub devices: Vec<(i64, PackedWork)>,
     pub volumes: Vec<(i64, PackedState)>,
     pub host: Host,
+}
+
+/// What a device did. Most do nothing most of the time, and that is one byte.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PackedWork {
+    Gap,
+    Nothing,
+    Work(Work),
+}
+
+impl From<Option<Work>> for PackedWork {
+    fn from(work: Option<Work>) -> Self {
+        match work {
+            None => Self::Gap,
+            Some(work) if work == Work::default() => Self::Nothing,
+            Some(work) => Self::Work(work),
+        }
+    }
+}
+
+impl From<PackedWork> for Option<Work> {
+    fn from(packed: PackedWork) -> Self {
+        match packed {
+            PackedWork::Gap => None,
+            PackedWork::Nothing => Some(Work::default()),
+            PackedWork::Work(work) => Some(work),
+        }
+    }
 }
 
 /// [`VolumeState`] as it is kept.
@@ -52,14 +80,19 @@ mod tests {
 
     #[test]
     fn a_tick_comes_back_as_it_was_and_an_idle_device_is_small() {
-        let idle = (3, Some(Work::default()));
-        let busy = (4, Some(Work { reads: 1 << 40, sectors_read: Sectors(u64::MAX), ..Work::default() }));
+        let work = Work { reads: 1 << 40, sectors_read: Sectors(u64::MAX), ..Work::default() };
+        let idle = (3, Some(Work::default()).into());
+        let busy = (4, Some(work).into());
         let fill = Some(Fill { used: 41_136, total: 131_072, unit: 512 });
         let state = PackedState { fill, metadata: None, state: State::Invalid };
-        let packed =
-            Packed { devices: vec![idle, busy, (5, None)], volumes: vec![(1, state)], ..Packed::default() };
+        let packed = Packed {
+            devices: vec![idle, busy, (5, None.into())],
+            volumes: vec![(1, state)],
+            ..Packed::default()
+        };
         let bytes = packed.to_bytes().unwrap();
         assert_eq!(Packed::of_bytes(&bytes).unwrap(), packed);
+        assert_eq!(Option::<Work>::from(packed.devices[1].1), Some(work));
         assert!(bytes.len() < 64, "{} bytes", bytes.len());
     }
 }

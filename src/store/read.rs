@@ -222,12 +222,13 @@ impl Archive {
 fn observe(rows: &Found, quantity: Quantity, tick: &Packed, elapsed_us: u64) -> Option<Observation> {
     match (rows, quantity) {
         (Found::Device(id), Quantity::Device(quantity)) => {
-            let (_, work) = tick.devices.iter().find(|(device, _)| device == id)?;
-            quantity.observe(&(*work)?, elapsed_us)
+            let (_, packed) = tick.devices.iter().find(|(device, _)| device == id)?;
+            quantity.observe(&Option::<Work>::from(*packed)?, elapsed_us)
         }
         (Found::Total(ids), Quantity::Device(quantity)) => {
             let devices = tick.devices.iter().filter(|(device, _)| ids.contains(device));
-            quantity.observe(&devices.filter_map(|(_, work)| *work).reduce(Work::plus)?, elapsed_us)
+            let work = devices.filter_map(|(_, packed)| Option::<Work>::from(*packed)).reduce(Work::plus);
+            quantity.observe(&work?, elapsed_us)
         }
         (Found::Volume(id), Quantity::Volume(quantity)) => {
             let (_, state) = tick.volumes.iter().find(|(volume, _)| volume == id)?;

@@ -14,7 +14,7 @@ use super::{Entry, Health};
 use crate::alert::Alert;
 use crate::interval::Interval;
 use crate::job::Job;
-use crate::topology::{Device, DeviceKind, Topology, Volume};
+use crate::topology::{Device, Topology, Volume};
 
 /// Commits are at least this far apart: short ticks share one.
 const COMMIT_PAUSE: Duration = Duration::from_millis(950);
@@ -56,6 +56,7 @@ impl Writer {
         while gather(&mut entries, &mut batch, next_commit).await > 0 {
             next_commit = tokio::time::Instant::now() + COMMIT_PAUSE;
             self.write_all(&mut batch, &mut entries).await;
+            self.clean_when_due().await;
         }
         if let Err(error) = self.connection.close().await {
             tracing::error!("cannot close the database: {error}");
@@ -109,11 +110,31 @@ impl Writer {
                 Entry::Alert(alert) => write_alert(&mut transaction, alert).await?,
             }
         }
-        if self.cleaned_at.is_none_or(|at| at.elapsed() >= CLEAN_EVERY) {
-            clean(&mut transaction).await?;
-            self.cleaned_at = Some(Instant::now());
-        }
         Ok(transaction.commit().await?)
+    }
+
+    /// What cannot be deleted now is deleted another time.
+    async fn clean_when_due(&mut self) {
+        if self.cleaned_at.is_none_or(|at| at.elapsed() >= CLEAN_EVERY) {
+            self.cleaned_at = Some(Instant::now());
+            if let Err(error) = self.clean().await {
+                tracing::warn!("cannot delete old ticks: {error:#}");
+            }
+        }
+    }
+
+    /// Deletes what is older than [`KEPT`] by the time of the last tick, a little at a time, and gives its pages back.
+    async fn clean(&mut self) -> anyhow::Result<()> {
+        sqlx::query(
+            "DELETE FROM tick WHERE at_ms IN
+                 (SELECT at_ms FROM tick WHERE at_ms < (SELECT max(at_ms) FROM tick) - ? ORDER BY at_ms LIMIT ?)",
+        )
+        .bind(i64::try_from(KEPT.as_millis())?)
+        .bind(CLEAN_AT_ONCE)
+        .execute(&mut self.connection)
+        .await?;
+        sqlx::query("PRAGMA incremental_vacuum(100)").execute(&mut self.connection).await?;
+        Ok(())
     }
 }
 
@@ -146,7 +167,7 @@ async fn write_tick(
     let devices = interval.topology.devices.iter().zip(&interval.devices);
     let packed = Packed {
         devices: devices
-            .filter_map(|(device, done)| Some((*rows.devices.get(&device.identity)?, done.work)))
+            .filter_map(|(device, done)| Some((*rows.devices.get(&device.identity)?, done.work.into())))
             .collect(),
         volumes: interval
             .volumes()
@@ -187,11 +208,9 @@ async fn learn_rows(
 ) -> anyhow::Result<()> {
     let at_ms = interval.at.as_millisecond();
     let topology = &interval.topology;
-    for (device, done) in topology.devices.iter().zip(&interval.devices) {
-        if is_worth_a_row(device, done.counters.is_some_and(|counters| !counters.is_untouched())) {
-            let id = device_row(transaction, device, at_ms).await?;
-            rows.devices.insert(Arc::clone(&device.identity), id);
-        }
+    for device in &topology.devices {
+        let id = device_row(transaction, device, at_ms).await?;
+        rows.devices.insert(Arc::clone(&device.identity), id);
     }
     for volume in &topology.volumes {
         let device = volume.device.map(|index| &topology.devices[index]);
@@ -200,11 +219,6 @@ async fn learn_rows(
     }
     rows.topology = Some(Arc::clone(topology));
     Ok(())
-}
-
-/// Loop and RAM devices that were never used are not kept: most machines have a dozen.
-fn is_worth_a_row(device: &Device, was_used: bool) -> bool {
-    was_used || !matches!(device.kind, DeviceKind::Loop | DeviceKind::Zram | DeviceKind::Other)
 }
 
 async fn device_row(
@@ -306,19 +320,5 @@ async fn write_alert(transaction: &mut Transaction<'_, Sqlite>, alert: &Alert) -
     .execute(&mut **transaction)
     .await
     .with_context(|| format!("cannot keep alert {}", alert.id))?;
-    Ok(())
-}
-
-/// Deletes what is older than [`KEPT`] by the time of the last tick, a little at a time, and gives its pages back.
-async fn clean(transaction: &mut Transaction<'_, Sqlite>) -> anyhow::Result<()> {
-    let kept_ms = i64::try_from(KEPT.as_millis())?;
-    sqlx::query(
-        "DELETE FROM tick WHERE at_ms IN
-             (SELECT at_ms FROM tick WHERE at_ms < (SELECT max(at_ms) FROM tick) - ? ORDER BY at_ms LIMIT ?)",
-    )
-    .bind(kept_ms)
-    .bind(CLEAN_AT_ONCE)
-    .execute(&mut **transaction)
-    .await?;
     Ok(())
 }

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use super::lvm_name::{self, DmUuid};
 use super::{Device, DeviceKind, Group, Volume};
+use crate::sample::Shape;
 use crate::sample::diskstats::DeviceLine;
-use crate::sample::dm::DmDevice;
 use crate::sample::sysfs::BlockDevice;
 
 /// Names of devices that hold no data of their own to count: floppies, optical drives, RAM disks.
 const OTHERS: [&str; 3] = ["ram", "fd", "sr"];
 
 /// The devices of `/proc/diskstats`, with what sysfs and the device-mapper know of them.
-pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm: &[DmDevice]) -> Vec<Device> {
+pub fn of(lines: &[DeviceLine], names: &[BlockDevice], shapes: &[Shape]) -> Vec<Device> {
     let by_name: HashMap<&str, &BlockDevice> =
         names.iter().map(|block| (block.name.as_str(), block)).collect();
-    let by_number: HashMap<_, _> = dm.iter().map(|device| (device.number, device)).collect();
+    let by_number: HashMap<_, _> = shapes.iter().map(|shape| (shape.number, shape)).collect();
     let unknown = BlockDevice::default();
     let mut devices: Vec<Device> = lines
         .iter()
@@ -51,7 +51,7 @@ pub fn name_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume])
     }
 }
 
-fn device(line: &DeviceLine, block: &BlockDevice, dm: Option<&DmDevice>) -> Device {
+fn device(line: &DeviceLine, block: &BlockDevice, dm: Option<&Shape>) -> Device {
     let dm_uuid = dm.map(|dm| dm.uuid.as_str()).filter(|uuid| !uuid.is_empty()).or(block.dm_uuid.as_deref());
     let dm_name = dm.map(|dm| dm.name.as_str()).or(block.dm_name.as_deref());
     let kind = kind(&line.name, block);

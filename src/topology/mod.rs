@@ -205,15 +205,14 @@ impl Topology {
         Arc::ptr_eq(&before.names, &sample.names)
             && before.report.as_ref().map(Arc::as_ptr) == sample.report.as_ref().map(Arc::as_ptr)
             && same_devices(before, sample)
-            && same_targets(before.dm.as_deref(), sample.dm.as_deref())
+            && Arc::ptr_eq(&before.shapes, &sample.shapes)
     }
 
     /// Makes the topology of a sample.
     pub fn of(sample: &Sample) -> Self {
         let lines = sample.devices.as_deref().unwrap_or_default();
-        let dm = sample.dm.as_deref().unwrap_or_default();
-        let mut devices = devices::of(lines, &sample.names, dm);
-        let lvm = volumes::Lvm::new(&devices, dm, sample.report.as_deref());
+        let mut devices = devices::of(lines, &sample.names, &sample.shapes);
+        let lvm = volumes::Lvm::new(&devices, &sample.shapes, sample.report.as_deref());
         let (groups, volumes) = (lvm.groups(), lvm.volumes());
         devices::name_by_lvm(&mut devices, &groups, &volumes);
         Self { devices, groups, volumes }
@@ -247,19 +246,6 @@ fn same_devices(before: &Sample, sample: &Sample) -> bool {
         (Some(before), Some(now)) => {
             before.len() == now.len()
                 && before.iter().zip(now).all(|(a, b)| a.number == b.number && a.name == b.name)
-        }
-        (None, None) => true,
-        _ => false,
-    }
-}
-
-fn same_targets(before: Option<&[DmDevice]>, now: Option<&[DmDevice]>) -> bool {
-    match (before, now) {
-        (Some(before), Some(now)) => {
-            let is_same = |(a, b): (&DmDevice, &DmDevice)| {
-                a.number == b.number && a.kind() == b.kind() && a.name == b.name && a.uuid == b.uuid
-            };
-            before.len() == now.len() && before.iter().zip(now).all(is_same)
         }
         (None, None) => true,
         _ => false,

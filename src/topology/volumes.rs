@@ -9,7 +9,7 @@ use super::lvm_name::{self, DmUuid};
 use super::{Device, Group, State, Topology, Volume, VolumeKind, VolumeState, kind_by_report};
 use crate::sample::diskstats::Number;
 use crate::sample::dm::{CowArea, DmDevice, Pool, PoolMode, Status, Thin};
-use crate::sample::lvm;
+use crate::sample::{Shape, lvm};
 use crate::units::{Fill, SECTOR};
 
 /// The devices of one LV, by layer; `""` is the one that people use.
@@ -26,7 +26,7 @@ pub struct Lvm<'a> {
 }
 
 impl<'a> Lvm<'a> {
-    pub fn new(devices: &'a [Device], dm: &'a [DmDevice], report: Option<&'a lvm::Report>) -> Self {
+    pub fn new(devices: &'a [Device], shapes: &'a [Shape], report: Option<&'a lvm::Report>) -> Self {
         let mut active: BTreeMap<&str, Layers> = BTreeMap::new();
         for (index, device) in devices.iter().enumerate() {
             if let Some(uuid) = DmUuid::parse(&device.identity) {
@@ -36,7 +36,7 @@ impl<'a> Lvm<'a> {
         Self {
             devices,
             by_name: devices.iter().enumerate().map(|(index, device)| (&*device.name, index)).collect(),
-            targets: dm.iter().filter_map(|device| Some((device.number, device.kind()?))).collect(),
+            targets: shapes.iter().filter_map(|shape| Some((shape.number, shape.kind.as_deref()?))).collect(),
             report,
             active,
         }

@@ -1,0 +1,324 @@
+//! Bad days at the start, and a machine that says nonsense: one sentence each, and nothing is damaged.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::daemon::{Said, Start, ask_database, change_database, cowbell, free_port, said};
+use crate::machine::{Done, Machine, line};
+use crate::wait_for;
+
+/// Runs `cowbell` over a machine of its own with these arguments; it has to end by itself.
+fn refusal(arguments: &[&str]) -> Said {
+    let machine = Machine::new();
+    said(serve(&machine, "127.0.0.1:0").args(arguments))
+}
+
+fn serve(machine: &Machine, listen: &str) -> Command {
+    let mut command = cowbell();
+    command.args(["serve", "--listen", listen]).arg("--root").arg(machine.root());
+    command
+}
+
+/// One sentence on standard error that holds all of `parts`, nothing on standard output, and this exit status.
+fn check(said: &Said, code: i32, parts: &[&str]) {
+    assert_eq!(said.code, Some(code), "{said:?}");
+    assert_eq!(said.err.trim_end().lines().count(), 1, "expected one line: {said:?}");
+    assert!(said.err.starts_with("cowbell: "), "{said:?}");
+    assert_eq!(said.out, "", "{said:?}");
+    for part in parts {
+        assert!(said.err.contains(part), "expected {part:?} in {said:?}");
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_refused_with_file_line_key_and_what_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    let path = file.to_str().unwrap();
+    for (text, line, parts) in [
+        ("\n\nlisten_on = \"127.0.0.1:1\"\n", "line 3", ["`listen_on", "expected", "interval"]),
+        ("interval = \"50ms\"\n", "line 1", ["interval", "100ms", "60s"]),
+        ("interval = \"61s\"\n", "line 1", ["interval", "100ms", "60s"]),
+        ("interval = 5\n", "line 1", ["interval", "expected", "1"]),
+        ("listen = \"example\"\n", "line 1", ["listen", "expected", "127.0.0.1:2692"]),
+        (
+            "[alerts]\nsnapshot_fill = { warning = 70, critical = 185 }\n",
+            "line 2",
+            ["snapshot_fill", "100", "185"],
+        ),
+        (
+            "[alerts]\npool_fill = { warning = 70, critical = 80 }\n",
+            "line 2",
+            ["pool_fill", "pool_data", "pool_metadata"],
+        ),
+        ("[alerts.pool_data]\nwarning = 70\nlimit = 80\n", "line 3", ["limit", "warning", "critical"]),
+        ("[[notify]]\nkind = \"webhook\"\nurl = \"file:///etc\"\n", "line ", ["url", "http", "file:///etc"]),
+        ("listen = \n", "line 1", ["listen", "mine.toml", ""]),
+    ] {
+        fs::write(&file, text).unwrap();
+        let said = refusal(&["--config", path]);
+        check(&said, 2, &[path, line]);
+        check(&said, 2, &parts);
+    }
+}
+
+#[test]
+fn a_named_configuration_that_is_missing_is_refused() {
+    check(&refusal(&["--config", "/nowhere/cowbell.toml"]), 2, &["/nowhere/cowbell.toml", "--config"]);
+}
+
+#[test]
+fn options_out_of_range_are_refused_like_the_keys_that_they_replace() {
+    check(&refusal(&["--interval", "2m"]), 2, &["--interval", "100ms", "60s", "2m"]);
+    let machine = Machine::new();
+    check(&said(&mut serve(&machine, "here")), 2, &["--listen", "127.0.0.1:2692", "here"]);
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let machine = Machine::new();
+    let first = Start::watching(&machine).start();
+    let address = format!("127.0.0.1:{}", first.port);
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("second.db");
+    check(&said(serve(&machine, &address).arg("--db").arg(&db)), 1, &[&address, "--listen"]);
+    assert!(!db.exists(), "nothing is left behind");
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_made_or_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "in the way").unwrap();
+    let machine = Machine::new();
+    for variable in ["STATE_DIRECTORY", "XDG_STATE_HOME"] {
+        let said = said(serve(&machine, "127.0.0.1:0").env(variable, file.join("below")));
+        check(&said, 1, &[file.to_str().unwrap(), "--db"]);
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "in the way");
+}
+
+/// Runs as somebody else, where this test runs as root, so that rights count for it.
+fn as_nobody(command: &mut Command) -> &mut Command {
+    if rustix::process::geteuid().is_root() { command.uid(65_534).gid(65_534) } else { command }
+}
+
+#[test]
+fn a_state_directory_without_the_right_to_write_is_named() {
+    let program = fs::canonicalize(env!("CARGO_BIN_EXE_cowbell")).unwrap();
+    let may_pass = |folder: &Path| fs::metadata(folder).unwrap().permissions().mode() & 0o005 == 0o005;
+    if rustix::process::geteuid().is_root() && !program.ancestors().all(may_pass) {
+        return eprintln!("left out: {} cannot be run by another user", program.display());
+    }
+    let (machine, folder) = (Machine::new(), tempfile::tempdir().unwrap());
+    for path in [machine.root(), folder.path()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    let db = folder.path().join("cowbell.db");
+    let mut command = serve(&machine, "127.0.0.1:0");
+    check(&said(as_nobody(command.arg("--db").arg(&db))), 1, &[db.to_str().unwrap()]);
+    let mut command = serve(&machine, "127.0.0.1:0");
+    check(&said(as_nobody(command.env("STATE_DIRECTORY", folder.path()))), 1, &[db.to_str().unwrap()]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    fs::set_permissions(machine.root(), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_database_in_a_folder_that_does_not_exist_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("missing/cowbell.db");
+    check(&refusal(&["--db", db.to_str().unwrap()]), 1, &[db.to_str().unwrap()]);
+    assert!(!folder.path().join("missing").exists(), "nothing is made that was not asked for");
+}
+
+#[test]
+fn a_file_that_is_no_database_of_ours_is_refused_and_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("letters.txt");
+    for bytes in [b"Dear Sir or Madam,\n".to_vec(), b"x".to_vec(), vec![0; 8192], vec![0xff; 100]] {
+        fs::write(&file, &bytes).unwrap();
+        check(&refusal(&["--db", file.to_str().unwrap()]), 1, &[file.to_str().unwrap(), "--db"]);
+        assert_eq!(fs::read(&file).unwrap(), bytes);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing beside it");
+    }
+}
+
+#[test]
+fn another_programs_database_is_refused_and_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("other.db");
+    fs::write(&db, "").unwrap();
+    change_database(&db, "CREATE TABLE diary (page TEXT)");
+    let bytes = fs::read(&db).unwrap();
+    check(&refusal(&["--db", db.to_str().unwrap()]), 1, &[db.to_str().unwrap(), "--db"]);
+    assert_eq!(fs::read(&db).unwrap(), bytes, "a database without our number, but with tables, is not ours");
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_refused_and_not_touched() {
+    let machine = Machine::new();
+    let mut daemon = Start::watching(&machine).start();
+    daemon.stop(rustix::process::Signal::TERM);
+    let db = daemon.db.clone();
+    change_database(
+        &db,
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+         VALUES (9999, 'from the future', 1, x'00', 1)",
+    );
+    let bytes = fs::read(&db).unwrap();
+    check(&refusal(&["--db", db.to_str().unwrap()]), 1, &[db.to_str().unwrap(), "newer", "9999"]);
+    assert_eq!(fs::read(&db).unwrap(), bytes);
+}
+
+#[test]
+fn a_damaged_database_is_refused_in_a_sentence() {
+    let machine = Machine::new();
+    let mut daemon = Start::watching(&machine).start();
+    daemon.stop(rustix::process::Signal::TERM);
+    let db = daemon.db.clone();
+    let mut bytes = fs::read(&db).unwrap();
+    bytes[100..4096].fill(0xaa);
+    fs::write(&db, &bytes).unwrap();
+    check(&refusal(&["--db", db.to_str().unwrap()]), 1, &[db.to_str().unwrap()]);
+}
+
+/// A file system that is full to the last byte; it goes with this value.
+struct FullDisk(tempfile::TempDir);
+
+impl FullDisk {
+    /// `None` where this user may mount nothing, which is no excuse in CI.
+    fn new(prepare: impl FnOnce(&Path)) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=512k", "cowbell-test"])
+            .arg(folder.path())
+            .output()
+            .is_ok_and(|output| output.status.success());
+        if !mounted {
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "CI is expected to run as root, with the right to mount"
+            );
+            eprintln!("left out: no right to mount a small file system");
+            return None;
+        }
+        let disk = Self(folder);
+        prepare(disk.0.path());
+        // It is full when not even a byte fits any more.
+        let mut ballast = fs::File::create(disk.0.path().join("ballast")).unwrap();
+        while std::io::Write::write_all(&mut ballast, &[0; 512]).is_ok() {}
+        Some(disk)
+    }
+
+    fn db(&self) -> std::path::PathBuf {
+        self.0.path().join("cowbell.db")
+    }
+}
+
+impl Drop for FullDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_at_the_start_is_said_and_nothing_in_the_way_of_the_next_start() {
+    let Some(disk) = FullDisk::new(|_| {}) else { return };
+    let said = refusal(&["--db", disk.db().to_str().unwrap()]);
+    check(&said, 1, &[disk.db().to_str().unwrap(), "full"]);
+    fs::remove_file(disk.0.path().join("ballast")).unwrap();
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).db(&disk.db()).start();
+    assert_eq!(daemon.get("/healthz").status, 200, "with room it starts as if nothing had been");
+}
+
+#[test]
+fn a_full_disk_does_not_damage_the_database_that_is_there() {
+    let machine = Machine::new();
+    let mut daemon = Start::watching(&machine).start();
+    daemon.stop(rustix::process::Signal::TERM);
+    let ticks = ask_database(&daemon.db, "SELECT count(*) FROM tick");
+    let Some(disk) = FullDisk::new(|folder| {
+        fs::copy(&daemon.db, folder.join("cowbell.db")).unwrap();
+    }) else {
+        return;
+    };
+    let before = fs::read(disk.db()).unwrap();
+    check(&refusal(&["--db", disk.db().to_str().unwrap()]), 1, &[disk.db().to_str().unwrap(), "full"]);
+    assert_eq!(fs::read(disk.db()).unwrap(), before);
+    fs::remove_file(disk.0.path().join("ballast")).unwrap();
+    assert_eq!(ask_database(&disk.db(), "SELECT count(*) FROM tick"), ticks);
+}
+
+#[test]
+fn a_recording_that_is_none_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("letters.txt");
+    fs::write(&file, "Dear Sir or Madam,\n").unwrap();
+    check(&refusal(&["--replay", file.to_str().unwrap()]), 1, &[file.to_str().unwrap(), "no recording"]);
+    check(&refusal(&["--replay", "/nowhere/at.all"]), 1, &["/nowhere/at.all"]);
+}
+
+#[test]
+fn listening_for_the_whole_network_prints_a_warning_and_for_this_machine_none() {
+    let machine = Machine::new();
+    let quiet = Start::watching(&machine).start();
+    assert!(quiet.log().contains(&format!("http://127.0.0.1:{}/", quiet.port)), "{}", quiet.log());
+    assert!(!quiet.log().contains("ssh -L"), "{}", quiet.log());
+    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+    let mut command = serve(&machine, &format!("0.0.0.0:{port}"));
+    let log = fs::File::create(folder.path().join("log")).unwrap();
+    let mut child = command.arg("--db").arg(folder.path().join("db")).stderr(log).spawn().unwrap();
+    let warning = wait_for("a warning", || {
+        let text = fs::read_to_string(folder.path().join("log")).unwrap();
+        (text.contains("0.0.0.0") && text.ends_with('\n')).then_some(text)
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(warning.contains("WARN") && warning.contains("127.0.0.1"), "{warning}");
+}
+
+#[test]
+fn a_line_of_diskstats_that_is_nonsense_is_counted_logged_once_and_stops_no_other() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let good = |sectors| line((8, 0), "sda", Done::sectors(sectors, 0));
+    let nonsense = |number| format!("   8      48 sdd {number} three many\n");
+    for tick in 0..10 {
+        machine.write("proc/diskstats", &(nonsense(tick) + &good(8_000 * (tick + 1))));
+        let now = daemon.taken();
+        wait_for("two more ticks", || (daemon.taken() >= now + 2).then_some(()));
+    }
+    let part = daemon.part("diskstats");
+    assert_eq!(part["ok"], false);
+    let error = part["error"].as_str().unwrap();
+    assert!(error.contains('1') && error.contains("sdd 9 three many"), "{error}");
+    assert_eq!(daemon.part("vmstat")["ok"], true);
+    let logged = daemon.log().lines().filter(|line| line.contains("three many")).count();
+    assert_eq!(logged, 1, "logged once, with the line: {}", daemon.log());
+    let devices = daemon.json("/api/v1/devices");
+    assert_eq!(devices.as_array().unwrap().len(), 1, "{devices}");
+    assert_eq!(devices[0]["device"], "sda");
+    let moved = wait_for("a series with the reads", || {
+        let series = daemon.series("device:sda", "read_bytes");
+        series.iter().any(|point| point["max"].as_f64() > Some(0.0)).then_some(series)
+    });
+    assert!(!moved.is_empty());
+    machine.write("proc/diskstats", &good(1_000_000));
+    wait_for("the part to be well again", || (daemon.part("diskstats")["ok"] == true).then_some(()));
+}
+
+#[test]
+fn a_machine_without_diskstats_says_so_and_goes_on() {
+    let machine = Machine::new();
+    fs::remove_file(machine.root().join("proc/diskstats")).unwrap();
+    let daemon = Start::watching(&machine).start();
+    let part = daemon.part("diskstats");
+    assert_eq!(part["ok"], false);
+    assert!(part["error"].as_str().unwrap().contains("proc/diskstats"), "{part}");
+    assert_eq!(daemon.json("/api/v1/devices"), serde_json::json!([]));
+    assert_eq!(daemon.part("vmstat")["ok"], true);
+}

@@ -1,0 +1,270 @@
+//! The program as a process: started on a free port with a database of its own, listened to, and ended.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::http::{self, Answer};
+use crate::machine::Machine;
+use crate::tape::Tape;
+use crate::wait_for;
+
+/// Below the ports that the kernel gives to clients, so that no client of a test takes one away.
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u16 = 12_000;
+/// Variables of this environment that would change what the program does.
+const MEDDLERS: [&str; 9] = [
+    "COWBELL_CONFIG",
+    "COWBELL_LISTEN",
+    "COWBELL_INTERVAL",
+    "COWBELL_DB",
+    "COWBELL_ROOT",
+    "COWBELL_LOG",
+    "STATE_DIRECTORY",
+    "NOTIFY_SOCKET",
+    "JOURNAL_STREAM",
+];
+
+/// The program, not yet started, in an environment without opinions.
+pub fn cowbell() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cowbell"));
+    for name in MEDDLERS {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A port that nobody listens on, and no other test is given.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let number = std::process::id().wrapping_mul(97) as u16 % PORTS;
+        let number = (number + NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS;
+        if TcpListener::bind(("127.0.0.1", FIRST_PORT + number)).is_ok() {
+            return FIRST_PORT + number;
+        }
+    }
+}
+
+/// What a program said that was to end by itself.
+#[derive(Debug)]
+pub struct Said {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// Runs a command that ends by itself.
+pub fn said(command: &mut Command) -> Said {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > crate::PATIENCE {
+            child.kill().unwrap();
+            panic!("{command:?} does not end: {:?}", Said::from(child.wait_with_output().unwrap()));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap().into()
+}
+
+/// A running daemon. It is killed when the test is done with it.
+pub struct Daemon {
+    child: Child,
+    pub port: u16,
+    pub folder: TempDir,
+    pub db: PathBuf,
+    log: Arc<Mutex<String>>,
+}
+
+/// How a daemon is to be started; the rest is the same for all.
+pub struct Start {
+    pub arguments: Vec<String>,
+    pub config: String,
+    /// Where its database is; in its own folder where nothing is said.
+    pub db: Option<PathBuf>,
+}
+
+impl Start {
+    /// Watches a machine in a folder, ten times a second.
+    pub fn watching(machine: &Machine) -> Self {
+        let root = machine.root().to_str().unwrap().to_string();
+        Self::with(&["serve", "--interval", "100ms", "--root", &root])
+    }
+
+    /// Plays a recording, `max` for as fast as it goes.
+    pub fn playing(tape: &Tape, speed: &str) -> Self {
+        Self::with(&["serve", "--replay", tape.path().to_str().unwrap(), "--speed", speed])
+    }
+
+    pub fn with(arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
+        Self { arguments, config: String::new(), db: None }
+    }
+
+    pub fn config(self, config: &str) -> Self {
+        Self { config: config.into(), ..self }
+    }
+
+    pub fn db(self, db: &Path) -> Self {
+        Self { db: Some(db.into()), ..self }
+    }
+
+    /// Starts it and waits for its first tick.
+    pub fn start(self) -> Daemon {
+        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+        std::fs::write(folder.path().join("cowbell.toml"), &self.config).unwrap();
+        let db = self.db.unwrap_or_else(|| folder.path().join("cowbell.db"));
+        let mut child = cowbell()
+            .args(&self.arguments)
+            .args(["--listen", &format!("127.0.0.1:{port}")])
+            .arg("--config")
+            .arg(folder.path().join("cowbell.toml"))
+            .arg("--db")
+            .arg(&db)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        listen_to(child.stdout.take().unwrap(), &log);
+        listen_to(child.stderr.take().unwrap(), &log);
+        let mut daemon = Daemon { child, port, folder, db, log };
+        wait_for("the first tick", || {
+            let ended = daemon.child.try_wait().unwrap();
+            assert!(ended.is_none(), "the daemon ended with {ended:?}: {}", daemon.log());
+            http::try_get(port, "/api/v1/status").ok().filter(|answer| answer.status == 200)
+        });
+        daemon
+    }
+}
+
+fn listen_to(output: impl Read + Send + 'static, log: &Arc<Mutex<String>>) {
+    let log = Arc::clone(log);
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            log.lock().unwrap().push_str(&(line + "\n"));
+        }
+    });
+}
+
+impl Daemon {
+    /// Everything that it has printed until now.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub fn get(&self, target: &str) -> Answer {
+        http::get(self.port, target)
+    }
+
+    /// An answer that has to be 200 and JSON.
+    pub fn json(&self, target: &str) -> Value {
+        let answer = self.get(target);
+        assert_eq!(answer.status, 200, "GET {target}: {answer:?}");
+        answer.json()
+    }
+
+    pub fn taken(&self) -> u64 {
+        self.json("/api/v1/status")["ticks"]["taken"].as_u64().unwrap()
+    }
+
+    /// The part of this name, of `status`.
+    pub fn part(&self, name: &str) -> Value {
+        let status = self.json("/api/v1/status");
+        let parts = status["parts"].as_array().unwrap();
+        parts
+            .iter()
+            .find(|part| part["name"] == name)
+            .unwrap_or_else(|| panic!("{name} in {parts:?}"))
+            .clone()
+    }
+
+    /// Waits until a recording of so many ticks was played to its end and everything is in the store.
+    pub fn has_played(&self, ticks: usize) {
+        wait_for("the recording's end", || (self.taken() == ticks as u64).then_some(()));
+        wait_for("the ticks in the store", || {
+            (ask_database(&self.db, "SELECT count(*) FROM tick") >= ticks as i64).then_some(())
+        });
+    }
+
+    /// The last points of a series, one per tick.
+    pub fn series(&self, of: &str, metric: &str) -> Vec<Value> {
+        self.series_of(&format!("of={of}&metric={metric}&from=-90s&points=10000"))
+    }
+
+    pub fn series_of(&self, query: &str) -> Vec<Value> {
+        self.json(&format!("/api/v1/series?{query}")).as_array().unwrap().clone()
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Sends a signal and waits for the end; gives how it ended and how long that took.
+    pub fn stop(&mut self, signal: Signal) -> (ExitStatus, Duration) {
+        let began = Instant::now();
+        kill_process(self.pid(), signal).unwrap();
+        let status = wait_for("the daemon's end", || self.child.try_wait().unwrap());
+        (status, began.elapsed())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the daemon's log:\n{}", self.log());
+        }
+    }
+}
+
+/// Asks a database, also one that a daemon uses.
+pub fn ask_database(db: &Path, question: &'static str) -> i64 {
+    let answer = async {
+        let mut connection = connect(db).await;
+        let answer = sqlx::query_scalar(question).fetch_one(&mut connection).await.unwrap();
+        sqlx::Connection::close(connection).await.unwrap();
+        answer
+    };
+    block_on(answer)
+}
+
+/// Changes a database that no daemon uses.
+pub fn change_database(db: &Path, statement: &'static str) {
+    let change = async {
+        let mut connection = connect(db).await;
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
+        sqlx::Connection::close(connection).await.unwrap();
+    };
+    block_on(change);
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+async fn connect(db: &Path) -> sqlx::SqliteConnection {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(db);
+    sqlx::ConnectOptions::connect(&options).await.unwrap()
+}

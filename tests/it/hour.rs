@@ -1,0 +1,235 @@
+//! An hour of a backup host, in seconds: a snapshot fills under a writer while it is read, overflows and is removed.
+//!
+//! At second 600 the snapshot appears and fills by a twentieth of a percent each second: 70 % at 2000, 85 % at 2300,
+//! dead at 2600, removed at 3000. From 700 on it is read, a MiB each second. In between, readers fail.
+
+use std::time::{Duration, Instant};
+
+use cowbell::source::Part;
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use crate::daemon::{Daemon, Start};
+use crate::machine::Done;
+use crate::tape::{BEGIN, Snapshot, Tape, fails};
+use crate::wait_for;
+
+const MIB: u64 = 1_048_576;
+/// Sectors of a MiB.
+const STEP: u64 = 2_048;
+const TICKS: u64 = 3_600;
+/// What is written to the disk all the time, in sectors each second.
+const WRITTEN: u64 = 2 * STEP;
+
+fn snapshot(second: u64) -> Snapshot {
+    match second {
+        600..2_600 => Snapshot::Filled((second - 600) as f64 * 0.05),
+        2_600..3_000 => Snapshot::Invalid,
+        _ => Snapshot::Absent,
+    }
+}
+
+fn hour() -> Tape {
+    let mut tape = Tape::new(Duration::from_secs(1));
+    for second in 0..TICKS {
+        let read = STEP * (second.clamp(700, 2_600) - 700);
+        // In one second the disk reads a hundred times as much.
+        let burst = if second >= 1_234 { 99 * STEP } else { 0 };
+        let sda = Done::sectors(read + burst, WRITTEN * second);
+        let reading = tape.tick(snapshot(second), sda, Done::sectors(read, 0));
+        match second {
+            1_500..1_510 | 2_100..2_105 => fails(reading, Part::Diskstats),
+            2_200..2_205 => fails(reading, Part::Dm),
+            _ => {}
+        }
+    }
+    tape.saved()
+}
+
+fn at(second: u64) -> String {
+    (BEGIN + SignedDuration::from_secs(second as i64)).to_string()
+}
+
+/// The series between two seconds, thinned to so many points.
+fn series(daemon: &Daemon, of: &str, metric: &str, from: u64, to: u64, points: usize) -> Vec<Value> {
+    let query = format!("of={of}&metric={metric}&from={}&to={}&points={points}", at(from), at(to));
+    let series = daemon.series_of(&query);
+    assert!(series.len() <= points, "{} points for {query}", series.len());
+    series
+}
+
+#[test]
+fn an_hour_is_played_in_seconds_and_every_number_is_right() {
+    let tape = hour();
+    let told = tape.folder().join("told");
+    let config = format!(
+        "[[notify]]\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"cat >> {0}; echo >> {0}\"]\n",
+        told.display()
+    );
+    let began = Instant::now();
+    let daemon = Start::playing(&tape, "max").config(&config).start();
+    daemon.has_played(TICKS as usize);
+    assert!(began.elapsed() < Duration::from_secs(60), "it took {:?}", began.elapsed());
+    assert_eq!(daemon.json("/api/v1/status")["ticks"]["missed"], 0);
+    job_is_right(&daemon);
+    alerts_are_right(&daemon);
+    everything_was_told_once(&told);
+    rates_are_right(&daemon);
+    fills_are_right(&daemon);
+}
+
+fn job_is_right(daemon: &Daemon) {
+    let jobs = daemon.json("/api/v1/jobs");
+    assert_eq!(jobs.as_array().unwrap().len(), 1, "one life, one job: {jobs}");
+    let job = &jobs[0];
+    for (key, expected) in [
+        ("kind", "snapshot".into()),
+        ("name", "data_snapshot".into()),
+        ("vg", "vg0".into()),
+        ("lv", "data_snapshot".into()),
+        ("origin", "data".into()),
+        ("started_at", Value::from(at(600))),
+        ("ended_at", at(3_000).into()),
+        ("died_at", at(2_600).into()),
+        ("peak_fill_percent", 99.95.into()),
+        ("last_fill_percent", 99.95.into()),
+        ("bytes_read", (1_900 * MIB).into()),
+    ] {
+        assert_eq!(job[key], expected, "{key} of {job}");
+    }
+    assert_ne!(job["outcome"], "succeeded", "nobody said so");
+    assert_ne!(job["outcome"], Value::Null, "it has ended");
+}
+
+fn alerts_are_right(daemon: &Daemon) {
+    let alerts = daemon.json("/api/v1/alerts");
+    let alerts = alerts.as_array().unwrap();
+    assert_eq!(alerts.len(), 2, "{alerts:?}");
+    let (invalid, fill) = (&alerts[0], &alerts[1]);
+    assert_eq!((fill["rule"].as_str(), fill["severity"].as_str()), (Some("snapshot_fill"), Some("critical")));
+    assert_eq!(
+        (fill["raised_at"].as_str(), fill["cleared_at"].as_str()),
+        (Some(&*at(2_000)), Some(&*at(2_600)))
+    );
+    assert_eq!(
+        (invalid["rule"].as_str(), invalid["severity"].as_str()),
+        (Some("snapshot_invalid"), Some("critical"))
+    );
+    assert_eq!(
+        (invalid["raised_at"].as_str(), invalid["cleared_at"].as_str()),
+        (Some(&*at(2_600)), Some(&*at(3_000)))
+    );
+}
+
+fn everything_was_told_once(told: &std::path::Path) {
+    let messages = wait_for("five messages", || {
+        let text = std::fs::read_to_string(told).unwrap_or_default();
+        let messages: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        (messages.len() >= 5).then_some(messages)
+    });
+    let course: Vec<_> = messages
+        .iter()
+        .map(|told| {
+            (
+                told["rule"].as_str().unwrap(),
+                told["status"].as_str().unwrap(),
+                told["severity"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        course,
+        [
+            ("snapshot_fill", "raised", "warning"),
+            ("snapshot_fill", "raised", "critical"),
+            ("snapshot_fill", "cleared", "critical"),
+            ("snapshot_invalid", "raised", "critical"),
+            ("snapshot_invalid", "cleared", "critical"),
+        ]
+    );
+    let sentence = |index: usize| messages[index]["sentence"].as_str().unwrap();
+    for (index, parts) in [
+        (
+            0,
+            &[
+                "vg0/data_snapshot",
+                "70.00 %",
+                "VG vg0 has 1.00 GiB free",
+                "`lvextend -L +",
+                "vg0/data_snapshot`",
+            ][..],
+        ),
+        (1, &["vg0/data_snapshot", "85.00 %", "1.00 GiB free", "`lvextend -L +"]),
+        (3, &["vg0/data_snapshot", "invalid", "lvremove"]),
+        (4, &["vg0/data_snapshot", "removed"]),
+    ] {
+        for part in parts {
+            assert!(sentence(index).contains(part), "expected {part:?} in {:?}", sentence(index));
+        }
+    }
+    assert_eq!(messages[0]["value"], 70.0);
+    assert_eq!(messages[0]["host"], "lab");
+}
+
+fn rates_are_right(daemon: &Daemon) {
+    let reads = series(daemon, "device:sda", "read_bytes", 0, TICKS, 10_000);
+    assert_eq!(reads.len(), TICKS as usize, "a point for each tick, and never more");
+    let rate = |second: usize| {
+        assert_eq!(reads[second]["t"], at(second as u64));
+        reads[second]["avg"].as_f64().map(|rate| rate / MIB as f64)
+    };
+    for (second, expected) in [
+        (0, None),
+        (1, Some(0.0)),
+        (700, Some(0.0)),
+        (701, Some(1.0)),
+        (1_233, Some(1.0)),
+        (1_234, Some(100.0)),
+        (1_235, Some(1.0)),
+        (1_499, Some(1.0)),
+        (1_500, None),
+        (1_509, None),
+        (1_510, None),
+        (1_511, Some(1.0)),
+        (2_600, Some(1.0)),
+        (2_601, Some(0.0)),
+    ] {
+        assert_eq!(rate(second), expected, "MiB/s at second {second}");
+    }
+    // Thinned, the sum stays exact and the burst stays visible.
+    let thinned = series(daemon, "device:sda", "read_bytes", 1_200, 1_299, 10);
+    assert_eq!(thinned.len(), 10);
+    let sum: f64 = thinned.iter().map(|point| point["avg"].as_f64().unwrap() * 10.0).sum();
+    assert_eq!(sum / MIB as f64, 199.0, "{thinned:?}");
+    let burst = &thinned[3];
+    assert_eq!((burst["min"].as_f64(), burst["max"].as_f64()), (Some(MIB as f64), Some(100.0 * MIB as f64)));
+    let total = series(daemon, "total", "written_bytes", 100, 199, 1);
+    assert_eq!(total[0]["avg"].as_f64(), Some(2.0 * MIB as f64), "each byte counts once");
+}
+
+fn fills_are_right(daemon: &Daemon) {
+    let fills = series(daemon, "volume:vg0/data_snapshot", "fill_percent", 0, TICKS, 10_000);
+    let fill = |second: usize| fills[second]["avg"].as_f64();
+    for (second, expected) in [
+        (599, None),
+        (700, Some(5.0)),
+        (2_000, Some(70.0)),
+        (2_199, Some(79.95)),
+        (2_200, None),
+        (2_204, None),
+        (2_205, Some(80.25)),
+        (2_599, Some(99.95)),
+        (2_600, None),
+        (3_100, None),
+    ] {
+        assert_eq!(fill(second), expected, "percent at second {second}");
+    }
+    for points in [1, 2, 7, 600] {
+        let thinned = series(daemon, "volume:vg0/data_snapshot", "fill_percent", 600, 2_599, points);
+        assert_eq!(thinned.last().unwrap()["max"].as_f64(), Some(99.95), "in {points} points");
+        assert_eq!(thinned[0]["min"].as_f64(), Some(0.0), "in {points} points");
+    }
+    let by_uuid =
+        series(daemon, &format!("volume:{}", crate::tape::SNAPSHOT_UUID), "read_bytes", 1_000, 1_009, 1);
+    assert_eq!(by_uuid[0]["avg"].as_f64(), Some(MIB as f64), "what is gone is known by its UUID, too");
+}

@@ -1,0 +1,43 @@
+//! Tests of the whole program: as a process, over a movable root or a recording, asked over HTTP like anybody asks.
+//!
+//! One binary holds them all. The first block are the tools, the second the tests, one file per theme.
+
+mod daemon;
+mod http;
+mod machine;
+mod tape;
+
+mod bad_days;
+mod clock;
+mod gaps;
+mod hostile;
+mod hour;
+mod migrations;
+mod notify;
+mod openapi;
+mod order;
+mod recordings;
+mod run;
+mod status;
+mod stopping;
+
+use std::time::{Duration, Instant};
+
+/// What happens soon happens within this time, even on a machine with other things to do.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Looks again and again until there is something to see, and gives it.
+fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_at_most(PATIENCE, what, look)
+}
+
+fn wait_at_most<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(began.elapsed() < limit, "waited {:.1} s in vain for {what}", began.elapsed().as_secs_f64());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,115 @@
+//! Each migration runs over the data of the version before it, and nothing of that is lost.
+//!
+//! `samples/NNNN.sql` holds what a database may hold once migration NNNN has run; every migration brings its own.
+
+use std::path::{Path, PathBuf};
+
+use cowbell::series::Range;
+use jiff::Timestamp;
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+
+const APPLICATION_ID: i64 = 1_131_378_498;
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// A database made by every migration in turn, each one's sample rows put in before the next runs.
+async fn migrated(db: &Path) -> SqliteConnection {
+    let migrator = Migrator::new(here("migrations")).await.unwrap();
+    let options = SqliteConnectOptions::new().filename(db).create_if_missing(true).foreign_keys(true);
+    let mut connection = options.connect().await.unwrap();
+    for migration in migrator.iter() {
+        let rows_before = rows(&mut connection).await;
+        migrator.run_to(migration.version, &mut connection).await.unwrap();
+        for (table, before) in rows_before {
+            let now = count(&mut connection, &table).await;
+            assert!(
+                now >= before,
+                "migration {} lost rows of {table}: {before}, now {now}",
+                migration.version
+            );
+        }
+        let sample = here(&format!("tests/it/samples/{:04}.sql", migration.version));
+        let sample = std::fs::read_to_string(&sample).unwrap_or_else(|error| {
+            panic!("{error}: migration {} needs sample data in {}", migration.version, sample.display())
+        });
+        sqlx::raw_sql(AssertSqlSafe(sample)).execute(&mut connection).await.unwrap();
+    }
+    connection
+}
+
+async fn tables(connection: &mut SqliteConnection) -> Vec<String> {
+    let question = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE '\\_%' ESCAPE '\\'";
+    sqlx::query_scalar(question).fetch_all(connection).await.unwrap()
+}
+
+async fn count(connection: &mut SqliteConnection, table: &str) -> i64 {
+    sqlx::query_scalar(AssertSqlSafe(format!("SELECT count(*) FROM \"{table}\"")))
+        .fetch_one(connection)
+        .await
+        .unwrap()
+}
+
+async fn rows(connection: &mut SqliteConnection) -> Vec<(String, i64)> {
+    let mut rows = Vec::new();
+    for table in tables(connection).await {
+        rows.push((table.clone(), count(connection, &table).await));
+    }
+    rows
+}
+
+#[tokio::test]
+async fn every_migration_keeps_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = migrated(&folder.path().join("cowbell.db")).await;
+    let rows = rows(&mut connection).await;
+    assert!(rows.len() >= 5, "{rows:?}");
+    assert!(rows.iter().all(|(_, count)| *count > 0), "a table without sample data: {rows:?}");
+    let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(id, APPLICATION_ID);
+    let health: String =
+        sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(health, "ok");
+}
+
+#[tokio::test]
+async fn the_program_reads_what_the_samples_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("cowbell.db");
+    migrated(&db).await.close().await.unwrap();
+    let (inlet, archive) = cowbell::store::open(&db).await.unwrap();
+    let range = Range { from: Timestamp::UNIX_EPOCH, to: "2100-01-01T00:00:00Z".parse().unwrap() };
+    let jobs = archive.jobs(range, 100).await.unwrap();
+    let names: Vec<_> =
+        jobs.iter().map(|job| (job.name.as_str(), job.outcome.map(|outcome| outcome.text()))).collect();
+    assert_eq!(names, [("nightly", None), ("copy", Some("failed")), ("data_snapshot", Some("overflowed"))]);
+    assert_eq!(jobs[2].peak_fill_percent, Some(99.95));
+    let alerts = archive.alerts(100).await.unwrap();
+    assert_eq!(
+        alerts.iter().map(|alert| alert.rule.name()).collect::<Vec<_>>(),
+        ["pool_data", "snapshot_fill"]
+    );
+    let known = archive.known().await.unwrap();
+    assert_eq!((known.last_job_id, known.last_alert_id, known.alerts.len()), (3, 2, 1));
+    inlet.close().await;
+}
+
+#[tokio::test]
+async fn the_table_refuses_what_cannot_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = migrated(&folder.path().join("cowbell.db")).await;
+    for nonsense in [
+        "INSERT INTO tick VALUES (1, -1, x'00')",
+        "INSERT INTO tick VALUES ('soon', 1, x'00')",
+        "UPDATE job SET outcome = NULL WHERE ended_ms IS NOT NULL",
+        "UPDATE job SET ended_ms = started_ms - 1, outcome = 'failed'",
+        "UPDATE alert SET cleared_ms = raised_ms - 1",
+        "UPDATE volume SET uuid = ''",
+    ] {
+        let done = sqlx::query(nonsense).execute(&mut connection).await;
+        assert!(done.is_err(), "{nonsense}");
+    }
+}

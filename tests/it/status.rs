@@ -1,0 +1,176 @@
+//! What people and machines ask at 3 a.m.: `cowbell status`, `cowbell check`, `/healthz`.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+
+use crate::daemon::{Said, Start, cowbell, free_port, said};
+use crate::machine::Machine;
+use crate::tape::{Snapshot, Tape};
+use crate::{http, wait_for};
+
+fn status(port: u16) -> Said {
+    said(cowbell().args(["status", "--listen", &format!("127.0.0.1:{port}")]))
+}
+
+/// `cowbell status` of a host whose snapshot is like that: its exit status, and what the text says.
+fn check(snapshot: Snapshot, code: i32, parts: &[&str]) {
+    let tape = Tape::of(Duration::from_secs(1), &[snapshot; 3]);
+    let daemon = Start::playing(&tape, "max").start();
+    daemon.has_played(3);
+    let found = status(daemon.port);
+    assert_eq!((found.code, &*found.err), (Some(code), ""), "{found:?}");
+    for part in parts {
+        assert!(found.out.contains(part), "expected {part:?} in {}", found.out);
+    }
+    let first = found.out.lines().next().unwrap();
+    assert!(
+        first.contains(" | ") && first.matches('|').count() == 1,
+        "a plugin's line with performance: {first}"
+    );
+}
+
+#[test]
+fn fills_jobs_and_alerts_are_printed_with_the_exit_status_of_a_plugin() {
+    check(Snapshot::Absent, 0, &["COWBELL OK - ", "jobs=0 alerts=0"]);
+    check(
+        Snapshot::Filled(10.07),
+        0,
+        &[
+            "COWBELL OK - ",
+            "'vg0/data_snapshot'=10.07%",
+            "snapshot vg0/data_snapshot of data: 10.07 %",
+            "job data_snapshot",
+        ],
+    );
+    check(
+        Snapshot::Filled(75.0),
+        1,
+        &["COWBELL WARNING - ", "vg0/data_snapshot is 75.00 % full", "warning: ", "lvextend"],
+    );
+    check(Snapshot::Filled(90.0), 2, &["COWBELL CRITICAL - ", "90.00 %", "critical: "]);
+    check(Snapshot::Invalid, 2, &["COWBELL CRITICAL - ", "INVALID", "invalid"]);
+}
+
+#[test]
+fn without_a_daemon_the_status_is_unknown() {
+    let port = free_port();
+    let found = status(port);
+    assert_eq!(found.code, Some(3), "{found:?}");
+    assert!(
+        found.out.starts_with("COWBELL UNKNOWN - ") && found.out.contains(&port.to_string()),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_unknown_and_not_waited_for() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    kill_process(daemon.pid(), Signal::STOP).unwrap();
+    let found = status(daemon.port);
+    kill_process(daemon.pid(), Signal::CONT).unwrap();
+    assert_eq!(found.code, Some(3), "{found:?}");
+}
+
+#[test]
+fn healthz_is_well_while_ticks_come() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    assert_eq!(daemon.get("/healthz").status, 200);
+}
+
+#[test]
+fn healthz_says_why_when_ticks_are_late() {
+    // The recording goes on in an hour only, by its own time.
+    let mut tape = Tape::new(Duration::from_millis(100));
+    for _ in 0..3 {
+        tape.tick(Snapshot::Absent, Default::default(), Default::default());
+    }
+    let last = tape.readings.last_mut().unwrap();
+    last.uptime_us += 3_600_000_000;
+    let tape = tape.saved();
+    let daemon = Start::playing(&tape, "1").start();
+    let late = wait_for("a late tick", || Some(daemon.get("/healthz")).filter(|answer| answer.status != 200));
+    assert_eq!(late.status, 503);
+    assert!(late.body.contains("ago"), "{late:?}");
+    let found = status(daemon.port);
+    assert_eq!(found.code, Some(3), "figures that are old are unknown: {found:?}");
+}
+
+#[test]
+fn healthz_is_503_before_the_first_tick() {
+    let mut tape = Tape::new(Duration::from_secs(1));
+    tape.tick(Snapshot::Absent, Default::default(), Default::default());
+    // A mark alone is no tick.
+    tape.readings[0].texts.clear();
+    let tape = tape.saved();
+    let port = free_port();
+    let mut child = cowbell()
+        .args(["serve", "--speed", "max", "--listen", &format!("127.0.0.1:{port}"), "--replay"])
+        .arg(tape.path())
+        .spawn()
+        .unwrap();
+    let answer = wait_for("an answer", || http::try_get(port, "/healthz").ok());
+    let listed = http::get(port, "/api/v1/devices");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!((answer.status, listed.status), (503, 503), "{answer:?} {listed:?}");
+}
+
+fn check_here(machine: &Machine, arguments: &[&str]) -> Said {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("cowbell.db");
+    let found =
+        said(cowbell().arg("check").arg("--root").arg(machine.root()).arg("--db").arg(&db).args(arguments));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "it leaves nothing behind");
+    found
+}
+
+#[test]
+fn check_tells_of_each_thing_and_ends_well_where_serve_would_work() {
+    let machine = Machine::new();
+    let free = format!("127.0.0.1:{}", free_port());
+    let found = check_here(&machine, &["--listen", &free]);
+    assert_eq!((found.code, &*found.err), (Some(0), ""), "{found:?}");
+    for part in [
+        "/proc/diskstats",
+        "/proc/vmstat",
+        "/proc/pressure/io",
+        "device-mapper",
+        "LVM",
+        "cowbell.db",
+        "lies on",
+        &free,
+    ] {
+        assert!(found.out.contains(part), "expected {part:?} in {}", found.out);
+    }
+    fs::remove_file(machine.root().join("proc/pressure/io")).unwrap();
+    let found = check_here(&machine, &["--listen", &free]);
+    assert_eq!(found.code, Some(0), "without pressure all else works: {found:?}");
+    assert!(
+        found.out.lines().any(|line| line.starts_with("missing") && line.contains("psi=1")),
+        "{}",
+        found.out
+    );
+}
+
+#[test]
+fn check_fails_where_serve_would() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let taken = format!("127.0.0.1:{}", daemon.port);
+    let free = format!("127.0.0.1:{}", free_port());
+    for (found, part) in [
+        (check_here(&machine, &["--listen", &taken]), &*taken),
+        (
+            said(cowbell().args(["check", "--listen", &free, "--db", "/proc/nowhere/cowbell.db"])),
+            "/proc/nowhere",
+        ),
+        (said(cowbell().args(["check", "--listen", &free, "--db", "/etc/passwd"])), "/etc/passwd"),
+    ] {
+        assert_eq!(found.code, Some(1), "{found:?}");
+        assert!(found.out.lines().any(|line| line.starts_with("FAILS") && line.contains(part)), "{found:?}");
+    }
+}
