@@ -1,1 +1,363 @@
-systemctl is-system-running --wait; systemctl --failed --no-pager; cat /proc/cgroups; mount; ls -la /dev/mapper; lsmod; systemd-analyze; cat /sys/fs/cgroup/cgroup.controllers
+#!/bin/bash
+# Judges cowbell.service in a Debian of its own, as root: installs it by the README's own
+# commands, then lives a bad day with it. Run by tests/lab/service in the folder that holds
+# what it brought; one line `ok` or `WRONG` for each thing, `info` for figures.
+job=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
+OUT=$(dirname "$job")
+source "$job/lab.sh"
+
+here=http://127.0.0.1:2692
+state=/var/lib/cowbell
+
+info() {
+    printf 'info  %s: %s\n' "$1" "$2"
+}
+
+# check_that WHAT COMMAND…: the command succeeds.
+check_that() {
+    local what=$1 said
+    shift
+    if said=$("$@" 2>&1); then check "$what" yes yes; else check "$what" yes "no: $said"; fi
+}
+
+# within SECONDS COMMAND…: as wait_until, but goes on when it was in vain: what follows will say so.
+within() {
+    local limit=$1 start=$SECONDS
+    shift
+    until "$@" >/dev/null 2>&1; do
+        ((SECONDS - start < limit)) || return 0
+        sleep 0.2
+    done
+}
+
+api() {
+    curl -fsS -m 5 "$here/api/v1/$1"
+}
+
+property() {
+    systemctl show -P "$1" cowbell
+}
+
+is_active() {
+    [[ $(property ActiveState) == active ]]
+}
+
+milliseconds() {
+    local now=${EPOCHREALTIME/./}
+    echo $((now / 1000))
+}
+
+# took COMMAND…: sets `took` to how many milliseconds it needed.
+took() {
+    local start
+    start=$(milliseconds)
+    "$@"
+    took=$(($(milliseconds) - start))
+}
+
+# Everything on the disk that somebody could have written, with size and times; not what belongs
+# to systemd, the journal, LVM's own archive, and the state that the unit gives.
+files_on_disk() {
+    find /etc /usr /var /root /opt /srv /boot -xdev \
+        \( -path "$state" -o -path /var/log/journal -o -path /var/lib/systemd -o -path '/var/tmp/systemd-private-*' \
+        -o -path /etc/lvm/archive -o -path /etc/lvm/backup \) -prune \
+        -o -type d -printf '%p\n' -o -printf '%p %s %T@ %C@ %m %U\n' | sort
+}
+
+# The commands as they stand in the README, without sudo: this is root already.
+install_as_the_readme_says() {
+    local line
+    while read -r line; do
+        info "README" "$line"
+        eval "$line"
+    done < <(sed -n 's/^ *sudo \('"$1"' .*\)/\1/p' "$job/README.md")
+}
+
+configure() {
+    mkdir -p /etc/cowbell
+    cat >/etc/cowbell/cowbell.toml <<-'END'
+	[[notify]]
+	kind = "command"
+	command = ["/bin/sh", "-c", "cat >>$STATE_DIRECTORY/told; echo >>$STATE_DIRECTORY/told"]
+	END
+}
+
+starts_and_is_ready() {
+    took install_as_the_readme_says systemctl
+    check "systemctl is-active" active "$(systemctl is-active cowbell)"
+    check "enabled" enabled "$(systemctl is-enabled cowbell)"
+    info "enabled and ready after" "$took ms"
+    local begun ready
+    begun=$(property ExecMainStartTimestampMonotonic)
+    ready=$(property ActiveEnterTimestampMonotonic)
+    info "from exec to ready" "$(((ready - begun) / 1000)) ms"
+    check_that "ready means that pages are served" curl -fsS -o "$OUT/first.html" "$here/"
+    check "restarts" 0 "$(property NRestarts)"
+    sleep 5
+    for name in NRestarts StatusText MainPID MemoryCurrent MemoryPeak TasksCurrent CPUUsageNSec; do
+        info "$name" "$(property "$name")"
+    done
+    info "resident KiB" "$(grep -o 'VmRSS.*\|VmHWM.*' "/proc/$(property MainPID)/status" | tr -s '\t\n ' ' ')"
+}
+
+keeps_state_to_itself() {
+    check "state directory" "root root 750" "$(stat -c '%U %G %a' "$state")"
+    check "state files are for root alone" "root 600" "$(find "$state" -type f -printf '%u %m\n' | sort -u)"
+    info "state" "$(find "$state" -type f -printf '%f %s  ')"
+}
+
+# What a command sees that runs with the unit's own sandbox.
+is_in_its_sandbox() {
+    local status=/proc/$(property MainPID)/status
+    check "system calls are filtered" 2 "$(awk '/^Seccomp:/ { print $2 }' "$status")"
+    check "no new privileges" 1 "$(awk '/^NoNewPrivs:/ { print $2 }' "$status")"
+    info "capabilities" "$(awk '/^CapEff:/ { print $2 }' "$status") $(property CapabilityBoundingSet)"
+    check "a disk cannot be opened for writing" "denied" "$(in_its_cgroup)"
+    check "descriptors of block devices" "" "$(ls -l "/proc/$(property MainPID)/fd" | grep -o '/dev/\(dm\|ubd\|vg\).*' || true)"
+}
+
+# The same rules for devices, in a unit that tries.
+in_its_cgroup() {
+    local rules=() rule
+    while read -r rule; do rules+=(-p "$rule"); done < <(sed -n '/^Device\(Policy\|Allow\)=/p' "$job/systemd/cowbell.service")
+    if systemd-run -q --wait "${rules[@]}" /bin/sh -c ': <>/dev/ubdb' 2>/dev/null; then echo allowed; else echo denied; fi
+}
+
+sees_everything() {
+    local part
+    for part in diskstats vmstat stat sysfs dm lvm store; do
+        within 15 part_is_ok "$part"
+        check "part $part" "true" "$(api status | jq -r --arg name "$part" '.parts[] | select(.name == $name) | if .ok then "true" else .error end')"
+    done
+    info "pressure" "$(api status | jq -r '.parts[] | select(.name == "pressure") | if .ok then "ok" else .error end')"
+}
+
+part_is_ok() {
+    api status | jq -e --arg name "$1" '.parts[] | select(.name == $name) | .ok'
+}
+
+make_volumes() {
+    new_group vg0 /dev/ubdb
+    new_volume -L 200M -n data vg0
+    mkfs.ext4 -q /dev/vg0/data
+    new_volume -s -c 4k -L 64M -n data_snapshot vg0/data
+    new_volume --type thin-pool -L 100M -n pool vg0
+    new_volume -V 300M --thinpool vg0/pool -n thin
+    dd if=/dev/urandom of=/dev/vg0/data bs=64k seek=800 count=333 conv=fsync status=none
+    dd if=/dev/urandom of=/dev/vg0/thin bs=64k count=300 conv=fsync status=none
+}
+
+# One line for each volume: name, uuid, fill and metadata in hundredths of a percent.
+volumes_by_lvs() {
+    lvs --reportformat json -o vg_name,lv_name,lv_uuid,data_percent,metadata_percent 2>/dev/null |
+        jq -r "$hundredths"'.report[].lv[] | "\(.vg_name)/\(.lv_name) \(.lv_uuid) \(.data_percent | hundredths) \(.metadata_percent | hundredths)"' | sort
+}
+
+volumes_by_cowbell() {
+    api volumes | jq -r "$hundredths"'.[] | "\(.vg)/\(.lv) \(.uuid) \(.fill_percent | hundredths) \(.metadata_percent | hundredths)"' | sort
+}
+hundredths='def hundredths: if . == null or . == "" then "-" else tonumber * 100 | round end; '
+
+volumes_agree() {
+    diff <(volumes_by_lvs) <(volumes_by_cowbell)
+}
+
+agrees_with_lvs() {
+    within 20 volumes_agree
+    check_that "volumes agree with lvs" volumes_agree
+    volumes_by_lvs | sed 's/^/info  /'
+}
+
+# jobs_of VOLUME FILTER: what jq says of the snapshot jobs of a volume.
+jobs_of() {
+    api jobs | jq -r --arg lv "$1" "[.[] | select(.kind == \"snapshot\" and .lv == \$lv)] | $2"
+}
+
+has_ended() {
+    [[ $(jobs_of "$1" 'map(.ended_at != null) | all') == true ]]
+}
+
+snapshots_are_jobs() {
+    within 5 test "$(jobs_of data_snapshot length)" = 1
+    check "the snapshot is one job, running" "1 snapshot data null" "$(jobs_of data_snapshot '"\(length) \(.[0].kind) \(.[0].origin) \(.[0].ended_at)"')"
+    new_volume -s -L 12M -n short vg0/data
+    sleep 2
+    check_that "lvremove of a snapshot that is watched" lvremove -y vg0/short
+    within 5 has_ended short
+    check "its job has ended, outcome not known" "1 unknown true" "$(jobs_of short '"\(length) \(.[0].outcome) \(.[0].ended_at != null)"')"
+}
+
+# Thirty lives in a row, while LVM is asked by cowbell too.
+never_in_the_way() {
+    local number failed=0
+    for ((number = 0; number < 30; number++)); do
+        new_volume -s -L 12M -n "churn$number" vg0/data
+        lvremove -y "vg0/churn$number" >>"$OUT/lvm.log" 2>&1 || failed=$((failed + 1))
+    done
+    check "lvremove that failed, of 30" 0 "$failed"
+    sleep 1
+    check "volumes that remained" "" "$(dmsetup ls | grep churn || true)"
+}
+
+# A sandbox has a mount namespace, which begins as a copy: a snapshot that is mounted then must not stay in it.
+mounts_are_not_pinned() {
+    local place places=(/mnt/backup /tmp/backup /var/tmp/backup /root/backup /home/backup /srv/backup /run/backup)
+    new_volume -s -L 32M -n mounted vg0/data
+    for place in "${places[@]}"; do
+        mkdir -p "$place"
+        mount -o ro,noload /dev/vg0/mounted "$place"
+    done
+    systemctl restart cowbell
+    info "mounts of it that the service holds" "$(grep -c vg0-mounted "/proc/$(property MainPID)/mountinfo" || true) of ${#places[@]}"
+    umount "${places[@]}"
+    rmdir "${places[@]}"
+    check "mounts that stay in the service" "" "$(awk '/vg0-mounted/ { print $5 }' "/proc/$(property MainPID)/mountinfo")"
+    check_that "lvremove after it was mounted and cowbell restarted" lvremove -y vg0/mounted
+}
+
+told() {
+    journalctl -u cowbell -p "$1" -o cat --no-pager | grep -c "vg0/$2" || true
+}
+
+rings_in_the_journal() {
+    new_volume -s -c 4k -L 16M -n filling vg0/data
+    dd if=/dev/urandom of=/dev/vg0/data bs=64k count=192 conv=fsync status=none
+    within 10 test_told warning filling
+    check "a warning in the journal at priority warning" 1 "$(told warning..warning filling)"
+    info "sentence" "$(journalctl -u cowbell -p warning..warning -o cat --no-pager | grep filling | tail -n 1)"
+    dd if=/dev/urandom of=/dev/vg0/data bs=64k seek=200 count=40 conv=fsync status=none
+    within 10 test_told err filling
+    check "a critical alert at priority err" 1 "$(told emerg..err filling)"
+    lvremove -y vg0/filling >>"$OUT/lvm.log"
+    sleep 3
+    check "a command is told in the sandbox: raised, worse, over" "raised warning raised critical cleared critical" \
+        "$(jq -r 'select(.lv == "filling") | "\(.status) \(.severity)"' "$state/told" | xargs)"
+}
+
+test_told() {
+    (($(told "$1" "$2") > 0))
+}
+
+shorten_watchdog() {
+    mkdir -p /etc/systemd/system/cowbell.service.d
+    printf '[Service]\nWatchdogSec=4\n' >/etc/systemd/system/cowbell.service.d/lab.conf
+    systemctl daemon-reload
+    systemctl restart cowbell
+}
+
+restore_watchdog() {
+    rm -r /etc/systemd/system/cowbell.service.d
+    systemctl daemon-reload
+    systemctl restart cowbell
+}
+
+answers_as_another() {
+    is_active && [[ $(property MainPID) != "$1" ]] && curl -fsS -m 2 -o /dev/null "$here/healthz"
+}
+
+# comes_back HOW PID START: waits until another process answers, and says how long that took.
+comes_back() {
+    wait_until 40 "cowbell to come back after $1" answers_as_another "$2"
+    info "answers again after $1" "$(($(milliseconds) - $3)) ms"
+}
+
+watchdog_ends_what_hangs() {
+    local pid start
+    shorten_watchdog
+    sleep 6
+    check "fed, the watchdog stays quiet" 0 "$(property NRestarts)"
+    pid=$(property MainPID)
+    start=$(milliseconds)
+    kill -STOP "$pid"
+    comes_back "SIGSTOP (WatchdogSec=4)" "$pid" "$start"
+    check "restarts by the watchdog" 1 "$(property NRestarts)"
+    check_that "the journal says why" sh -c "journalctl -u cowbell --no-pager | grep -m 1 -i 'watchdog timeout'"
+    restore_watchdog
+}
+
+comes_back_after_kill() {
+    local before after pid start
+    before=$(jobs_of data_snapshot 'map(.id)|@csv')
+    pid=$(property MainPID)
+    start=$(milliseconds)
+    kill -9 "$pid"
+    comes_back "kill -9" "$pid" "$start"
+    within 5 test "$(jobs_of data_snapshot length)" = 1
+    after=$(jobs_of data_snapshot 'map(.id)|@csv')
+    check "the running job goes on as the same" "$before" "$after"
+    check "and still runs" "null" "$(jobs_of data_snapshot '.[0].ended_at')"
+    sees_everything | grep -v '^info' || true
+    check_that "volumes agree with lvs again" volumes_agree
+}
+
+stops_at_once() {
+    local streams=()
+    curl -sN -o "$OUT/live.log" "$here/api/v1/live" & streams+=($!)
+    curl -sN -o /dev/null "$here/api/v1/live" & streams+=($!)
+    sleep 2
+    check_that "the live stream flows" grep -q '^event: tick' "$OUT/live.log"
+    took systemctl stop cowbell
+    info "stopped with open streams in" "$took ms"
+    check_that "stopped within a second" test "$took" -lt 1000
+    check "result" "success exited 0 inactive" "$(property Result) $(exit_code) $(property ExecMainStatus) $(property ActiveState)"
+    wait "${streams[@]}" || true
+    systemctl start cowbell
+    check "started again" active "$(systemctl is-active cowbell)"
+}
+
+# 1 is CLD_EXITED.
+exit_code() {
+    [[ $(property ExecMainCode) == 1 ]] && echo exited || echo killed
+}
+
+# What no restart mends is not tried again and again; what may mend itself is.
+bad_configuration_is_said_once() {
+    echo 'lisen = "127.0.0.1:2692"' >>/etc/cowbell/cowbell.toml
+    check_that "with a bad configuration the start fails" not systemctl restart cowbell
+    sleep 5
+    check "and is not tried again" "failed 2 0" "$(property ActiveState) $(property ExecMainStatus) $(property NRestarts)"
+    info "sentence" "$(journalctl -u cowbell -p err -o cat --no-pager _COMM=cowbell | tail -n 1)"
+    configure
+    systemctl restart cowbell
+    check "mended, it starts" active "$(systemctl is-active cowbell)"
+}
+
+not() {
+    ! "$@"
+}
+
+leaves_nothing_else() {
+    files_on_disk >"$OUT/files-after"
+    check "files written elsewhere" "" "$(diff "$OUT/files-before" "$OUT/files-after" | grep '^[<>]' || true)"
+}
+
+is_as_tight_as_can_be() {
+    check_that "systemd-analyze verify" systemd-analyze verify cowbell.service
+    systemd-analyze security --no-pager cowbell >"$OUT/security.txt" || true
+    info "exposure" "$(tail -n 1 "$OUT/security.txt" | sed 's/[^ -~]*//g')"
+    check "denied by the sandbox, says the journal" "" "$(journalctl -u cowbell -o cat --no-pager | grep -i 'not permitted\|read-only file system\|permission denied' | head -n 3 || true)"
+}
+
+cd "$job"
+configure
+install_as_the_readme_says install
+files_on_disk | grep -v 'wants/cowbell.service' >"$OUT/files-before"
+info "dm_mod before the start" "$(lsmod | grep -c '^dm_mod' || true) loaded, $(ls /dev/mapper/control 2>/dev/null || echo 'no node')"
+starts_and_is_ready
+keeps_state_to_itself
+is_in_its_sandbox
+sees_everything
+make_volumes
+agrees_with_lvs
+snapshots_are_jobs
+never_in_the_way
+mounts_are_not_pinned
+rings_in_the_journal
+watchdog_ends_what_hangs
+comes_back_after_kill
+stops_at_once
+bad_configuration_is_said_once
+files_on_disk | grep -v 'wants/cowbell.service' >"$OUT/files-after"
+check "files written elsewhere" "" "$(diff "$OUT/files-before" "$OUT/files-after" | grep '^[<>]' || true)"
+is_as_tight_as_can_be
+finish
