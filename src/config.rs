@@ -147,7 +147,7 @@ impl TryFrom<RawNotify> for Notify {
                 Err("expected a command to have `command = [\"/path\", \"argument\"]` and nothing else"
                     .into())
             }
-            (kind, ..) => Err(format!("expected kind \"webhook\" or \"command\", but found \"{kind}\"")),
+            (kind, ..) => Err(format!("`kind`: expected \"webhook\" or \"command\", but found \"{kind}\"")),
         }
     }
 }
@@ -155,7 +155,7 @@ impl TryFrom<RawNotify> for Notify {
 fn checked_url(url: String) -> Result<String, String> {
     match url.parse::<reqwest::Url>() {
         Ok(parsed) if matches!(parsed.scheme(), "http" | "https") && parsed.has_host() => Ok(url),
-        _ => Err(format!("expected an http:// or https:// address, but found \"{url}\"")),
+        _ => Err(format!("`url`: expected an http:// or https:// address, but found \"{url}\"")),
     }
 }
 
@@ -243,7 +243,7 @@ mod tests {
             (r#"listen = "2692""#, "expected an address and a port such as"),
             ("[alerts]\npool_data = { warning = 90, critical = 85 }", "line 2"),
             ("[alerts]\npool_data = { warning = 90, critical = 850 }", "0 < warning < critical <= 100"),
-            ("[[notify]]\nkind = \"mail\"", "expected kind \"webhook\" or \"command\""),
+            ("[[notify]]\nkind = \"mail\"", "`kind`: expected \"webhook\" or \"command\""),
             ("[[notify]]\nkind = \"webhook\"\nurl = \"ftp://x\"", "expected an http:// or https://"),
             ("[[notify]]\nkind = \"command\"\ncommand = []", "expected a command to have"),
             ("listen = ", "line 1"),

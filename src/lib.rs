@@ -3,41 +3,41 @@
 //! The modules stand in the order in which what is seen flows through the program. Each uses only those above it;
 //! `tests/it/order.rs` holds that.
 
-/// Rules over one tick: what was raised, what cleared, in sentences.
-pub mod alert;
-/// Series into SVG.
-pub mod chart;
-/// What can be seen here, and what to do about the rest.
-pub mod check;
-/// One line of help and one call for each command.
-pub mod cli;
-/// Speaks to a running daemon: `run` and `status`.
-pub mod client;
-/// The TOML file: types, defaults, checks that name the key.
-pub mod config;
-/// The loop: read, understand, difference, judge, store, publish; start and stop.
-pub mod daemon;
-/// Two samples into differences, gaps and resets.
-pub mod interval;
-/// When a job ran and what is known of it.
-pub mod job;
-/// Delivers an alert's sentence: bounded, retried, never waited for.
-pub mod notify;
-/// What is known at this moment, for whoever shows it.
-pub mod present;
-/// Text into counters, fills and names: one file per thing read.
-pub mod sample;
-/// One quantity over time: what job, store and chart share.
-pub mod series;
-/// Observes the machine: `/proc` and `/sys` under a root, the device-mapper, LVM's report; or plays a recording.
-pub mod source;
-/// SQLite: one writer, readers, series, retention.
-pub mod store;
-/// What each device did since the start: average, maximum, sum.
-pub mod tally;
-/// Layers, identities, names; which bytes count once.
-pub mod topology;
 /// Sectors, bytes and fills: their arithmetic, and how people write them.
 pub mod units;
+/// The TOML file: types, defaults, checks that name the key.
+pub mod config;
+/// Observes the machine: `/proc` and `/sys` under a root, the device-mapper, LVM's report; or plays a recording.
+pub mod source;
+/// Text into counters, fills and names: one file per thing read.
+pub mod sample;
+/// Layers, identities, names; which bytes count once.
+pub mod topology;
+/// Two samples into differences, gaps and resets.
+pub mod interval;
+/// What each device did since the start: average, maximum, sum.
+pub mod tally;
+/// One quantity over time: what job, store and chart share.
+pub mod series;
+/// When a job ran and what is known of it.
+pub mod job;
+/// Rules over one tick: what was raised, what cleared, in sentences.
+pub mod alert;
+/// Delivers an alert's sentence: bounded, retried, never waited for.
+pub mod notify;
+/// SQLite: one writer, readers, series, retention.
+pub mod store;
+/// Series into SVG.
+pub mod chart;
+/// What is known at this moment, for whoever shows it.
+pub mod present;
 /// The whole site: pages, JSON, the live stream.
 pub mod web;
+/// Speaks to a running daemon: `run` and `status`.
+pub mod client;
+/// What can be seen here, and what to do about the rest.
+pub mod check;
+/// The loop: read, understand, difference, judge, store, publish; start and stop.
+pub mod daemon;
+/// One line of help and one call for each command.
+pub mod cli;

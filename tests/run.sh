@@ -77,7 +77,7 @@ browser_tests() {
     (
         cd tests/browser
         npm ci --no-audit --no-fund --loglevel=error
-        COWBELL=$OLDPWD/target/release/cowbell node --test .
+        COWBELL=$OLDPWD/target/release/cowbell node --test --test-reporter=spec .
     )
 }
 

@@ -54,6 +54,7 @@ async fn serve(
     marks: mpsc::Sender<Mark>,
 ) -> anyhow::Result<()> {
     let listener = listen(config.listen.0).await?;
+    let site_address = listener.local_addr().unwrap_or(config.listen.0);
     let (inlet, archive) = store::open(&path).await?;
     let known =
         archive.known().await.with_context(|| format!("cannot read the database {}", path.display()))?;
@@ -61,7 +62,7 @@ async fn serve(
     let shutdown = signalled()?;
     let (present, presents) = watch::channel(None);
     let site = Site { present: presents.clone(), archive, marks, shutdown: shutdown.clone() };
-    announce(config.listen.0);
+    announce(site_address);
     let pages = tokio::spawn(web::serve(listener, site));
     let service = tokio::spawn(tell_systemd(presents));
     let outlets = Outlets { store: inlet, notifier, present };

@@ -9,7 +9,7 @@ use std::process::{ExitStatus, Stdio};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal as TokioSignal, SignalKind, signal};
 
 use super::Daemon;
 use crate::web::PutJob;
@@ -24,6 +24,7 @@ pub async fn run(daemon: &Daemon, name: Option<String>, command: &[String]) -> a
     let name = name.unwrap_or_else(|| program.rsplit('/').next().unwrap_or(program).to_string());
     let started_at = crate::source::live::now();
     let key = format!("run-{}-{}", std::process::id(), started_at.as_millisecond());
+    let mut signals = Signals::caught()?;
     let mut child = match start(command) {
         Ok(child) => child,
         Err(error) => {
@@ -34,7 +35,7 @@ pub async fn run(daemon: &Daemon, name: Option<String>, command: &[String]) -> a
     };
     let begun = PutJob { name, started_at, ended_at: None, succeeded: None };
     let told = tokio::spawn(tell(daemon.clone(), key.clone(), begun.clone()));
-    let status = wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
+    let status = signals.wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
     let ended_at = crate::source::live::now().max(started_at);
     let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(status.success()), ..begun };
     // The end comes after the beginning; when the beginning was told to nobody, so is the end.
@@ -54,26 +55,40 @@ fn start(command: &[String]) -> std::io::Result<Child> {
     Command::from(process).spawn()
 }
 
-/// Waits for the child, and hands on to it the signals that would end this program.
-///
-/// What is typed at a terminal reaches the child by itself.
-async fn wait(child: &mut Child) -> anyhow::Result<ExitStatus> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut quit = signal(SignalKind::quit())?;
-    loop {
-        let received = tokio::select! {
-            status = child.wait() => return Ok(status?),
-            _ = terminate.recv() => Signal::TERM,
-            _ = hang_up.recv() => Signal::HUP,
-            _ = interrupt.recv() => continue,
-            _ = quit.recv() => continue,
-        };
-        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // It may have ended just now.
-            let _ = kill_process(pid, received);
+/// The signals that would end this program while its command runs. They are caught before the command is started.
+struct Signals {
+    terminate: TokioSignal,
+    hang_up: TokioSignal,
+    interrupt: TokioSignal,
+    quit: TokioSignal,
+}
+
+impl Signals {
+    fn caught() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+        })
+    }
+
+    /// Waits for the child, and hands on to it what would end this program. What is typed at a terminal reaches the
+    /// child by itself.
+    async fn wait(&mut self, child: &mut Child) -> std::io::Result<ExitStatus> {
+        loop {
+            let received = tokio::select! {
+                status = child.wait() => return status,
+                _ = self.terminate.recv() => Signal::TERM,
+                _ = self.hang_up.recv() => Signal::HUP,
+                _ = self.interrupt.recv() => continue,
+                _ = self.quit.recv() => continue,
+            };
+            let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+            if let Some(pid) = pid {
+                // It may have ended just now.
+                let _ = kill_process(pid, received);
+            }
         }
     }
 }
@@ -98,10 +113,11 @@ fn hand_on(status: ExitStatus) -> u8 {
         return u8::try_from(code & 0xff).unwrap_or(1);
     }
     let number = status.signal().unwrap_or_default();
-    if let Some(signal) = Signal::from_named_raw(number) {
-        // SAFETY: nothing is borrowed from a program that ends here.
-        let _ = kill_process(rustix::process::getpid(), signal);
+    // SAFETY: the signal's own effect is restored, and nothing is left to be done by this program but to end.
+    unsafe {
+        libc::signal(number, libc::SIG_DFL);
+        libc::raise(number);
     }
-    // Where the signal is blocked or ignored, as a shell puts it.
+    // Where the signal is blocked, as a shell puts it.
     u8::try_from(128 + number).unwrap_or(1)
 }

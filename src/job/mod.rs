@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::interval::Interval;
 use crate::source::Mark;
-use crate::topology::{State, Volume, VolumeState};
+use crate::topology::{State, Volume, VolumeKind, VolumeState};
 
 /// A running job's figures are handed on to be kept this often; its beginning, death and end at once.
 const KEEP_EVERY_MS: i64 = 10_000;
@@ -248,7 +248,9 @@ impl JobBook {
     fn begun(&mut self, volume: &Volume, at: Timestamp) -> Job {
         self.last_id += 1;
         // That a thin volume is a snapshot is known from LVM's report alone, which comes later than the volume.
-        let started_at = volume.created_at.map_or(at, |created_at| created_at.min(at));
+        let was_seen_late = self.began_at.is_none() || volume.kind == VolumeKind::ThinSnapshot;
+        let created_at = volume.created_at.filter(|created_at| was_seen_late && *created_at < at);
+        let started_at = created_at.unwrap_or(at);
         let mut job = Job::new(self.last_id, JobKind::Snapshot, &volume.uuid, &volume.lv, started_at);
         job.partly_seen = self.began_at.is_none_or(|began_at| started_at < began_at);
         (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -16,8 +16,10 @@ static MIGRATIONS: Migrator = sqlx::migrate!();
 
 /// The first bytes of every SQLite database.
 const HEADER: &[u8; 16] = b"SQLite format 3\0";
-/// Where the header holds the application's own number, and which one is ours.
-const APPLICATION_ID: (std::ops::Range<usize>, u32) = (68..72, 1_131_378_498);
+/// The number by which our databases are known; the first migration writes it.
+const APPLICATION_ID: i64 = 1_131_378_498;
+/// Where the migrations that were run are noted.
+const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 /// Pages and API read beside the writer, two at a time: the machine has other things to do.
 const READERS: u32 = 2;
 /// A reader waits this long while the writer commits.
@@ -57,30 +59,37 @@ pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
 
 /// The one connection that writes.
 pub async fn for_writing(path: &Path) -> anyhow::Result<SqliteConnection> {
-    let named = || format!("cannot use the database {}", path.display());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        bail!(
-            "{}: there is no folder {}; make it, or name a database elsewhere with --db",
-            named(),
-            folder.display()
-        );
+    let opened = open_and_migrate(path).await;
+    opened.with_context(|| format!("cannot use the database {}{}", path.display(), when_full(path)))
+}
+
+async fn open_and_migrate(path: &Path) -> anyhow::Result<SqliteConnection> {
+    let folder = folder_of(path);
+    if !folder.is_dir() {
+        bail!("there is no folder {}; make it, or name a database elsewhere with --db", folder.display());
     }
-    refuse_foreign(path).with_context(named)?;
+    if has_content(path)? {
+        refuse_foreign(path).await?;
+    }
     let options = options(path)
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
         .auto_vacuum(SqliteAutoVacuum::Incremental);
-    let mut connection = options.connect().await.with_context(named)?;
-    match MIGRATIONS.run(&mut connection).await {
-        Ok(()) => Ok(connection),
-        Err(MigrateError::VersionMissing(version)) => bail!(
-            "cannot use the database {}: it is of a newer cowbell (its migration {version} is not known here); \
-             install that one, or name another with --db",
-            path.display()
-        ),
-        Err(error) => Err(error).with_context(named),
+    let mut connection = options.connect().await?;
+    MIGRATIONS.run(&mut connection).await?;
+    Ok(connection)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// SQLite tells of a full disk in many words; one is enough.
+fn when_full(path: &Path) -> &'static str {
+    match rustix::fs::statvfs(folder_of(path)) {
+        Ok(disk) if disk.f_bavail == 0 => ", whose disk is full: make room, or name one elsewhere with --db",
+        _ => "",
     }
 }
 
@@ -101,21 +110,44 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// A file that is no database of ours is left alone.
-fn refuse_foreign(path: &Path) -> anyhow::Result<()> {
+fn has_content(path: &Path) -> anyhow::Result<bool> {
     let mut start = Vec::new();
     match File::open(path) {
-        Ok(file) => file.take(100).read_to_end(&mut start)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Ok(file) => file.take(HEADER.len() as u64).read_to_end(&mut start)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error.into()),
     };
-    let (place, id) = APPLICATION_ID;
-    match start.get(place) {
-        None if start.is_empty() => Ok(()),
-        _ if !start.starts_with(HEADER) => bail!("it is no SQLite database; name another file with --db"),
-        Some(found) if found == id.to_be_bytes() || found == [0; 4] => Ok(()),
-        _ => bail!("it is another program's SQLite database; name another file with --db"),
+    if !start.is_empty() && start != HEADER {
+        bail!("it is no SQLite database; name another file with --db");
     }
+    Ok(!start.is_empty())
+}
+
+/// What is another program's, or a newer cowbell's, is looked at without a right to write, and left as it is.
+async fn refuse_foreign(path: &Path) -> anyhow::Result<()> {
+    let mut connection = options(path).read_only(true).connect().await?;
+    let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await?;
+    let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        .fetch_all(&mut connection)
+        .await?;
+    // Ours has no number of its own yet where the program ended while it made its first table.
+    let is_empty = tables.iter().all(|table| table == MIGRATIONS_TABLE);
+    if id != APPLICATION_ID && !(id == 0 && is_empty) {
+        bail!("it is another program's database; name another file with --db");
+    }
+    let newest: Option<i64> = match tables.iter().any(|table| table == MIGRATIONS_TABLE) {
+        true => {
+            sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(&mut connection).await?
+        }
+        false => None,
+    };
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max();
+    if let Some(newest) = newest.filter(|newest| Some(*newest) > known) {
+        bail!(
+            "it is of a newer cowbell (its version is {newest}); install that one, or name another file with --db"
+        );
+    }
+    Ok(connection.close().await?)
 }
 
 /// A database that is there is opened as the daemon would; where there is none, a file is made beside and removed.
@@ -124,7 +156,7 @@ pub async fn try_out(path: &Path) -> anyhow::Result<()> {
         for_writing(path).await?.close().await?;
         return Ok(());
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let made = tempfile::Builder::new().prefix(".cowbell-").tempfile_in(folder);
     made.map(drop)
         .with_context(|| format!("cannot write in {}; name a database elsewhere with --db", folder.display()))

@@ -167,7 +167,8 @@ impl Archive {
     /// Jobs that ran at any time in the range, the latest first.
     pub async fn jobs(&self, range: Range, most: usize) -> anyhow::Result<Vec<Job>> {
         let rows = sqlx::query(
-            "SELECT * FROM job WHERE started_ms <= ? AND coalesce(ended_ms, ?1) >= ? ORDER BY started_ms DESC, id DESC LIMIT ?",
+            "SELECT * FROM job WHERE started_ms <= ?1 AND coalesce(ended_ms, ?1) >= ?2
+             ORDER BY started_ms DESC, id DESC LIMIT ?3",
         )
         .bind(range.to.as_millisecond())
         .bind(range.from.as_millisecond())

@@ -31,6 +31,12 @@ impl Span {
     }
 }
 
+/// A list up to now takes in what began since the last tick.
+pub fn with_the_latest(span: &Span, range: Range) -> Range {
+    let is_open = given(span.to.as_deref()).is_none_or(|to| to == "now");
+    Range { to: if is_open { Timestamp::MAX } else { range.to }, ..range }
+}
+
 fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }

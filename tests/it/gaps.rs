@@ -68,6 +68,31 @@ fn a_counter_that_goes_back_is_a_gap() {
 }
 
 #[test]
+fn each_counter_that_goes_back_is_a_gap_and_a_gauge_is_none() {
+    // Reads, merged, sectors, ms; writes, merged, sectors, ms; in flight, busy ms, weighted ms.
+    for column in 0..11 {
+        let counters = |step: u64| -> Vec<String> {
+            let step_of = |index| if index == column && step == 3 { 50 } else { 100 * step };
+            (0..11).map(|index| step_of(index).to_string()).collect()
+        };
+        let mut tape = Tape::new(SECOND);
+        for step in [1, 2, 3, 4] {
+            tape.bare_tick(
+                &format!("8 0 sda {}\n", counters(step).join(" ")),
+                "sda/dev\t8:0\nsda/slaves\t\n",
+            );
+        }
+        let tape = tape.saved();
+        let daemon = Start::playing(&tape, "max").start();
+        daemon.has_played(4);
+        let rate = &daemon.series("device:sda", "written_bytes")[2]["avg"];
+        // Merged requests are not used, and requests in flight come and go.
+        let is_counted = ![1, 5, 8].contains(&column);
+        assert_eq!(rate.is_null(), is_counted, "column {column}: {rate}");
+    }
+}
+
+#[test]
 fn a_device_that_appears_has_not_just_read_all_that_its_counter_says() {
     let at = |step: u64| Some((step * STEP, "B"));
     // Ticks in which it was never there say nothing of it either.

@@ -91,6 +91,7 @@ fn job_is_right(daemon: &Daemon) {
         ("started_at", Value::from(at(600))),
         ("ended_at", at(3_000).into()),
         ("died_at", at(2_600).into()),
+        ("partly_seen", false.into()),
         ("peak_fill_percent", 99.95.into()),
         ("last_fill_percent", 99.95.into()),
         ("bytes_read", (1_900 * MIB).into()),
@@ -232,4 +233,24 @@ fn fills_are_right(daemon: &Daemon) {
     let by_uuid =
         series(daemon, &format!("volume:{}", crate::tape::SNAPSHOT_UUID), "read_bytes", 1_000, 1_009, 1);
     assert_eq!(by_uuid[0]["avg"].as_f64(), Some(MIB as f64), "what is gone is known by its UUID, too");
+}
+
+#[test]
+fn a_snapshot_that_is_there_at_the_start_is_a_job_since_its_creation_and_partly_seen() {
+    let tape =
+        Tape::of(Duration::from_secs(1), &[Snapshot::Filled(40.0), Snapshot::Filled(41.0), Snapshot::Absent]);
+    let daemon = Start::playing(&tape, "max").start();
+    daemon.has_played(3);
+    let job = &daemon.json("/api/v1/jobs")[0];
+    assert_eq!(
+        (&job["started_at"], &job["partly_seen"]),
+        (&"2026-03-01T01:59:00Z".into(), &true.into()),
+        "{job}"
+    );
+    assert_eq!(
+        (&job["ended_at"], &job["outcome"]),
+        (&at(2).into(), &"unknown".into()),
+        "nobody said how it ended"
+    );
+    assert_eq!(job["peak_fill_percent"], 41.0);
 }

@@ -21,15 +21,11 @@ impl Done {
     }
 }
 
-/// A line of `/proc/diskstats`.
+/// A line of `/proc/diskstats`, of a disk so fast that nothing takes a millisecond.
 pub fn line(number: (u32, u32), name: &str, done: Done) -> String {
     let Done { reads, sectors_read, writes, sectors_written } = done;
-    let (read_ms, write_ms) = (reads % 1_000_000, writes % 1_000_000);
     let (major, minor) = number;
-    format!(
-        "{major:4} {minor:7} {name} {reads} 0 {sectors_read} {read_ms} {writes} 0 {sectors_written} {write_ms} 0 {0} {0}\n",
-        read_ms + write_ms
-    )
+    format!("{major:4} {minor:7} {name} {reads} 0 {sectors_read} 0 {writes} 0 {sectors_written} 0 0 0 0\n")
 }
 
 pub const VMSTAT: &str = "nr_free_pages 1000\npgpgin 2000\npgpgout 3000\npswpin 0\n";

@@ -1,6 +1,7 @@
 //! What people and machines ask at 3 a.m.: `cowbell status`, `cowbell check`, `/healthz`.
 
 use std::fs;
+use std::net::TcpListener;
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
@@ -159,8 +160,8 @@ fn check_tells_of_each_thing_and_ends_well_where_serve_would_work() {
 #[test]
 fn check_fails_where_serve_would() {
     let machine = Machine::new();
-    let daemon = Start::watching(&machine).start();
-    let taken = format!("127.0.0.1:{}", daemon.port);
+    let somebody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = somebody.local_addr().unwrap().to_string();
     let free = format!("127.0.0.1:{}", free_port());
     for (found, part) in [
         (check_here(&machine, &["--listen", &taken]), &*taken),
@@ -173,4 +174,16 @@ fn check_fails_where_serve_would() {
         assert_eq!(found.code, Some(1), "{found:?}");
         assert!(found.out.lines().any(|line| line.starts_with("FAILS") && line.contains(part)), "{found:?}");
     }
+}
+
+#[test]
+fn check_knows_a_cowbell_that_runs_already() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let address = format!("127.0.0.1:{}", daemon.port);
+    let found = check_here(&machine, &["--listen", &address]);
+    assert!(
+        found.out.lines().any(|line| line.contains("cowbell runs already") && line.contains(&address)),
+        "{found:?}"
+    );
 }

@@ -67,7 +67,7 @@ impl Tape {
         let names = names(snapshot);
         if names != self.names {
             texts.push(said(Part::Sysfs, names.clone()));
-            texts.push(said(Part::Lvm, report(snapshot)));
+            texts.push(said(Part::Lvm, report(snapshot, self.created())));
             self.names = names;
         }
         self.reading(texts)
@@ -86,13 +86,26 @@ impl Tape {
     fn reading(&mut self, texts: Vec<Text>) -> &mut Reading {
         let passed = self.interval * u32::try_from(self.readings.len()).unwrap();
         self.readings.push(Reading {
-            at: BEGIN + SignedDuration::try_from(passed).unwrap(),
+            at: self.due(),
             uptime_us: 1_000_000 + u64::try_from(passed.as_micros()).unwrap(),
             took_us: 200,
             texts,
             marks: Vec::<Mark>::new(),
         });
         self.readings.last_mut().unwrap()
+    }
+
+    /// When a snapshot was made that is seen in the next reading for the first time: a minute before the first one.
+    fn created(&self) -> Timestamp {
+        match self.readings.len() {
+            0 => BEGIN - SignedDuration::from_secs(60),
+            _ => self.due(),
+        }
+    }
+
+    fn due(&self) -> Timestamp {
+        let passed = self.interval * u32::try_from(self.readings.len()).unwrap();
+        BEGIN + SignedDuration::try_from(passed).unwrap()
     }
 
     /// Writes the file.
@@ -185,11 +198,11 @@ fn names(snapshot: Snapshot) -> String {
 }
 
 /// LVM's report: 1 GiB is free in vg0.
-fn report(snapshot: Snapshot) -> String {
+fn report(snapshot: Snapshot, created: Timestamp) -> String {
     let data = r#"{"lv_name":"data","lv_uuid":"Awjex8-GFrO-cwLc-VpnJ-PutS-Gr7J-dKI9hT","lv_attr":"owi-a-s---","lv_size":"314572800","origin":"","pool_lv":"","lv_time":"1772000000"}"#;
     let volume = format!(
         r#",{{"lv_name":"data_snapshot","lv_uuid":"{SNAPSHOT_UUID}","lv_attr":"swi-a-s---","lv_size":"66560000","origin":"data","pool_lv":"","lv_time":"{}"}}"#,
-        BEGIN.as_second() - 60
+        created.as_second()
     );
     let volume = if snapshot == Snapshot::Absent { "" } else { &volume };
     format!(

@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Site;
 use super::answer::{Asked, Problem, ProblemBody};
-use super::when::Span;
+use super::when::{Span, with_the_latest};
 use crate::notify::AlertBody;
 use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, VolumeQuantity, named};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
@@ -60,7 +60,7 @@ pub async fn vm(State(site): State<Site>) -> Result<Json<VmBody>, Problem> {
     responses((status = 200, body = Vec<JobBody>), (status = 400, body = ProblemBody)))]
 pub async fn jobs(State(site): State<Site>, Asked(span): Asked<Span>) -> Result<Json<Vec<JobBody>>, Problem> {
     let present = site.present()?;
-    let range = span.range(present.interval.at, "1970-01-01T00:00:00Z")?;
+    let range = with_the_latest(&span, span.range(present.interval.at, "1970-01-01T00:00:00Z")?);
     let jobs = super::pages::job_list(&site, &present, range, MOST_LISTED).await?;
     Ok(Json(jobs.iter().map(JobBody::from).collect()))
 }

@@ -8,6 +8,7 @@ use super::rows::{self, JobRow};
 use super::{Answer, Content, framed, job_list, shown};
 use crate::web::Site;
 use crate::web::answer::{Asked, Problem};
+use crate::web::when::with_the_latest;
 
 const MOST_JOBS: usize = 200;
 /// Backups come once a night: a week of them is what one wants to see.
@@ -35,7 +36,7 @@ async fn now(site: &Site, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
     let view = view.or_from(DEFAULT_SPAN);
     let range = view.range(&present)?;
-    let jobs = job_list(site, &present, range, MOST_JOBS).await?;
+    let jobs = job_list(site, &present, with_the_latest(&view.span(), range), MOST_JOBS).await?;
     shown(&Jobs {
         ranges: view.ranges(),
         span: super::span_text(range),

@@ -1,0 +1,55 @@
+// A real daemon for the browser to look at: on a free port, with a database of its own, gone with the test.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const PROGRAM = process.env.COWBELL ?? fileURLToPath(new URL("../../target/release/cowbell", import.meta.url));
+const FIRST_TICK_MS = 15_000;
+
+async function freePort() {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+/** Starts `cowbell ARGUMENTS` and waits for its first tick. */
+export async function startDaemon(...commandLine) {
+  const folder = await mkdtemp(join(tmpdir(), "cowbell-browser-"));
+  const url = `http://127.0.0.1:${await freePort()}`;
+  const own = ["--listen", url.slice("http://".length), "--db", join(folder, "cowbell.db"), "--config", "/dev/null"];
+  const child = spawn(PROGRAM, [...commandLine, ...own], { stdio: ["ignore", "ignore", "pipe"] });
+  let log = "";
+  child.stderr.on("data", (bytes) => (log += bytes));
+  const ended = new Promise((resolve) => child.on("close", resolve));
+  await firstTick(url, () => child.exitCode ?? child.signalCode, () => log);
+  return {
+    url,
+    json: async (path) => (await fetch(url + path)).json(),
+    signal: (name) => child.kill(name),
+    async stop() {
+      child.kill("SIGCONT");
+      child.kill("SIGTERM");
+      await ended;
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+async function firstTick(url, ended, log) {
+  const began = Date.now();
+  while (Date.now() - began < FIRST_TICK_MS) {
+    if (ended() !== null) throw new Error(`the daemon ended with ${ended()}: ${log()}`);
+    const answer = await fetch(`${url}/healthz`).catch(() => null);
+    if (answer?.ok) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`the daemon took no tick: ${log()}`);
+}

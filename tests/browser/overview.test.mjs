@@ -1,0 +1,191 @@
+// The pages of a real daemon, as a person sees them: they move, they say when they are stale, they fit a telephone.
+
+import assert from "node:assert/strict";
+import { open, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+
+import { becomes, openBrowser, openPage } from "./browser.mjs";
+import { startDaemon } from "./daemon.mjs";
+
+const FIRST_PAGE_BYTES = 100_000;
+const TELEPHONE = { width: 360, height: 740 };
+const SCHEMES = ["light", "dark"];
+
+let browser;
+before(async () => (browser = await openBrowser()));
+after(() => browser?.close());
+
+/** Writes to a disk of this machine until it is told to end. */
+function writeToDisk() {
+  const path = join(fileURLToPath(new URL(".", import.meta.url)), `.activity-${process.pid}`);
+  let goesOn = true;
+  const written = (async () => {
+    const file = await open(path, "w");
+    while (goesOn) {
+      await file.write(Buffer.alloc(256 * 1024, goesOn), 0, 256 * 1024, 0);
+      await file.sync();
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    await file.close();
+    await rm(path);
+  })();
+  return () => ((goesOn = false), written);
+}
+
+/** All the numbers that the page shows, without those of its top and foot. */
+const numbers = (page) => page.evaluate(() => (document.querySelector("main").innerText.match(/\d[\d.,]*/g) ?? []).join(" "));
+
+async function numbersChange(page, from) {
+  const began = Date.now();
+  while ((await numbers(page)) === from) {
+    assert.ok(Date.now() - began < 10_000, `no number changed by itself in 10 s: ${from}`);
+    await page.waitForTimeout(100);
+  }
+}
+
+describe("a machine that works", () => {
+  let daemon, stopWriting;
+  before(async () => {
+    stopWriting = writeToDisk();
+    daemon = await startDaemon("serve");
+  });
+  after(async () => {
+    await stopWriting?.();
+    await daemon?.stop();
+  });
+
+  it("shows numbers that change by themselves", async () => {
+    const page = await openPage(browser);
+    await page.goto(daemon.url);
+    await becomes(page, "live");
+    await numbersChange(page, await numbers(page));
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  });
+
+  it("says that it is stale while the daemon stands still, and is live again without being loaded anew", async () => {
+    const page = await openPage(browser);
+    await page.goto(daemon.url);
+    await becomes(page, "live");
+    await page.evaluate(() => (window.isTheSame = true));
+    daemon.signal("SIGSTOP");
+    try {
+      await becomes(page, "stale", 8_000);
+      assert.match(await page.locator("#live").innerText(), /^stale \d+ s$/);
+      const shown = await page.locator("#live").innerText();
+      await page.waitForFunction((shown) => document.querySelector("#live").innerText !== shown, shown);
+    } finally {
+      daemon.signal("SIGCONT");
+    }
+    await becomes(page, "live", 20_000);
+    await numbersChange(page, await numbers(page));
+    assert.equal(await page.evaluate(() => window.isTheSame), true);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  });
+
+  it("stands still while it is paused, and goes on", async () => {
+    const page = await openPage(browser);
+    await page.goto(daemon.url);
+    await becomes(page, "live");
+    await page.locator("#pause").click();
+    await becomes(page, "paused");
+    await page.waitForTimeout(1_500); // what was on its way when the button was pressed
+    const shown = await numbers(page);
+    await page.waitForTimeout(2_500);
+    assert.equal(await numbers(page), shown);
+    await page.keyboard.press("p");
+    await becomes(page, "live");
+    await numbersChange(page, shown);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  });
+
+  it("weighs at most 100 kB when it is opened for the first time", async () => {
+    const page = await openPage(browser);
+    const weights = new Map();
+    page.on("requestfinished", async (request) => {
+      const sizes = await request.sizes().catch(() => null);
+      const { pathname } = new URL(request.url());
+      if (sizes && !weights.has(pathname)) weights.set(pathname, sizes.responseBodySize + sizes.responseHeadersSize);
+    });
+    await page.goto(daemon.url);
+    await becomes(page, "live");
+    await page.waitForTimeout(2_000);
+    const sum = [...weights.values()].reduce((sum, weight) => sum + weight, 0);
+    const list = [...weights].map(([path, weight]) => `${path} ${weight}`).join(", ");
+    assert.ok(weights.has("/") && weights.size >= 4, list);
+    assert.ok(sum <= FIRST_PAGE_BYTES, `${sum} bytes: ${list}`);
+    await page.context().close();
+  });
+
+  it("shows every page without faults, and on a telephone without scrolling sideways", async () => {
+    const disks = await daemon.json("/api/v1/devices");
+    const disk = disks.find((device) => device.kind === "disk") ?? disks[0];
+    await everyPageFits(daemon, ["/", "/devices", `/devices/${disk.device}`, "/volumes", "/jobs", "/alerts"]);
+  });
+});
+
+describe("a recording of a host with LVM", () => {
+  let daemon, job;
+  before(async () => {
+    daemon = await startDaemon("demo", "--speed", "max");
+    for (let tries = 0; !job && tries < 100; tries++) {
+      job = (await daemon.json("/api/v1/jobs")).find((job) => job.kind === "snapshot" && job.ended_at);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  });
+  after(() => daemon?.stop());
+
+  it("shows the picture this program is for: fill and read speed over the job's time", async () => {
+    assert.ok(job, "the demonstration has a job that ended");
+    const page = await openPage(browser);
+    await page.goto(`${daemon.url}/jobs/${job.id}`);
+    await page.locator("main svg").first().waitFor();
+    await becomes(page, "ended");
+    const drawn = await page.locator("main svg").first().evaluate((svg) => svg.getBoundingClientRect().toJSON());
+    assert.ok(drawn.width > 300 && drawn.height > 80, JSON.stringify(drawn));
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  });
+
+  it("shows every page without faults, and on a telephone without scrolling sideways", async () => {
+    const devices = await daemon.json("/api/v1/devices");
+    const [volume] = await daemon.json("/api/v1/volumes");
+    const paths = ["/", "/devices", "/volumes", "/jobs", `/jobs/${job.id}`, "/alerts"];
+    paths.push(`/devices/${devices[0].device}`, `/volumes/${volume.vg}/${volume.lv}`);
+    await everyPageFits(daemon, paths);
+  });
+});
+
+/** Each page at both widths and in both schemes: no fault, nothing wider than the window, and colours that differ. */
+async function everyPageFits(daemon, paths) {
+  for (const path of paths) {
+    const backgrounds = new Set();
+    for (const colorScheme of SCHEMES) {
+      const page = await openPage(browser, { colorScheme, viewport: TELEPHONE });
+      await page.goto(daemon.url + path);
+      await page.waitForFunction(() => ["live", "ended"].includes(document.body.dataset.live));
+      await page.waitForTimeout(300);
+      const wide = await page.evaluate(tooWide);
+      assert.deepEqual(wide, [], `${path} scrolls sideways in ${colorScheme}`);
+      backgrounds.add(await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor
+        + getComputedStyle(document.body).backgroundColor));
+      await page.setViewportSize({ width: 1280, height: 900 });
+      assert.deepEqual(await page.evaluate(tooWide), [], `${path} scrolls sideways on a desktop`);
+      assert.deepEqual(page.faults, [], `${path} in ${colorScheme}`);
+      await page.context().close();
+    }
+    assert.equal(backgrounds.size, SCHEMES.length, `${path} looks the same in ${SCHEMES.join(" and ")}`);
+  }
+}
+
+/** What makes the document wider than its window; nothing, where it is not. */
+function tooWide() {
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= width) return [];
+  const wide = [...document.querySelectorAll("body *")].filter((element) => element.getBoundingClientRect().right > width + 1);
+  return wide.slice(0, 5).map((element) => `${element.tagName.toLowerCase()}.${element.className}`);
+}
