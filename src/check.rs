@@ -1,6 +1,6 @@
 //! `cowbell check`: what can and cannot be seen here, in sentences, and what to do about it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::client::Daemon;
 use crate::config::Config;
@@ -30,12 +30,15 @@ impl Finding {
 }
 
 /// Looks at everything that `serve` needs; gives the text, and whether `serve` would work.
-pub async fn check(config: &Config, root: &Root, database: anyhow::Result<PathBuf>) -> (String, bool) {
+///
+/// `named` is the database that was named, if one was.
+pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (String, bool) {
+    let database = store::path(named);
     let mut findings = vec![devices(root), paging(root), processors(root), pressure(root), names(root)];
     findings.push(device_mapper());
     findings.push(lvm_report().await);
     findings.push(match &database {
-        Ok(path) => database_at(path).await,
+        Ok(path) => database_at(path, named.is_some()).await,
         Err(error) => Finding::Fatal(format!("{error:#}")),
     });
     findings.extend(database.ok().map(|path| lies_on(root, &path)));
@@ -45,7 +48,7 @@ pub async fn check(config: &Config, root: &Root, database: anyhow::Result<PathBu
 }
 
 fn devices(root: &Root) -> Finding {
-    match root.read("proc/diskstats").map(|text| diskstats::parse(&text)) {
+    match root.keep("proc/diskstats").read().map(|text| diskstats::parse(&text)) {
         Ok(found) if found.not_understood.is_empty() => {
             Finding::Good(format!("/proc/diskstats shows {} devices", found.devices.len()))
         }
@@ -59,12 +62,12 @@ fn devices(root: &Root) -> Finding {
 }
 
 fn paging(root: &Root) -> Finding {
-    let found = root.read("proc/vmstat").and_then(|text| host::parse_vmstat(&text));
+    let found = root.keep("proc/vmstat").read().and_then(|text| host::parse_vmstat(&text));
     seen(found.map(|_| "/proc/vmstat shows bi and bo".into()), "bi and bo are not shown")
 }
 
 fn processors(root: &Root) -> Finding {
-    let found = root.read("proc/stat").and_then(|text| host::parse_stat(&text));
+    let found = root.keep("proc/stat").read().and_then(|text| host::parse_stat(&text));
     seen(
         found.map(|_| "/proc/stat shows processor time and blocked processes".into()),
         "processor time is not shown",
@@ -72,7 +75,7 @@ fn processors(root: &Root) -> Finding {
 }
 
 fn pressure(root: &Root) -> Finding {
-    let found = root.read("proc/pressure/io").and_then(|text| host::parse_pressure(&text));
+    let found = root.keep("proc/pressure/io").read().and_then(|text| host::parse_pressure(&text));
     let remedy =
         "I/O pressure is not shown; kernels from 4.20 have it, on Red Hat's with the boot option psi=1";
     seen(found.map(|_| "/proc/pressure/io shows I/O pressure".into()), remedy)
@@ -99,7 +102,8 @@ fn device_mapper() -> Finding {
 async fn lvm_report() -> Finding {
     let mut reporter = report::Reporter::default();
     reporter.start();
-    let found = reporter.answer().await.and_then(|text| lvm::parse(&text));
+    let found =
+        reporter.answer().await.map_err(report::NoReport::sentence).and_then(|text| lvm::parse(&text));
     let told = found.map(|report| {
         let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
         format!("LVM reports {} volume groups with {volumes} volumes", report.groups.len())
@@ -114,8 +118,8 @@ fn seen(found: Result<String, String>, without: &str) -> Finding {
     }
 }
 
-async fn database_at(path: &Path) -> Finding {
-    match store::try_out(path).await {
+async fn database_at(path: &Path, is_named: bool) -> Finding {
+    match store::try_out(path, is_named).await {
         Ok(()) => Finding::Good(format!("the database {} can be written", path.display())),
         Err(error) => Finding::Fatal(format!("{error:#}")),
     }

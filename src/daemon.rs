@@ -53,7 +53,7 @@ pub async fn run(
     mut source: Source,
     terms: Terms,
     known: Known,
-    outlets: &Outlets,
+    outlets: &mut Outlets,
     shutdown: &CancellationToken,
 ) {
     let mut watcher = Watcher::new(terms, known, source.is_live());
@@ -71,7 +71,7 @@ pub async fn run(
             }
         }
     }
-    watcher.hand_over_running_jobs(outlets).await;
+    watcher.hand_over(outlets).await;
 }
 
 /// The state of the loop between two readings.
@@ -88,6 +88,7 @@ struct Watcher {
     taken: u64,
     missed: u64,
     durations: Vec<u64>,
+    ticked: Instant,
 }
 
 impl Watcher {
@@ -99,17 +100,18 @@ impl Watcher {
             sampler: Sampler::default(),
             before: None,
             last: None,
-            jobs: JobBook::resume(known.jobs, known.last_job_id),
+            jobs: JobBook::resume(known.jobs, known.last_job_id, known.last_tick_at),
             rules,
             tallies: Arc::default(),
             started_at: None,
             taken: 0,
             missed: 0,
             durations: Vec::new(),
+            ticked: Instant::now(),
         }
     }
 
-    async fn take(&mut self, reading: &Reading, outlets: &Outlets) {
+    async fn take(&mut self, reading: &Reading, outlets: &mut Outlets) {
         let began = Instant::now();
         for mark in &reading.marks {
             if let Some(job) = self.jobs.mark(mark) {
@@ -121,6 +123,7 @@ impl Watcher {
             self.judge(&interval, outlets).await;
             self.keep(Entry::Tick(Arc::clone(&interval)), outlets).await;
             self.last = Some(interval);
+            self.ticked = Instant::now();
         }
         self.count(reading, began);
         self.publish(None, outlets);
@@ -142,7 +145,7 @@ impl Watcher {
     }
 
     /// Rules and jobs, before anything is stored; whoever is to be told is told first.
-    async fn judge(&mut self, interval: &Interval, outlets: &Outlets) {
+    async fn judge(&mut self, interval: &Interval, outlets: &mut Outlets) {
         let news = self.rules.judge(interval);
         for alert in &news {
             outlets.notifier.tell(alert);
@@ -206,7 +209,7 @@ impl Watcher {
             parts: self.sampler.parts().clone(),
             store,
             lost,
-            published: Instant::now(),
+            published: self.ticked,
             ended,
         };
         outlets.present.send_replace(Some(Arc::new(present)));
@@ -222,7 +225,13 @@ impl Watcher {
         self.publish(Some(how.to_string()), outlets);
     }
 
-    async fn hand_over_running_jobs(&self, outlets: &Outlets) {
+    /// What is only in memory, when the program ends.
+    async fn hand_over(&mut self, outlets: &mut Outlets) {
+        let untold = outlets.notifier.close().await;
+        let at = self.last.as_ref().map(|interval| interval.at).unwrap_or_default();
+        for alert in self.rules.forget(&untold, at) {
+            self.keep(Entry::Alert(Box::new(alert)), outlets).await;
+        }
         for job in self.jobs.running() {
             self.keep(Entry::Job(Box::new(job.clone())), outlets).await;
         }

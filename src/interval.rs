@@ -69,6 +69,11 @@ impl Work {
         })
     }
 
+    /// All together; `None` where one is not known, or there is none.
+    pub fn sum(works: impl Iterator<Item = Option<Self>>) -> Option<Self> {
+        works.reduce(|sum, work| Some(sum?.plus(work?))).flatten()
+    }
+
     /// Both together, of two devices or of two intervals.
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -133,13 +138,10 @@ impl Interval {
         self.elapsed_us as f64 / 1e6
     }
 
-    /// What all devices did that make the host's total; `None` where nothing is known of any.
+    /// What all devices did that make the host's total; `None` where it is not known of each of them.
     pub fn total(&self) -> Option<Work> {
         let devices = self.topology.devices.iter().zip(&self.devices);
-        devices
-            .filter(|(device, _)| device.counts)
-            .filter_map(|(_, interval)| interval.work)
-            .reduce(Work::plus)
+        Work::sum(devices.filter(|(device, _)| device.counts).map(|(_, interval)| interval.work))
     }
 
     /// A snapshot, pool or other volume with how it is.

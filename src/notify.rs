@@ -4,6 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
@@ -27,6 +28,9 @@ const PAUSES: [Duration; 6] = [
     Duration::from_secs(30),
     Duration::from_secs(60),
 ];
+
+/// When the program ends, deliveries that are under way have this long.
+const LAST_DELIVERIES: Duration = Duration::from_millis(300);
 
 /// An alert as the API lists it.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -81,30 +85,59 @@ impl Message {
 pub struct Notifier {
     host: String,
     receivers: Vec<(String, mpsc::Sender<Message>)>,
+    /// Alerts that are on their way, once for each receiver, and those that have arrived or were given up.
+    on_their_way: Vec<i64>,
+    settled: mpsc::UnboundedReceiver<i64>,
     /// Deliveries end with the notifier.
     _tasks: JoinSet<()>,
 }
 
 impl Notifier {
     pub fn start(settings: &[Notify], host: &str) -> anyhow::Result<Self> {
+        let (settle, settled) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         let mut receivers = Vec::new();
         for setting in settings {
             let receiver = Receiver::new(setting)?;
             let (sender, queue) = mpsc::channel(QUEUE);
             receivers.push((receiver.name(), sender));
-            tasks.spawn(deliver_all(receiver, queue));
+            tasks.spawn(deliver_all(receiver, queue, settle.clone()));
         }
-        Ok(Self { host: host.into(), receivers, _tasks: tasks })
+        Ok(Self { host: host.into(), receivers, on_their_way: Vec::new(), settled, _tasks: tasks })
     }
 
     /// Hands the alert to every receiver's queue, without waiting.
-    pub fn tell(&self, alert: &Alert) {
+    pub fn tell(&mut self, alert: &Alert) {
+        while let Ok(id) = self.settled.try_recv() {
+            self.settle(id);
+        }
         let message = Message::new(alert, &self.host);
         for (name, queue) in &self.receivers {
-            if queue.try_send(message.clone()).is_err() {
-                tracing::error!("{name} is {QUEUE} messages behind: it is not told that {}", alert.sentence);
+            match queue.try_send(message.clone()) {
+                Ok(()) => self.on_their_way.push(alert.id),
+                Err(_) => tracing::error!(
+                    "{name} is {QUEUE} messages behind: it is not told that {}",
+                    alert.sentence
+                ),
             }
+        }
+    }
+
+    /// Waits a moment for what is on its way; gives the alerts of which somebody was not told.
+    pub async fn close(&mut self) -> Vec<i64> {
+        let end = tokio::time::Instant::now() + LAST_DELIVERIES;
+        while !self.on_their_way.is_empty() {
+            match tokio::time::timeout_at(end, self.settled.recv()).await {
+                Ok(Some(id)) => self.settle(id),
+                _ => break,
+            }
+        }
+        std::mem::take(&mut self.on_their_way)
+    }
+
+    fn settle(&mut self, id: i64) {
+        if let Some(index) = self.on_their_way.iter().position(|other| *other == id) {
+            self.on_their_way.swap_remove(index);
         }
     }
 }
@@ -154,7 +187,11 @@ impl Receiver {
     }
 }
 
-async fn deliver_all(receiver: Receiver, mut queue: mpsc::Receiver<Message>) {
+async fn deliver_all(
+    receiver: Receiver,
+    mut queue: mpsc::Receiver<Message>,
+    settle: mpsc::UnboundedSender<i64>,
+) {
     while let Some(message) = queue.recv().await {
         let name = receiver.name();
         let mut pauses = PAUSES.iter();
@@ -172,6 +209,8 @@ async fn deliver_all(receiver: Receiver, mut queue: mpsc::Receiver<Message>) {
             );
             tokio::time::sleep(*pause).await;
         }
+        // Where the program ends, nobody counts any more.
+        let _ = settle.send(message.alert.id);
     }
 }
 
@@ -182,16 +221,37 @@ async fn run(command: &[String], input: Vec<u8>) -> anyhow::Result<()> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .kill_on_drop(true)
+        .process_group(0)
         .spawn()
         .context("cannot start it")?;
+    let group = Group(child.id());
     if let Some(mut stdin) = child.stdin.take() {
         // A program that does not read its input may have closed it already.
         let _ = stdin.write_all(&input).await;
     }
     let status = child.wait().await?;
+    group.ended();
     if !status.success() {
         bail!("it ended with {status}");
     }
     Ok(())
+}
+
+/// A program with all that it started; killed when it is given up.
+struct Group(Option<u32>);
+
+impl Group {
+    fn ended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let pid = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // It may have ended just now.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
 }

@@ -31,6 +31,8 @@ pub struct Alert {
     pub value: Option<f64>,
     pub raised_at: Timestamp,
     pub cleared_at: Option<Timestamp>,
+    /// The worst that it was; what is kept of an alert that is over.
+    pub worst: Severity,
     /// What is wrong and what helps; when cleared, how it ended.
     pub sentence: String,
 }
@@ -136,6 +138,17 @@ impl Rules {
         &self.open
     }
 
+    /// Closes alerts of which somebody was not told when the program ends: the next start raises, and tells, them anew.
+    pub fn forget(&mut self, ids: &[i64], at: Timestamp) -> Vec<News> {
+        let mut forgotten = Vec::new();
+        while let Some(index) = self.open.iter().position(|alert| ids.contains(&alert.id)) {
+            let how = format!("{} Not everybody was told before cowbell ended.", self.open[index].sentence);
+            let value = self.open[index].value;
+            forgotten.push(self.clear(index, value, at, how));
+        }
+        forgotten
+    }
+
     /// Judges a tick; gives what is to be told.
     pub fn judge(&mut self, interval: &Interval) -> Vec<News> {
         if !interval.saw_devices {
@@ -197,6 +210,7 @@ impl Rules {
             lv: volume.lv.clone(),
             uuid: volume.uuid.to_string(),
             value: rule.fill(state).map(Fill::percent),
+            worst: severity,
             raised_at: interval.at,
             cleared_at: None,
             sentence: sentence::raised(rule, severity, volume, state, thresholds, interval),
@@ -217,6 +231,7 @@ impl Rules {
         let alert = &mut self.open[index];
         let thresholds = alert.rule.thresholds(&self.settings);
         alert.severity = severity;
+        alert.worst = alert.worst.max(severity);
         alert.value = alert.rule.fill(state).map(Fill::percent);
         alert.sentence = sentence::raised(alert.rule, severity, volume, state, thresholds, interval);
         (alert.vg, alert.lv) = (volume.vg.clone(), volume.lv.clone());
@@ -225,6 +240,7 @@ impl Rules {
     fn clear(&mut self, index: usize, value: Option<f64>, at: Timestamp, how: String) -> News {
         let mut alert = self.open.remove(index);
         alert.cleared_at = Some(at.max(alert.raised_at));
+        alert.severity = alert.worst;
         alert.sentence = how;
         alert.value = value;
         alert

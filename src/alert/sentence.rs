@@ -58,7 +58,7 @@ pub fn cleared(rule: Rule, volume: &Volume, state: &VolumeState) -> String {
 
 /// How an alert ended with its volume.
 pub fn gone(alert: &Alert) -> String {
-    format!("{} {}/{} was removed.", subject(alert.rule), alert.vg, alert.lv)
+    format!("{} {}/{} is gone: it was removed or deactivated.", subject(alert.rule), alert.vg, alert.lv)
 }
 
 fn subject(rule: Rule) -> &'static str {

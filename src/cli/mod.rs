@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
+use crate::check;
 use crate::client::{self, Daemon};
 use crate::config::{self, Config, Listen, TickInterval, Unusable};
 use crate::source::recording::{Header, Player, Recorder, Speed};
 use crate::source::{Source, files::Root, live::Live};
-use crate::{check, store};
 
 /// The exit status for a configuration or a command line that cannot be used.
 const MISUSE: u8 = 2;
@@ -120,15 +121,24 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     // Ours is the only provider; that one is there already cannot be.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
         .build()
         .context("cannot start the program's threads")?;
     let code = runtime.block_on(dispatch(cli, config));
-    // A thread that hangs in the kernel does not keep the program from ending.
+    // Nobody waits for threads that still read.
     runtime.shutdown_background();
     code
+}
+
+/// As many open files as the system lets us have: visitors must not leave none for the watching.
+fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Where it is refused, the usual number has to do.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
@@ -150,8 +160,7 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(verdict as u8));
         }
         Command::Check => {
-            let path = store::path(db.as_deref());
-            let (text, would_serve) = check::check(&config, &Root(root), path).await;
+            let (text, would_serve) = check::check(&config, &Root(root), db.as_deref()).await;
             print(&text);
             return Ok(ExitCode::from(u8::from(!would_serve)));
         }

@@ -1,6 +1,6 @@
 //! `cowbell serve` and `cowbell demo`: starts the parts in order, and stops them in the reverse one.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> an
     let host = Header::of_this_machine(interval).host;
     let (marks, marked) = mpsc::channel(MARKS);
     let source = Source::Live(Box::new(Live::new(root, interval, marked)?));
-    let path = store::path(db.as_deref())?;
-    serve(config, source, Terms::new(host, interval), path, marks).await
+    let path = store::made_path(db.as_deref())?;
+    serve(config, source, Terms::new(host, interval), path, Some(marks)).await
 }
 
 /// Shows a recording, with a database of its own that goes when the program ends, unless one is named.
@@ -41,9 +41,8 @@ pub async fn recording(config: Config, db: Option<PathBuf>, player: Player) -> a
     let header = player.header().clone();
     let folder = store::passing_folder()?;
     let path = db.unwrap_or_else(|| folder.path().join("cowbell.db"));
-    let (marks, _nobody_marks_a_recording) = mpsc::channel(1);
     let terms = Terms::new(header.host, Duration::from_millis(header.interval_ms));
-    serve(config, player.into(), terms, path, marks).await
+    serve(config, player.into(), terms, path, None).await
 }
 
 async fn serve(
@@ -51,7 +50,7 @@ async fn serve(
     source: Source,
     terms: Terms,
     path: PathBuf,
-    marks: mpsc::Sender<Mark>,
+    marks: Option<mpsc::Sender<Mark>>,
 ) -> anyhow::Result<()> {
     let listener = listen(config.listen.0).await?;
     let site_address = listener.local_addr().unwrap_or(config.listen.0);
@@ -63,11 +62,14 @@ async fn serve(
     let (present, presents) = watch::channel(None);
     let site = Site { present: presents.clone(), archive, marks, shutdown: shutdown.clone() };
     announce(site_address);
+    if let Some(loopback) = loopback_beside(site_address).await? {
+        tokio::spawn(web::serve(loopback, site.clone()));
+    }
     let pages = tokio::spawn(web::serve(listener, site));
     let service = tokio::spawn(tell_systemd(presents));
-    let outlets = Outlets { store: inlet, notifier, present };
+    let mut outlets = Outlets { store: inlet, notifier, present };
 
-    daemon::run(source, terms.with_alerts(config.alerts), known, &outlets, &shutdown).await;
+    daemon::run(source, terms.with_alerts(config.alerts), known, &mut outlets, &shutdown).await;
 
     shutdown.cancel();
     outlets.store.close().await;
@@ -85,6 +87,16 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
             "cannot listen on {address}; is another cowbell running, or name another address with --listen"
         )
     })
+}
+
+/// On an address of a network, changes and `cowbell run` still come over loopback.
+async fn loopback_beside(address: SocketAddr) -> anyhow::Result<Option<TcpListener>> {
+    let ip = address.ip();
+    if ip.is_loopback() || ip.is_unspecified() {
+        return Ok(None);
+    }
+    let loopback: IpAddr = if ip.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+    listen(SocketAddr::new(loopback, address.port())).await.map(Some)
 }
 
 fn announce(address: SocketAddr) {
@@ -115,12 +127,16 @@ pub fn signalled() -> anyhow::Result<CancellationToken> {
 
 /// Ready after the first tick; then a sign of life for each, so that the watchdog watches the sampling itself.
 async fn tell_systemd<T>(mut presents: watch::Receiver<Option<T>>) {
-    let mut is_ready = false;
+    let (mut is_ready, mut complained) = (false, false);
     while presents.changed().await.is_ok() {
         let sign = if is_ready { NotifyState::Watchdog } else { NotifyState::Ready };
-        is_ready = true;
-        if let Err(error) = sd_notify::notify(&[sign]) {
-            return tracing::warn!("cannot tell systemd that all is well: {error}");
+        match sd_notify::notify(&[sign]) {
+            Ok(()) => is_ready = true,
+            Err(error) if !complained => {
+                complained = true;
+                tracing::warn!("cannot tell systemd that all is well, and goes on trying: {error}");
+            }
+            Err(_) => {}
         }
     }
 }

@@ -11,7 +11,7 @@ use anyhow::Context;
 /// The daemon is on this machine: what it does not answer within this time it does not answer.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// Where a daemon is to be found that listens on `listen`: one on all addresses is asked over loopback.
+/// Where a daemon is to be found that listens on `listen`: over loopback, where it always listens too.
 #[derive(Clone)]
 pub struct Daemon {
     address: SocketAddr,
@@ -21,8 +21,8 @@ pub struct Daemon {
 impl Daemon {
     pub fn at(listen: SocketAddr) -> anyhow::Result<Self> {
         let ip = match listen.ip() {
-            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+            IpAddr::V4(ip) if !ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if !ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
         };
         // No proxy has a place between this program and itself.

@@ -5,6 +5,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,6 +15,8 @@ use tokio::signal::unix::{Signal as TokioSignal, SignalKind, signal};
 use super::Daemon;
 use crate::web::PutJob;
 
+/// Before the end of a job is told again, for a daemon that is just being restarted.
+const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 /// The status of a shell that cannot find, or cannot start, a command.
 const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
@@ -38,11 +41,16 @@ pub async fn run(daemon: &Daemon, name: Option<String>, command: &[String]) -> a
     let status = signals.wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
     let ended_at = crate::source::live::now().max(started_at);
     let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(status.success()), ..begun };
-    // The end comes after the beginning; when the beginning was told to nobody, so is the end.
-    let heard = match told.await? {
-        Ok(()) => tell(daemon.clone(), key, ended).await,
-        Err(error) => Err(error),
-    };
+    // The end says all that the beginning said. It is tried again only where somebody listened before.
+    let listened = told.await?.is_ok();
+    let mut heard = tell(daemon.clone(), key.clone(), ended.clone()).await;
+    for pause in PAUSES.into_iter().filter(|_| listened) {
+        if heard.is_ok() {
+            break;
+        }
+        tokio::time::sleep(pause).await;
+        heard = tell(daemon.clone(), key.clone(), ended.clone()).await;
+    }
     if let Err(error) = heard {
         eprintln!("cowbell run: the job was not recorded: {error:#}");
     }

@@ -87,7 +87,7 @@ fn told(answers: &Answers) -> (String, Verdict) {
     let open: Vec<&AlertLine> = answers.alerts.iter().filter(|alert| alert.cleared_at.is_none()).collect();
     let running: Vec<&JobBody> = answers.jobs.iter().filter(|job| job.ended_at.is_none()).collect();
     let filled: Vec<&VolumeBody> = answers.volumes.iter().filter(|volume| is_watched(volume)).collect();
-    let verdict = verdict(answers, &open);
+    let verdict = verdict(answers, &open, &filled);
     let mut text = format!("COWBELL {} - {}", verdict.word(), headline(answers, &open, &filled));
     let _ = writeln!(text, " | {}", performance(&filled, running.len(), open.len()));
     for volume in &filled {
@@ -105,13 +105,20 @@ fn told(answers: &Answers) -> (String, Verdict) {
     (text, verdict)
 }
 
-fn verdict(answers: &Answers, open: &[&AlertLine]) -> Verdict {
+fn verdict(answers: &Answers, open: &[&AlertLine], filled: &[&VolumeBody]) -> Verdict {
+    let is_critical = open.iter().any(|alert| alert.severity == "critical");
     match () {
         () if answers.health.is_some() => Verdict::Unknown,
-        () if open.iter().any(|alert| alert.severity == "critical") => Verdict::Critical,
+        () if is_critical || filled.iter().any(|volume| volume.state.is_bad()) => Verdict::Critical,
         () if !open.is_empty() => Verdict::Warning,
+        () if filled.iter().any(is_unknown) => Verdict::Unknown,
         () => Verdict::Ok,
     }
+}
+
+/// An active volume whose fill nobody can tell: that none rings does not mean that all is well.
+fn is_unknown(volume: &&VolumeBody) -> bool {
+    volume.state != State::Inactive && volume.fill_percent.is_none()
 }
 
 /// Snapshots and pools: what can overflow.
@@ -122,6 +129,12 @@ fn is_watched(volume: &VolumeBody) -> bool {
 fn headline(answers: &Answers, open: &[&AlertLine], filled: &[&VolumeBody]) -> String {
     if let Some(late) = &answers.health {
         return format!("the daemon's figures are old: {late}");
+    }
+    if let Some(volume) = filled.iter().find(|volume| volume.state.is_bad() && open.is_empty()) {
+        return format!("{}/{} is {}", volume.vg, volume.lv, volume.state.text());
+    }
+    if let Some(volume) = filled.iter().find(|volume| is_unknown(volume) && open.is_empty()) {
+        return format!("the fill of {}/{} is not known", volume.vg, volume.lv);
     }
     let worst = open.iter().find(|alert| alert.severity == "critical").or(open.first());
     match (worst, filled.len()) {

@@ -152,19 +152,22 @@ pub struct JobBook {
     last_id: i64,
     /// When the first tick was: what was there by then had begun before.
     began_at: Option<Timestamp>,
+    last_seen_at: Option<Timestamp>,
     kept_at: Option<Timestamp>,
 }
 
 impl JobBook {
     /// Goes on with the jobs of an earlier run of the program.
-    pub fn resume(jobs: Vec<Job>, last_id: i64) -> Self {
+    ///
+    /// `last_tick_at` is the last tick of that run: what is gone since was last seen then.
+    pub fn resume(jobs: Vec<Job>, last_id: i64, last_tick_at: Option<Timestamp>) -> Self {
         let (mut running, ended): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::is_running);
         for job in &mut running {
             // Nobody looked in between.
             job.partly_seen = true;
         }
         let ended = ended.into_iter().map(Arc::new).collect();
-        Self { running, ended, last_id, began_at: None, kept_at: None }
+        Self { running, ended, last_id, began_at: None, last_seen_at: last_tick_at, kept_at: None }
     }
 
     /// Jobs that run, the oldest first.
@@ -183,6 +186,7 @@ impl JobBook {
             return Vec::new();
         }
         let known = self.running.len();
+        let last_seen_at = self.last_seen_at.take().unwrap_or(interval.at);
         self.begin_snapshots(interval);
         let keep_all = self
             .kept_at
@@ -191,7 +195,7 @@ impl JobBook {
         for (index, job) in self.running.iter_mut().enumerate() {
             let before = (job.ended_at, job.died_at, job.lv.clone());
             match job.kind {
-                JobKind::Snapshot => follow_snapshot(job, interval),
+                JobKind::Snapshot => follow_snapshot(job, interval, last_seen_at),
                 JobKind::Command | JobKind::Mark => follow_host(job, interval),
             }
             if keep_all || index >= known || before != (job.ended_at, job.died_at, job.lv.clone()) {
@@ -209,7 +213,8 @@ impl JobBook {
     /// Takes a mark; gives the job that it began or ended, `None` where it says nothing new.
     pub fn mark(&mut self, mark: &Mark) -> Option<Job> {
         let ended = self.ended.iter().map(Arc::as_ref);
-        let known = self.running.iter().chain(ended).find(|job| job.key == mark.key).cloned();
+        let is_it = |job: &&Job| job.key == mark.key && job.kind != JobKind::Snapshot;
+        let known = self.running.iter().chain(ended).find(is_it).cloned();
         let mut job = known.clone().unwrap_or_else(|| {
             self.last_id += 1;
             Job::new(self.last_id, JobKind::Command, &mark.key, &mark.name, mark.started_at)
@@ -266,9 +271,10 @@ impl JobBook {
     }
 }
 
-fn follow_snapshot(job: &mut Job, interval: &Interval) {
+/// A snapshot that is gone ended with this tick, or, when nobody looked for a while, after it was last seen.
+fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: Timestamp) {
     let Some((volume, state)) = interval.volumes().find(|(volume, _)| *volume.uuid == job.key) else {
-        return job.end(interval.at, Outcome::Unknown);
+        return job.end(last_seen_at, Outcome::Unknown);
     };
     // Names may change while it lives; what is no longer known was true before.
     (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));

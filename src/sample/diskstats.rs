@@ -30,8 +30,6 @@ pub struct DeviceLine {
     /// The kernel's name, such as `sda1` or `dm-3`.
     pub name: String,
     pub counters: Counters,
-    /// Requests in flight at that instant; a gauge, not a counter.
-    pub in_flight: u64,
 }
 
 /// What only ever grows while the device lives. Milliseconds count modulo 2³², on every machine.
@@ -88,7 +86,6 @@ fn device_line(stat: DiskStat) -> Option<DeviceLine> {
             busy_ms: low_word(stat.time_in_progress),
             queue_ms: low_word(stat.weighted_time_in_progress),
         },
-        in_flight: stat.in_progress,
     })
 }
 
@@ -106,7 +103,7 @@ mod tests {
             let found = parse(&format!(" 254       0 vda 10 1 80 5 20 2 160 6 3 7 11{rest}\n"));
             assert_eq!(found.not_understood, Vec::<String>::new());
             let device = &found.devices[0];
-            assert_eq!((device.name.as_str(), device.in_flight), ("vda", 3));
+            assert_eq!(device.name, "vda");
             assert_eq!(device.counters.sectors_written, Sectors(160));
             assert_eq!(device.counters.queue_ms, 11);
         }

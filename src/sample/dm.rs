@@ -40,6 +40,8 @@ pub enum Status {
         data: Fill,
         metadata: Option<Fill>,
     },
+    /// What it says is not known to us: neither is how it is.
+    NotUnderstood(String),
     /// A target without a fill, by the kernel's name for it: `linear`, `striped`, `snapshot-origin`, `raid`…
     Other(String),
 }
@@ -120,7 +122,12 @@ impl DmDevice {
         let (_start, length) = (words.next()?, Sectors(words.next()?.parse().ok()?));
         let (kind, words) = (words.next()?, words.collect::<Vec<_>>());
         match what {
-            "status" => self.targets.push(Target { length, status: status(kind, &words)? }),
+            "status" => {
+                let understood = status(kind, &words);
+                let status = understood.clone().unwrap_or_else(|| Status::NotUnderstood(kind.to_string()));
+                self.targets.push(Target { length, status });
+                understood?;
+            }
             "table" => self.learn_chunk(words.get(2)?.parse().ok()?),
             _ => return None,
         }
@@ -149,7 +156,7 @@ impl Status {
             Self::SnapshotMerge(_) => "snapshot-merge",
             Self::ThinPool(_) => "thin-pool",
             Self::Thin(_) => "thin",
-            Self::Filled { kind, .. } | Self::Other(kind) => kind,
+            Self::Filled { kind, .. } | Self::NotUnderstood(kind) | Self::Other(kind) => kind,
         }
     }
 }
@@ -332,6 +339,7 @@ mod tests {
             "253:0\ta\tLVM-a\tactive\n\tstatus 0 8 snapshot Melted\n253:1\tb\tLVM-b\tsuspended\n\tstatus 0 8 linear \n",
         );
         assert_eq!(found.not_understood, ["status 0 8 snapshot Melted"]);
+        assert_eq!(found.devices[0].targets[0].status, Status::NotUnderstood("snapshot".into()));
         assert!(found.devices[1].is_suspended);
         assert_eq!(found.devices[1].kind(), Some("linear"));
     }

@@ -18,9 +18,6 @@ pub struct BlockDevice {
     /// What makes the disk unlike all others: WWID, serial number or md's UUID.
     pub serial: Option<String>,
     pub model: Option<String>,
-    pub is_rotational: Option<bool>,
-    /// The file behind a loop device.
-    pub backing_file: Option<String>,
     /// One path of several to a disk, which the kernel keeps for itself.
     pub is_hidden: bool,
     /// Names of the devices that this one lies on.
@@ -51,8 +48,6 @@ fn block_device(name: &str, attributes: &BTreeMap<&str, &str>) -> BlockDevice {
         dm_uuid: text("dm/uuid"),
         serial,
         model: text("device/model"),
-        is_rotational: value("queue/rotational").map(|flag| flag == "1"),
-        backing_file: text("loop/backing_file"),
         is_hidden: value("hidden") == Some("1"),
         slaves: value("slaves").unwrap_or_default().split_ascii_whitespace().map(String::from).collect(),
     }

@@ -77,7 +77,7 @@ impl VolumeQuantity {
     pub fn observe(self, volume: &VolumeState) -> Option<Observation> {
         let value = match self {
             Self::FillPercent => volume.fill?.percent(),
-            Self::UsedBytes => volume.fill?.used_bytes() as f64,
+            Self::UsedBytes => volume.fill.filter(|fill| fill.unit > 0)?.used_bytes() as f64,
             Self::MetadataPercent => volume.metadata?.percent(),
         };
         Some(Observation::gauge(value))

@@ -51,7 +51,10 @@ impl DeviceMapper {
         let devices = self.list()?;
         let mut text = String::with_capacity(128 * devices.len());
         for device in devices {
-            self.describe(device, &mut text)?;
+            if let Err(why) = self.describe(device, &mut text) {
+                // No device's line: whoever reads this reports it, and goes on with the next.
+                let _ = writeln!(text, "{} could not be asked: {why}", major_minor(device));
+            }
         }
         Ok(text)
     }
@@ -68,7 +71,7 @@ impl DeviceMapper {
         match self.call(TABLE_STATUS, NO_FLUSH, device) {
             Ok(()) => {}
             Err(Refused::Gone) => return Ok(()),
-            Err(Refused::Because(why)) => return Err(format!("device {}: {why}", major_minor(device))),
+            Err(Refused::Because(why)) => return Err(why),
         }
         let has_pool = self.answer().describe(device, text);
         if has_pool && self.call(TABLE_STATUS, NO_FLUSH | STATUS_TABLE, device).is_ok() {

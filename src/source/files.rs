@@ -5,15 +5,14 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Files below `/proc` and `/sys` are read in one go; longer ones than this are cut, with an error.
-const LONGEST_FILE: u64 = 16 * 1024 * 1024;
+/// Bytes that are read at once: the diskstats of a hundred devices.
+const FIRST_BUFFER: usize = 16 * 1024;
 
 /// Attributes that are the same for all block devices, where they have them.
-const ATTRIBUTES: [&str; 14] = [
+const ATTRIBUTES: [&str; 12] = [
     "dev",
     "size",
     "partition",
@@ -25,8 +24,6 @@ const ATTRIBUTES: [&str; 14] = [
     "device/wwid",
     "device/serial",
     "device/model",
-    "queue/rotational",
-    "loop/backing_file",
     "hidden",
 ];
 
@@ -35,18 +32,9 @@ const ATTRIBUTES: [&str; 14] = [
 pub struct Root(pub PathBuf);
 
 impl Root {
-    /// The file's text, or a sentence. `path` is relative to the root.
-    pub fn read(&self, path: &str) -> Result<String, String> {
-        let path = self.0.join(path);
-        let mut bytes = Vec::with_capacity(8 * 1024);
-        let read = File::open(&path).and_then(|file| file.take(LONGEST_FILE).read_to_end(&mut bytes));
-        match read {
-            Ok(length) if length as u64 == LONGEST_FILE => {
-                Err(format!("{} is longer than {LONGEST_FILE} bytes", path.display()))
-            }
-            Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(error) => Err(format!("cannot read {}: {error}", path.display())),
-        }
+    /// A file that is read at every tick.
+    pub fn keep(&self, path: &str) -> KeptFile {
+        KeptFile { path: self.0.join(path), file: None }
     }
 
     /// A number that changes when a device comes, goes, or is made anew under the same name.
@@ -86,6 +74,44 @@ impl Root {
             describe(&folder.join(&name), &name, &mut text);
         }
         Ok(text)
+    }
+}
+
+/// A file that stays open, so that it can be read when no other can be opened.
+pub struct KeptFile {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl KeptFile {
+    /// The file's text as it is now, or a sentence.
+    pub fn read(&mut self) -> Result<String, String> {
+        let read = self.read_from_start();
+        if read.is_err() {
+            self.file = None;
+        }
+        read.map_err(|error| format!("cannot read {}: {error}", self.path.display()))
+    }
+
+    fn read_from_start(&mut self) -> std::io::Result<String> {
+        // Below a root that was moved a file may have been replaced; those of the kernel never are.
+        let is_there = |file: &File| file.metadata().is_ok_and(|file| file.nlink() > 0);
+        let file = match &mut self.file {
+            Some(file) if is_there(file) => file,
+            gone => gone.insert(File::open(&self.path)?),
+        };
+        let (mut bytes, mut length) = (vec![0; FIRST_BUFFER], 0);
+        loop {
+            match file.read_at(&mut bytes[length..], length as u64)? {
+                0 => break,
+                more => length += more,
+            }
+            if length == bytes.len() {
+                bytes.resize(2 * length, 0);
+            }
+        }
+        bytes.truncate(length);
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-use super::files::Root;
+use super::files::{KeptFile, Root};
 use super::{Mark, Part, Reading, Said, Text, dm, lvm};
 
 /// The device-mapper answers in microseconds, but waits for a pool's commit, and so for the disk; longer than this a
@@ -23,6 +23,7 @@ const REPORT_PAUSE: Duration = Duration::from_secs(2);
 /// Reads this machine at a fixed interval.
 pub struct Live {
     root: Root,
+    files: Files,
     ticker: tokio::time::Interval,
     interval: Duration,
     marks: mpsc::Receiver<Mark>,
@@ -33,6 +34,14 @@ pub struct Live {
     /// Set when the names changed and LVM was not asked since.
     report_is_due: bool,
     reported_at: Option<Instant>,
+}
+
+/// What is read at every tick.
+struct Files {
+    diskstats: KeptFile,
+    vmstat: KeptFile,
+    stat: KeptFile,
+    pressure: KeptFile,
 }
 
 /// When the names of the devices were read, and what the devices looked like then.
@@ -48,8 +57,15 @@ impl Live {
     pub fn new(root: Root, interval: Duration, marks: mpsc::Receiver<Mark>) -> std::io::Result<Self> {
         let mut ticker = tokio::time::interval(interval);
         ticker.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let files = Files {
+            diskstats: root.keep("proc/diskstats"),
+            vmstat: root.keep("proc/vmstat"),
+            stat: root.keep("proc/stat"),
+            pressure: root.keep("proc/pressure/io"),
+        };
         Ok(Self {
             root,
+            files,
             ticker,
             interval,
             marks,
@@ -78,11 +94,11 @@ impl Live {
         let started = Instant::now();
         let at = now();
         let uptime_us = uptime_us();
-        let diskstats = timed(Part::Diskstats, || self.root.read("proc/diskstats"));
+        let diskstats = timed(Part::Diskstats, || self.files.diskstats.read());
         let mut texts = vec![
-            timed(Part::Vmstat, || self.root.read("proc/vmstat")),
-            timed(Part::Stat, || self.root.read("proc/stat")),
-            timed(Part::Pressure, || self.root.read("proc/pressure/io")),
+            timed(Part::Vmstat, || self.files.vmstat.read()),
+            timed(Part::Stat, || self.files.stat.read()),
+            timed(Part::Pressure, || self.files.pressure.read()),
             self.read_device_mapper().await,
         ];
         texts.extend(self.read_names(&diskstats));
@@ -130,7 +146,9 @@ impl Live {
         }
     }
 
-    fn keep_report(&mut self, answer: Result<String, String>) {
+    fn keep_report(&mut self, answer: Result<String, lvm::NoReport>) {
+        self.report_is_due |= matches!(answer, Err(lvm::NoReport::NotNow(_)));
+        let answer = answer.map_err(lvm::NoReport::sentence);
         let took_us = self.reported_at.map_or(0, micros);
         self.report = Some(Text { part: Part::Lvm, said: answer.into(), took_us });
     }

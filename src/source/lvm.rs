@@ -25,20 +25,35 @@ const SETTINGS: &str = "global{wait_for_locks=0 units=\"b\" suffix=0} report{com
     devices{ignore_suspended_devices=1}";
 
 const FIELDS: [(&str, &str); 4] = [
-    ("vg", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_seqno,vg_missing_pv_count"),
-    ("pv", "pv_name,pv_uuid,pv_size,pv_free,pv_major,pv_minor"),
+    ("vg", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_missing_pv_count"),
+    ("pv", "pv_name,pv_size,pv_free,pv_major,pv_minor"),
     (
         "lv",
-        "lv_name,lv_uuid,lv_attr,lv_size,origin,origin_uuid,pool_lv,data_percent,metadata_percent,\
-         lv_snapshot_invalid,lv_merge_failed,lv_check_needed,lv_health_status,lv_time,lv_layout,lv_role",
+        "lv_name,lv_uuid,lv_attr,lv_size,origin,pool_lv,data_percent,metadata_percent,lv_health_status,lv_time",
     ),
-    ("seg", "lv_uuid,segtype,stripes,stripe_size,chunk_size"),
+    ("seg", "lv_uuid,segtype"),
 ];
+
+/// Why there is no report.
+pub enum NoReport {
+    /// LVM is busy or did not answer: it can be asked again soon.
+    NotNow(String),
+    /// It will not be otherwise soon: no right, or no LVM.
+    Never(String),
+}
 
 /// At most one question to LVM at a time.
 #[derive(Default)]
 pub struct Reporter {
-    running: Option<JoinHandle<Result<String, String>>>,
+    running: Option<JoinHandle<Result<String, NoReport>>>,
+}
+
+impl NoReport {
+    pub fn sentence(self) -> String {
+        match self {
+            Self::NotNow(sentence) | Self::Never(sentence) => sentence,
+        }
+    }
 }
 
 impl Reporter {
@@ -54,30 +69,34 @@ impl Reporter {
     }
 
     /// Waits for the answer; for ever while no question was put. May be dropped and called again.
-    pub async fn answer(&mut self) -> Result<String, String> {
+    pub async fn answer(&mut self) -> Result<String, NoReport> {
         let Some(running) = &mut self.running else { return std::future::pending().await };
-        let answer =
-            running.await.unwrap_or_else(|error| Err(format!("the question to LVM ended early: {error}")));
+        let answer = running.await.unwrap_or_else(|error| {
+            Err(NoReport::NotNow(format!("the question to LVM ended early: {error}")))
+        });
         self.running = None;
         answer
     }
 }
 
-async fn report() -> Result<String, String> {
+async fn report() -> Result<String, NoReport> {
     if !rustix::process::geteuid().is_root() {
-        return Err("LVM's own report needs root; names and throughput come without it".into());
+        let sentence = "LVM's own report needs root; names and throughput come without it";
+        return Err(NoReport::Never(sentence.into()));
     }
     let mut child = command().spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            "the program `lvm` is not installed: no LVM here, or install lvm2".to_string()
+            NoReport::Never("the program `lvm` is not installed: no LVM here, or install lvm2".into())
         }
-        _ => format!("cannot run `lvm fullreport`: {error}"),
+        _ => NoReport::NotNow(format!("cannot run `lvm fullreport`: {error}")),
     })?;
     match tokio::time::timeout(TIME_LIMIT, collect(&mut child)).await {
-        Ok(report) => report,
+        Ok(report) => report.map_err(NoReport::NotNow),
         Err(_) => {
             kill_group(&child);
-            Err(format!("`lvm fullreport` gave no answer for {} s and was ended", TIME_LIMIT.as_secs()))
+            let sentence =
+                format!("`lvm fullreport` gave no answer for {} s and was ended", TIME_LIMIT.as_secs());
+            Err(NoReport::NotNow(sentence))
         }
     }
 }

@@ -11,13 +11,14 @@ mod write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use sqlx::SqlitePool;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-pub use open::{passing_folder, path};
+pub use open::{made_path, passing_folder, path};
 pub use read::{Known, Subject, Wanted};
 
 use crate::alert::Alert;
@@ -26,6 +27,9 @@ use crate::job::Job;
 
 /// What waits to be written at most: a quarter of an hour of ticks at one a second, with jobs and alerts.
 const QUEUE: usize = 1_000;
+
+/// When the program ends, a database that takes nothing is waited for this long.
+const CLOSING: Duration = Duration::from_secs(5);
 
 /// What the loop hands over to be kept.
 #[derive(Clone, Debug)]
@@ -40,6 +44,8 @@ pub enum Entry {
 pub struct Health {
     pub error: Option<String>,
     pub took_us: u64,
+    /// Entries that are in the database since the start.
+    pub written: u64,
     pub last_ok_at: Option<Timestamp>,
 }
 
@@ -47,6 +53,8 @@ pub struct Health {
 pub struct Inlet {
     queue: mpsc::Sender<Entry>,
     health: watch::Receiver<Health>,
+    /// Entries that were handed over, and those that found no room.
+    taken: AtomicU64,
     lost: AtomicU64,
     writer: JoinHandle<()>,
 }
@@ -64,17 +72,19 @@ pub async fn open(path: &Path) -> anyhow::Result<(Inlet, Archive)> {
     let (queue, entries) = mpsc::channel(QUEUE);
     let (report, health) = watch::channel(Health::default());
     let writer = tokio::spawn(write::Writer::new(connection, report).run(entries));
-    Ok((Inlet { queue, health, lost: AtomicU64::new(0), writer }, Archive { readers }))
+    let (taken, lost) = (AtomicU64::new(0), AtomicU64::new(0));
+    Ok((Inlet { queue, health, taken, lost, writer }, Archive { readers }))
 }
 
-/// Whether the database could be opened and written, without leaving anything behind that was not there.
-pub async fn try_out(path: &Path) -> anyhow::Result<()> {
-    open::try_out(path).await
+/// Whether `serve` could use the database; nothing is changed or left behind.
+pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
+    open::try_out(path, is_named).await
 }
 
 impl Inlet {
     /// Hands over an entry without waiting; when the queue is full it is lost, and counted.
     pub fn append(&self, entry: Entry) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
         if self.queue.try_send(entry).is_err() && self.lost.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::error!(
                 "the database takes nothing and {QUEUE} entries wait: what comes now is not kept"
@@ -84,6 +94,7 @@ impl Inlet {
 
     /// Hands over an entry, waiting for room: for a recording, which has the time.
     pub async fn append_when_there_is_room(&self, entry: Entry) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
         if self.queue.send(entry).await.is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -94,11 +105,16 @@ impl Inlet {
         (self.health.borrow().clone(), self.lost.load(Ordering::Relaxed))
     }
 
-    /// Takes no more entries, and waits until all are written.
+    /// Takes no more entries, and waits until all are written, or [`CLOSING`] is over.
     pub async fn close(self) {
         drop(self.queue);
-        if let Err(error) = self.writer.await {
-            tracing::error!("the database's writer ended early: {error}");
+        match tokio::time::timeout(CLOSING, self.writer).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!("the database's writer ended early: {error}"),
+            Err(_) => {
+                let left = self.taken.into_inner().saturating_sub(self.health.borrow().written);
+                tracing::error!("the database takes nothing: {left} entries could not be kept");
+            }
         }
     }
 }

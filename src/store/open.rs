@@ -33,10 +33,22 @@ pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
         return Ok(named.to_path_buf());
     }
     let folder = state_directory().context("cannot tell where to keep the database: name it with --db")?;
-    std::fs::create_dir_all(&folder).with_context(|| {
-        format!("cannot make the state directory {}; name a database elsewhere with --db", folder.display())
-    })?;
     Ok(folder.join("cowbell.db"))
+}
+
+/// The database's path, in a state directory that is made if it is not there. A folder that was named has to be.
+pub fn made_path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let path = path(named)?;
+    if named.is_none() {
+        let folder = folder_of(&path);
+        std::fs::create_dir_all(folder).with_context(|| {
+            format!(
+                "cannot make the state directory {}; name a database elsewhere with --db",
+                folder.display()
+            )
+        })?;
+    }
+    Ok(path)
 }
 
 fn state_directory() -> Option<PathBuf> {
@@ -64,10 +76,7 @@ pub async fn for_writing(path: &Path) -> anyhow::Result<SqliteConnection> {
 }
 
 async fn open_and_migrate(path: &Path) -> anyhow::Result<SqliteConnection> {
-    let folder = folder_of(path);
-    if !folder.is_dir() {
-        bail!("there is no folder {}; make it, or name a database elsewhere with --db", folder.display());
-    }
+    has_folder(path)?;
     if has_content(path)? {
         refuse_foreign(path).await?;
     }
@@ -79,6 +88,14 @@ async fn open_and_migrate(path: &Path) -> anyhow::Result<SqliteConnection> {
     let mut connection = options.connect().await?;
     MIGRATIONS.run(&mut connection).await?;
     Ok(connection)
+}
+
+fn has_folder(path: &Path) -> anyhow::Result<()> {
+    let folder = folder_of(path);
+    if !folder.is_dir() {
+        bail!("there is no folder {}; make it, or name a database elsewhere with --db", folder.display());
+    }
+    Ok(())
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -150,13 +167,18 @@ async fn refuse_foreign(path: &Path) -> anyhow::Result<()> {
     Ok(connection.close().await?)
 }
 
-/// A database that is there is opened as the daemon would; where there is none, a file is made beside and removed.
-pub async fn try_out(path: &Path) -> anyhow::Result<()> {
-    if path.exists() {
-        for_writing(path).await?.close().await?;
-        return Ok(());
+/// Whether `serve` could use the database; nothing is changed or left behind.
+pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
+    let named = || format!("cannot use the database {}{}", path.display(), when_full(path));
+    if has_content(path).with_context(named)? {
+        refuse_foreign(path).await.with_context(named)?;
+        File::options().append(true).open(path).with_context(named)?;
     }
-    let folder = folder_of(path);
+    if is_named {
+        has_folder(path).with_context(named)?;
+    }
+    // The state directory itself is made when it is needed.
+    let folder = path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
     let made = tempfile::Builder::new().prefix(".cowbell-").tempfile_in(folder);
     made.map(drop)
         .with_context(|| format!("cannot write in {}; name a database elsewhere with --db", folder.display()))

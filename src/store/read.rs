@@ -47,6 +47,8 @@ pub struct Known {
     pub last_job_id: i64,
     pub alerts: Vec<Alert>,
     pub last_alert_id: i64,
+    /// The last tick that was kept before the program ended.
+    pub last_tick_at: Option<Timestamp>,
 }
 
 /// A subject's rows.
@@ -209,6 +211,8 @@ impl Archive {
         )
         .fetch_one(&self.readers)
         .await?;
+        let last_tick_ms: Option<i64> =
+            sqlx::query_scalar("SELECT max(at_ms) FROM tick").fetch_one(&self.readers).await?;
         let mut jobs = jobs.iter().map(Job::from_row).collect::<Result<Vec<_>, _>>()?;
         jobs.sort_by_key(|job| job.id);
         Ok(Known {
@@ -216,6 +220,7 @@ impl Archive {
             last_job_id,
             alerts: alerts.iter().map(Alert::from_row).collect::<Result<_, _>>()?,
             last_alert_id,
+            last_tick_at: last_tick_ms.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok()),
         })
     }
 }
@@ -228,8 +233,7 @@ fn observe(rows: &Found, quantity: Quantity, tick: &Packed, elapsed_us: u64) -> 
         }
         (Found::Total(ids), Quantity::Device(quantity)) => {
             let devices = tick.devices.iter().filter(|(device, _)| ids.contains(device));
-            let work = devices.filter_map(|(_, packed)| Option::<Work>::from(*packed)).reduce(Work::plus);
-            quantity.observe(&work?, elapsed_us)
+            quantity.observe(&Work::sum(devices.map(|(_, packed)| (*packed).into()))?, elapsed_us)
         }
         (Found::Volume(id), Quantity::Volume(quantity)) => {
             let (_, state) = tick.volumes.iter().find(|(volume, _)| volume == id)?;
@@ -271,6 +275,7 @@ impl FromRow<'_, SqliteRow> for Alert {
             id: row.try_get("id")?,
             rule: word::<Rule>(row, "rule")?,
             severity: word::<Severity>(row, "severity")?,
+            worst: word::<Severity>(row, "severity")?,
             vg: row.try_get("vg")?,
             lv: row.try_get("lv")?,
             uuid: row.try_get("uuid")?,

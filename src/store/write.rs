@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use jiff::Timestamp;
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout_at;
@@ -24,6 +25,10 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const MOST_AT_ONCE: usize = 256;
 /// Ticks are kept for this long.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// A clock is believed when it has not jumped for this long: a wrong one must not make all that was kept look old.
+const STEADY: Duration = Duration::from_secs(600);
+/// Wall clock and steady clock may differ by this much over one tick before that counts as a jump.
+const SLACK_US: i64 = 2_000_000;
 /// How often old ticks are deleted, and how many at once: never so many that the writer falls behind.
 const CLEAN_EVERY: Duration = Duration::from_secs(60);
 const CLEAN_AT_ONCE: i64 = 1_000;
@@ -34,6 +39,32 @@ pub struct Writer {
     /// Rows by identity, for the topology that was last written.
     rows: Rows,
     cleaned_at: Option<Instant>,
+    clock: Clock,
+}
+
+/// The time of the last tick that was written, and since when it comes from a clock that does not jump.
+struct Clock {
+    last_at: Option<Timestamp>,
+    steady_since: Instant,
+}
+
+impl Clock {
+    fn see(&mut self, interval: &Interval) {
+        let elapsed_us = i64::try_from(interval.elapsed_us).unwrap_or(i64::MAX);
+        let jumped = self.last_at.is_some_and(|last_at| {
+            let walked_us = interval.at.as_microsecond() - last_at.as_microsecond();
+            (walked_us - elapsed_us).abs() > SLACK_US
+        });
+        if jumped {
+            self.steady_since = Instant::now();
+        }
+        self.last_at = Some(interval.at);
+    }
+
+    /// The last tick's time, when it can be believed.
+    fn believed(&self) -> Option<Timestamp> {
+        self.last_at.filter(|_| self.steady_since.elapsed() >= STEADY)
+    }
 }
 
 /// Row numbers of devices and volumes.
@@ -46,7 +77,13 @@ struct Rows {
 
 impl Writer {
     pub fn new(connection: SqliteConnection, report: watch::Sender<Health>) -> Self {
-        Self { connection, report, rows: Rows::default(), cleaned_at: None }
+        Self {
+            connection,
+            report,
+            rows: Rows::default(),
+            cleaned_at: None,
+            clock: Clock { last_at: None, steady_since: Instant::now() },
+        }
     }
 
     /// Writes until the queue is closed and empty.
@@ -70,7 +107,7 @@ impl Writer {
             let outcome = self.write(batch).await;
             self.tell(batch, started, outcome.as_ref().err());
             match outcome {
-                Ok(()) => return batch.clear(),
+                Ok(()) => return self.note_written(batch),
                 Err(error) if entries.is_closed() => {
                     tracing::error!("{} entries could not be kept: {error:#}", batch.len());
                     return batch.clear();
@@ -82,6 +119,17 @@ impl Writer {
                 }
             }
         }
+    }
+
+    fn note_written(&mut self, batch: &mut Vec<Entry>) {
+        for entry in batch.iter() {
+            if let Entry::Tick(interval) = entry {
+                self.clock.see(interval);
+            }
+        }
+        let count = batch.len() as u64;
+        self.report.send_modify(|health| health.written += count);
+        batch.clear();
     }
 
     fn tell(&self, batch: &[Entry], started: Instant, error: Option<&anyhow::Error>) {
@@ -115,21 +163,21 @@ impl Writer {
 
     /// What cannot be deleted now is deleted another time.
     async fn clean_when_due(&mut self) {
-        if self.cleaned_at.is_none_or(|at| at.elapsed() >= CLEAN_EVERY) {
+        let is_due = self.cleaned_at.is_none_or(|at| at.elapsed() >= CLEAN_EVERY);
+        if let Some(now) = self.clock.believed().filter(|_| is_due) {
             self.cleaned_at = Some(Instant::now());
-            if let Err(error) = self.clean().await {
+            if let Err(error) = self.clean(now).await {
                 tracing::warn!("cannot delete old ticks: {error:#}");
             }
         }
     }
 
-    /// Deletes what is older than [`KEPT`] by the time of the last tick, a little at a time, and gives its pages back.
-    async fn clean(&mut self) -> anyhow::Result<()> {
+    /// Deletes what is older than [`KEPT`], a little at a time, and gives its pages back.
+    async fn clean(&mut self, now: Timestamp) -> anyhow::Result<()> {
         sqlx::query(
-            "DELETE FROM tick WHERE at_ms IN
-                 (SELECT at_ms FROM tick WHERE at_ms < (SELECT max(at_ms) FROM tick) - ? ORDER BY at_ms LIMIT ?)",
+            "DELETE FROM tick WHERE at_ms IN (SELECT at_ms FROM tick WHERE at_ms < ? ORDER BY at_ms LIMIT ?)",
         )
-        .bind(i64::try_from(KEPT.as_millis())?)
+        .bind(now.as_millisecond() - i64::try_from(KEPT.as_millis())?)
         .bind(CLEAN_AT_ONCE)
         .execute(&mut self.connection)
         .await?;
@@ -304,7 +352,7 @@ async fn write_alert(transaction: &mut Transaction<'_, Sqlite>, alert: &Alert) -
     sqlx::query(
         "INSERT INTO alert (id, rule, severity, vg, lv, uuid, value, raised_ms, cleared_ms, sentence)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-         ON CONFLICT (id) DO UPDATE SET severity = excluded.severity, value = excluded.value,
+         ON CONFLICT (id) DO UPDATE SET severity = excluded.severity, vg = excluded.vg, lv = excluded.lv, value = excluded.value,
              cleared_ms = excluded.cleared_ms, sentence = excluded.sentence",
     )
     .bind(alert.id)

@@ -9,8 +9,8 @@ use crate::sample::Shape;
 use crate::sample::diskstats::DeviceLine;
 use crate::sample::sysfs::BlockDevice;
 
-/// Names of devices that hold no data of their own to count: floppies, optical drives, RAM disks.
-const OTHERS: [&str; 3] = ["ram", "fd", "sr"];
+/// Names of devices that are no disks: floppies, optical drives, RAM disks, and layers that sysfs shows as disks.
+const OTHERS: [&str; 6] = ["ram", "fd", "sr", "drbd", "zd", "bcache"];
 
 /// The devices of `/proc/diskstats`, with what sysfs and the device-mapper know of them.
 pub fn of(lines: &[DeviceLine], names: &[BlockDevice], shapes: &[Shape]) -> Vec<Device> {
@@ -90,8 +90,12 @@ fn identity(name: &str, block: &BlockDevice, dm_uuid: Option<&str>, dm_name: Opt
     }
 }
 
-/// Partitions get their disk's identity; devices that share one (the paths to one disk) get their names to it.
+/// The paths to one disk share its identity, and get their names to it; partitions get their disk's identity.
 fn tell_apart(devices: &mut [Device]) {
+    let paths = paths(devices);
+    for device in devices.iter_mut().filter(|device| paths.contains(&*device.name)) {
+        device.identity = format!("{}:{}", device.identity, device.name).into();
+    }
     let disks: HashMap<Arc<str>, Arc<str>> =
         devices.iter().map(|device| (Arc::clone(&device.name), Arc::clone(&device.identity))).collect();
     for device in devices.iter_mut().filter(|device| device.kind == DeviceKind::Partition) {
@@ -128,19 +132,23 @@ fn kind(name: &str, block: &BlockDevice) -> DeviceKind {
     }
 }
 
+fn is_multipath(device: &Device) -> bool {
+    device.identity.starts_with("mpath-")
+}
+
+/// Names of the devices that are one of several ways to the same disk.
+fn paths(devices: &[Device]) -> HashSet<String> {
+    devices.iter().filter(|device| is_multipath(device)).flat_map(|device| device.slaves.clone()).collect()
+}
+
 /// Each byte counts once: on the disks, not on what lies on them; on a multipath device, not on its paths.
 fn choose_counted(devices: &mut [Device], names: &HashMap<&str, &BlockDevice>) {
-    let is_multipath = |device: &Device| device.identity.starts_with("mpath-");
-    let paths: HashSet<String> = devices
-        .iter()
-        .filter(|device| is_multipath(device))
-        .flat_map(|device| device.slaves.clone())
-        .collect();
+    let paths = paths(devices);
     let present: HashSet<Arc<str>> = devices.iter().map(|device| Arc::clone(&device.name)).collect();
     for device in devices {
         let disk = names.get(&*device.name).and_then(|block| block.partition.as_ref()).map(|(disk, _)| disk);
         device.counts = match device.kind {
-            DeviceKind::Disk => !paths.contains(&*device.name),
+            DeviceKind::Disk => device.slaves.is_empty() && !paths.contains(&*device.name),
             DeviceKind::Partition => disk.is_some_and(|disk| !present.contains(disk.as_str())),
             DeviceKind::Dm => is_multipath(device),
             DeviceKind::Loop | DeviceKind::Md | DeviceKind::Zram | DeviceKind::Other => false,

@@ -301,6 +301,7 @@ fn by_status(
             filled(thin_fill(topology, volume, dm, mapped.0), None, State::Ok)
         }
         Status::Filled { data, metadata, .. } => filled(Some(*data), *metadata, State::Ok),
+        Status::NotUnderstood(_) => filled(None, None, State::Unknown),
         Status::Other(_) => filled(None, None, State::Ok),
     }
 }

@@ -15,6 +15,7 @@ pub enum Problem {
     Bad(String),
     Forbidden(String),
     NotFound(String),
+    Conflict(String),
     Unavailable(String),
     /// Our own fault: logged once, hidden from the visitor.
     Inside(anyhow::Error),
@@ -33,6 +34,7 @@ impl Problem {
             Self::Bad(sentence) => (StatusCode::BAD_REQUEST, sentence),
             Self::Forbidden(sentence) => (StatusCode::FORBIDDEN, sentence),
             Self::NotFound(sentence) => (StatusCode::NOT_FOUND, sentence),
+            Self::Conflict(sentence) => (StatusCode::CONFLICT, sentence),
             Self::Unavailable(sentence) => (StatusCode::SERVICE_UNAVAILABLE, sentence),
             Self::Inside(error) => {
                 tracing::error!("a request could not be answered: {error:#}");

@@ -26,6 +26,8 @@ pub struct TickBody {
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     pub interval_ms: u64,
+    /// How long ago the tick was, when this was sent: not 0 for the first event of a stream.
+    pub age_ms: u64,
     /// Whether a recording is at its end, so that nothing more comes.
     pub ended: bool,
     pub read_bytes_per_s: Option<f64>,
@@ -48,6 +50,7 @@ impl From<&Present> for TickBody {
         Self {
             at: interval.at,
             interval_ms: u64::try_from(present.interval_length.as_millis()).unwrap_or(u64::MAX),
+            age_ms: u64::try_from(present.published.elapsed().as_millis()).unwrap_or(u64::MAX),
             ended: present.ended.is_some(),
             read_bytes_per_s: device(DeviceQuantity::ReadBytes),
             written_bytes_per_s: device(DeviceQuantity::WrittenBytes),
@@ -64,15 +67,17 @@ impl From<&Present> for TickBody {
 ))]
 pub async fn stream(State(mut site): State<Site>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     site.present.mark_changed();
-    let events = unfold(site, |mut site| async move {
+    let events = unfold((site, None), |(mut site, last)| async move {
         loop {
             tokio::select! {
                 () = site.shutdown.cancelled() => return None,
                 changed = site.present.changed() => changed.ok()?,
             }
-            let present = site.present.borrow_and_update().clone();
-            if let Some(event) = present.and_then(|present| event(&present)) {
-                return Some((Ok(event), site));
+            // Jobs and ends of recordings are news too, but a tick is sent once.
+            let Some(present) = site.present.borrow_and_update().clone() else { continue };
+            let tick = Some((present.interval.at, present.ended.is_some()));
+            if let Some(event) = event(&present).filter(|_| tick != last) {
+                return Some((Ok(event), (site, tick)));
             }
         }
     });

@@ -41,7 +41,8 @@ const CONTENT_POLICY: &str = "default-src 'self'; img-src 'self' data:; object-s
 pub struct Site {
     pub present: watch::Receiver<Option<Arc<Present>>>,
     pub archive: Archive,
-    pub marks: mpsc::Sender<Mark>,
+    /// Where marks go; `None` for a recording, to which none can be added.
+    pub marks: Option<mpsc::Sender<Mark>>,
     /// Ends live streams, which never end by themselves.
     pub shutdown: CancellationToken,
 }

@@ -141,6 +141,8 @@ impl Start {
             .arg(folder.path().join("cowbell.toml"))
             .arg("--db")
             .arg(&db)
+            // What it leaves lying about when it is killed goes with the folder.
+            .env("TMPDIR", folder.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -26,7 +26,7 @@
     const words = { ended: "recording ended", stale: `stale ${Math.floor(silent / 1000)} s`, paused: "paused", live: "live" };
     if (sign && sign.textContent !== words[state]) sign.textContent = words[state];
     body.dataset.live = state;
-    if (!ended && silent > DEAD_MS && connection && connection.reader) {
+    if (!ended && silent > Math.max(DEAD_MS, 3 * interval) && connection && connection.reader) {
       connection.reader.cancel();
       connection = null;
     }
@@ -49,7 +49,7 @@
     } catch {
       // Something came, so the daemon lives; what it said does not matter here.
     }
-    last = performance.now();
+    last = performance.now() - (Number(tick.age_ms) || 0);
     interval = Number(tick.interval_ms) || interval;
     ended = tick.ended === true;
     refresh();

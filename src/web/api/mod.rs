@@ -83,7 +83,7 @@ pub struct PutJob {
 /// Tells of a job that began or ended. The key is chosen by who runs it; the same may be told twice.
 #[utoipa::path(put, path = "/api/v1/jobs/{key}", tag = "jobs", request_body = PutJob,
     params(("key" = String, Path, description = "Up to 200 letters, chosen by who runs the job")),
-    responses((status = 202, description = "Listed within the next second"), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody)))]
+    responses((status = 202, description = "Listed within the next second"), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "A recording is played", body = ProblemBody)))]
 pub async fn put_job(
     State(site): State<Site>,
     Path(key): Path<String>,
@@ -96,9 +96,12 @@ pub async fn put_job(
         ))
     })?;
     let mark = mark(key, put)?;
+    let Some(marks) = &site.marks else {
+        return Err(Problem::Conflict("this is a recording: no job can be added to it".into()));
+    };
     let refused =
         |_| Problem::Unavailable("the daemon is stopping, or too busy for another job; try again".into());
-    site.marks.try_send(mark).map_err(refused)?;
+    marks.try_send(mark).map_err(refused)?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -117,7 +120,8 @@ fn mark(key: String, put: PutJob) -> Result<Mark, Problem> {
         (Some(_), Some(_)) => return Err(Problem::Bad("a job cannot end before it started".into())),
         _ => return Err(Problem::Bad("expected `ended_at` and `succeeded` together, or neither".into())),
     };
-    Ok(Mark { key, name: put.name, started_at: put.started_at, ended })
+    // A key of somebody's choice is never a volume's UUID.
+    Ok(Mark { key: format!("mark:{key}"), name: put.name, started_at: put.started_at, ended })
 }
 
 /// Alerts, the latest first; those without `cleared_at` are raised now.

@@ -126,7 +126,7 @@ in_its_cgroup() {
 sees_everything() {
     local part
     for part in diskstats vmstat stat sysfs dm lvm store; do
-        within 15 part_is_ok "$part"
+        within 75 part_is_ok "$part"    # LVM is asked again after a minute, if somebody held its lock
         check "part $part" "true" "$(api status | jq -r --arg name "$part" '.parts[] | select(.name == $name) | if .ok then "true" else .error end')"
     done
     info "pressure" "$(api status | jq -r '.parts[] | select(.name == "pressure") | if .ok then "ok" else .error end')"
@@ -190,11 +190,11 @@ snapshots_are_jobs() {
 # One life after the other, while LVM is asked by cowbell too.
 never_in_the_way() {
     local number failed=0
-    for ((number = 0; number < 8; number++)); do
+    for ((number = 0; number < 5; number++)); do
         new_volume -s -L 12M -n "churn$number" vg0/data
         lvremove -y "vg0/churn$number" >>"$OUT/lvm.log" 2>&1 || failed=$((failed + 1))
     done
-    check "lvremove that failed, of 8" 0 "$failed"
+    check "lvremove that failed, of 5" 0 "$failed"
     sleep 1
     check "volumes that remained" "" "$(dmsetup ls | grep churn || true)"
 }
@@ -353,11 +353,14 @@ is_back_after_the_reboot() {
     within 60 is_active
     check "after a reboot" "active 0" "$(property ActiveState) $(property NRestarts)"
     info "ready after" "$(($(property ActiveEnterTimestampMonotonic) / 1000)) ms of uptime, $((($(property ActiveEnterTimestampMonotonic) - $(property ExecMainStartTimestampMonotonic)) / 1000)) ms after exec"
-    check "stopped with the machine in time" "0" "$(journalctl -b -1 --no-pager | grep -c 'cowbell.*\(timed out\|Killing\|Failed\)' || true)"
-    info "stopping" "$(journalctl -b -1 --no-pager -u cowbell -o short-precise | tail -n 3 | grep -o '[0-9:.]* cowbell-lab systemd.*' | cut -d ' ' -f 1,4- | xargs -d '\n' || true)"
+    check "it stopped with the machine" "cowbell.service: Deactivated successfully." "$(how_it_stopped)"
     sees_everything
     agrees_with_lvs
     check "the snapshot's job goes on after the reboot" "$(cat "$OUT/job-id") null" "$(jobs_of data_snapshot '.[0] | "\(.id) \(.ended_at)"')"
+}
+
+how_it_stopped() {
+    journalctl -b -1 -u cowbell -o cat --no-pager | sed -n '/^Stopping/,$p' | grep '^cowbell.service: [DFKM]' | tail -n 1
 }
 
 cd "$job"
@@ -372,7 +375,7 @@ configure
 install_as_the_readme_says install
 files_on_disk >"$OUT/files-before"
 info "systemd" "$(systemctl --version | head -n 1), $(lvm version | awk '/LVM version/ { print "LVM " $3 }'), kernel $(uname -r)"
-modprobe -r dm_mod || true    # opening the node loads it, also from within the sandbox
+modprobe -r dm_mod    # volumes that are made later have to be seen all the same
 info "dm_mod before the start" "$(lsmod | grep -c '^dm_mod' || true) loaded, $(ls /dev/mapper/control 2>/dev/null || echo 'no node')"
 starts_and_is_ready
 keeps_state_to_itself
