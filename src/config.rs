@@ -1,6 +1,6 @@
 //! The configuration file: its types, its defaults, and checks that name file, line and key.
 //!
-//! Each value checks itself while it is read, so that a [`Config`] that exists is one that can be used.
+//! Each value checks itself while it is read, so that a `Config` that exists is one that can be used.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -39,8 +39,10 @@ pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> an
 /// Shows a recording, with a database of its own that goes when the program ends, unless one is named.
 pub async fn recording(config: Config, db: Option<PathBuf>, player: Player) -> anyhow::Result<()> {
     let header = player.header().clone();
-    let folder = store::passing_folder()?;
-    let path = db.unwrap_or_else(|| folder.path().join("cowbell.db"));
+    // The folder goes when this function ends.
+    let folder = if db.is_none() { Some(store::passing_folder()?) } else { None };
+    let passing = folder.as_ref().map(|folder| folder.path().join("cowbell.db"));
+    let path = db.or(passing).context("cannot tell where to keep what is played")?;
     let terms = Terms::new(header.host, Duration::from_millis(header.interval_ms));
     serve(config, player.into(), terms, path, None).await
 }

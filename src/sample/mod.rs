@@ -1,6 +1,6 @@
 //! Text into counters, fills and names: what one reading says.
 //!
-//! A [`Sampler`] turns readings into samples one after the other. It remembers what is not read every tick (names,
+//! A `Sampler` turns readings into samples one after the other. It remembers what is not read every tick (names,
 //! LVM's report), and how each part did. No clock, no file, no socket.
 
 pub mod diskstats;

@@ -1,6 +1,6 @@
 //! One quantity over time: what job, store and chart share.
 //!
-//! A [`Thinner`] takes one observation per tick and gives at most a wished number of points, each with the smallest,
+//! A `Thinner` takes one observation per tick and gives at most a wished number of points, each with the smallest,
 //! mean and largest of what it covers. Sums are kept, not rates, so a mean over many ticks is exact.
 
 pub mod quantity;

@@ -1,6 +1,6 @@
 //! Observes the machine, and nothing else does.
 //!
-//! A [`Reading`] holds what was read in one tick, verbatim, with its time. Whether it comes from the machine or from a
+//! A `Reading` holds what was read in one tick, verbatim, with its time. Whether it comes from the machine or from a
 //! recording, everything after it is the same. Nothing here understands what the texts say.
 
 pub mod dm;

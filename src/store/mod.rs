@@ -105,7 +105,7 @@ impl Inlet {
         (self.health.borrow().clone(), self.lost.load(Ordering::Relaxed))
     }
 
-    /// Takes no more entries, and waits until all are written, or [`CLOSING`] is over.
+    /// Takes no more entries, and waits until all are written, or five seconds are over.
     pub async fn close(self) {
         drop(self.queue);
         match tokio::time::timeout(CLOSING, self.writer).await {

@@ -95,6 +95,11 @@ impl Writer {
             self.write_all(&mut batch, &mut entries).await;
             self.clean_when_due().await;
         }
+        // Whoever copies the one file has all that was kept.
+        if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut self.connection).await
+        {
+            tracing::warn!("cannot move the last entries into the database's own file: {error}");
+        }
         if let Err(error) = self.connection.close().await {
             tracing::error!("cannot close the database: {error}");
         }

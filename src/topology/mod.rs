@@ -1,6 +1,6 @@
 //! Layers, identities and names: what each device is, which LVM volume it belongs to, and which bytes count once.
 //!
-//! A [`Topology`] is made anew when names, layers or LVM's report change, and holds for as long as they do not.
+//! A `Topology` is made anew when names, layers or LVM's report change, and holds for as long as they do not.
 
 mod devices;
 mod lvm_name;

@@ -241,6 +241,11 @@ impl Drop for Daemon {
     }
 }
 
+/// A time of the API. As texts they do not compare: what is a whole tenth of a second is shorter.
+pub fn time(value: &Value) -> jiff::Timestamp {
+    value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{value} is no time"))
+}
+
 /// Asks a database, also one that a daemon uses.
 pub fn ask_database(db: &Path, question: &'static str) -> i64 {
     let answer = async {

@@ -187,6 +187,8 @@ fn fills(present: &Present, jobs: &[Job]) -> Sketch {
     }));
     volumes.sort_by(|a, b| b.0.total_cmp(&a.0));
     volumes.truncate(MOST_FILLS);
+    // Colours stay while fills change: snapshots come first, and each in the order of the names.
+    volumes.sort_by(|a, b| (a.3, &a.1).cmp(&(b.3, &b.1)));
     let traces = volumes.iter().zip(0..).flat_map(|((_, name, uuid, has_metadata), number)| {
         charts::fill_traces(name, &Subject::Volume(uuid.clone()), *has_metadata, number)
     });
