@@ -22,6 +22,14 @@ pub fn start() {
     };
 }
 
+/// The last word of a program that fails: as an error to the journal, as a plain sentence to people.
+pub fn fatal(error: &anyhow::Error) {
+    match std::env::var_os("JOURNAL_STREAM") {
+        Some(_) => eprintln!("<3>{error:#}"),
+        None => eprintln!("cowbell: {error:#}"),
+    }
+}
+
 /// `<4>` and the message: the journal adds time and name, and shows a warning as one.
 struct ForTheJournal;
 

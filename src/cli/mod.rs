@@ -103,7 +103,7 @@ pub fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("cowbell: {error:#}");
+            log::fatal(&error);
             ExitCode::from(if error.is::<Unusable>() { MISUSE } else { 1 })
         }
     }

@@ -109,11 +109,14 @@ impl Sampler {
             report: None,
         };
         for text in &reading.texts {
-            let outcome = match &text.said {
-                Said::Text(said) => self.understand(text.part, said, &mut sample),
-                Said::Error(error) => Err(error.clone()),
+            let error = match &text.said {
+                Said::Text(said) => self.understand(text.part, said, &mut sample).err(),
+                Said::Error(error) => Some(error.clone()),
             };
-            self.note(reading.at, text, outcome.err());
+            if let Some(error) = error.as_ref().filter(|error| self.is_new(error)) {
+                complain(text, error);
+            }
+            self.note(reading.at, text, error);
         }
         sample.names = Arc::clone(&self.names);
         sample.shapes = Arc::clone(&self.shapes);
@@ -164,16 +167,24 @@ impl Sampler {
         }
     }
 
+    /// Whether this was not complained of before.
+    fn is_new(&mut self, error: &str) -> bool {
+        self.complaints.len() < MOST_COMPLAINTS && self.complaints.insert(without_numbers(error))
+    }
+
     fn note(&mut self, at: Timestamp, text: &Text, error: Option<String>) {
-        if let Some(error) = &error
-            && self.complaints.len() < MOST_COMPLAINTS
-            && self.complaints.insert(without_numbers(error))
-        {
-            tracing::warn!("{}: {error}", text.part.name());
-        }
         let before = self.parts.get(&text.part).and_then(|state| state.last_ok_at);
         let last_ok_at = if error.is_none() { Some(at) } else { before };
         self.parts.insert(text.part, PartState { error, took_us: text.took_us, last_ok_at });
+    }
+}
+
+/// That something cannot be seen here is worth a word; that it is not understood is our fault.
+fn complain(text: &Text, error: &str) {
+    let part = text.part.name();
+    match text.said {
+        Said::Text(_) => tracing::warn!("{part}: {error}"),
+        Said::Error(_) => tracing::info!("{part}: {error}"),
     }
 }
 

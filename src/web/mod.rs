@@ -3,6 +3,7 @@
 mod answer;
 mod api;
 mod assets;
+mod door;
 mod guard;
 mod live;
 mod pages;
@@ -16,6 +17,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{from_fn, map_response_with_state};
 use axum::routing::{get, put};
+use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -102,7 +104,9 @@ fn fixed_header(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer
 pub async fn serve(listener: TcpListener, site: Site) -> std::io::Result<()> {
     let shutdown = site.shutdown.clone();
     let service = router(site).into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service).with_graceful_shutdown(shutdown.cancelled_owned()).await
+    // The tap does nothing: with it the visitor's address is known, also of our own kind of listener.
+    let door = door::Door::new(listener).tap_io(|_| {});
+    axum::serve(door, service).with_graceful_shutdown(shutdown.cancelled_owned()).await
 }
 
 impl Site {
