@@ -13,6 +13,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as TokioSignal, SignalKind, signal};
 
 use super::Daemon;
+use crate::source::MarkKind;
 use crate::web::PutJob;
 
 /// Before the end of a job is told again, for a daemon that is just being restarted.
@@ -36,7 +37,7 @@ pub async fn run(daemon: &Daemon, name: Option<String>, command: &[String]) -> a
             return Ok(if is_missing { NOT_FOUND } else { NOT_STARTED });
         }
     };
-    let begun = PutJob { name, started_at, ended_at: None, succeeded: None };
+    let begun = PutJob { name, kind: MarkKind::Command, started_at, ended_at: None, succeeded: None };
     let told = tokio::spawn(tell(daemon.clone(), key.clone(), begun.clone()));
     let status = signals.wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
     let ended_at = crate::source::live::now().max(started_at);

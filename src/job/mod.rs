@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::interval::Interval;
-use crate::source::Mark;
+use crate::source::{Mark, MarkKind};
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 
 /// A running job's figures are handed on to be kept this often; its beginning, death and end at once.
@@ -83,6 +83,15 @@ impl JobKind {
             Self::Snapshot => "snapshot",
             Self::Command => "command",
             Self::Mark => "mark",
+        }
+    }
+}
+
+impl From<MarkKind> for JobKind {
+    fn from(kind: MarkKind) -> Self {
+        match kind {
+            MarkKind::Mark => Self::Mark,
+            MarkKind::Command => Self::Command,
         }
     }
 }
@@ -217,7 +226,7 @@ impl JobBook {
         let known = self.running.iter().chain(ended).find(is_it).cloned();
         let mut job = known.clone().unwrap_or_else(|| {
             self.last_id += 1;
-            Job::new(self.last_id, JobKind::Command, &mark.key, &mark.name, mark.started_at)
+            Job::new(self.last_id, mark.kind.into(), &mark.key, &mark.name, mark.started_at)
         });
         if let Some(ended) = &mark.ended {
             job.end(ended.at, if ended.succeeded { Outcome::Succeeded } else { Outcome::Failed });

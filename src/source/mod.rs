@@ -103,10 +103,22 @@ impl Part {
 pub struct Mark {
     /// Chosen by who runs the job; names it for ever.
     pub key: String,
+    pub kind: MarkKind,
     pub name: String,
     pub started_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<MarkedEnd>,
+}
+
+/// What a mark is of.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkKind {
+    /// A span that somebody marked.
+    #[default]
+    Mark,
+    /// A command under `cowbell run`.
+    Command,
 }
 
 /// How a job ended, by the word of who ran it.

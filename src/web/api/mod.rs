@@ -18,7 +18,7 @@ use super::when::{Span, with_the_latest};
 use crate::notify::AlertBody;
 use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, VolumeQuantity, named};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
-use crate::source::{Mark, MarkedEnd};
+use crate::source::{Mark, MarkKind, MarkedEnd};
 use crate::store::{Subject, Wanted};
 
 pub use body::{DeviceBody, JobBody, StatusBody, VmBody, VolumeBody};
@@ -70,6 +70,9 @@ pub async fn jobs(State(site): State<Site>, Asked(span): Asked<Span>) -> Result<
 #[serde(deny_unknown_fields)]
 pub struct PutJob {
     pub name: String,
+    /// `mark` if not given
+    #[serde(default)]
+    pub kind: MarkKind,
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +124,7 @@ fn mark(key: String, put: PutJob) -> Result<Mark, Problem> {
         _ => return Err(Problem::Bad("expected `ended_at` and `succeeded` together, or neither".into())),
     };
     // A key of somebody's choice is never a volume's UUID.
-    Ok(Mark { key: format!("mark:{key}"), name: put.name, started_at: put.started_at, ended })
+    Ok(Mark { key: format!("mark:{key}"), kind: put.kind, name: put.name, started_at: put.started_at, ended })
 }
 
 /// Alerts, the latest first; those without `cleared_at` are raised now.

@@ -100,6 +100,7 @@ fn describe(job: &Job, present: &Present) -> String {
             format!("Snapshot {vg}/{lv} of {vg}/{origin}")
         }
         (JobKind::Snapshot, Some(vg), Some(lv), None) => format!("Snapshot {vg}/{lv}"),
+        (JobKind::Mark, ..) => "Marked span".to_string(),
         _ => "Command".to_string(),
     };
     let until = job.ended_at.map_or_else(String::new, |at| format!(" to {}", moment(at, now)));
@@ -145,7 +146,7 @@ fn outcome_detail(job: &Job) -> &'static str {
         None => "",
         Some(Outcome::Unknown) => "nobody reported one",
         Some(Outcome::Overflowed) => "seen by cowbell",
-        Some(Outcome::Succeeded | Outcome::Failed) => "by its exit status",
+        Some(Outcome::Succeeded | Outcome::Failed) => "reported",
     }
 }
 
