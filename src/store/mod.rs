@@ -3,9 +3,11 @@
 //! The loop hands over what it saw and goes on; the writer keeps what it cannot write until it can. What did not fit
 //! into the queue is counted. Only this module contains SQL.
 
+mod clock;
 mod open;
 mod packed;
 mod read;
+mod rows;
 mod write;
 
 use std::path::Path;

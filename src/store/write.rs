@@ -1,21 +1,18 @@
 //! The one writer: gathers entries, commits them together, and holds on to them while it cannot.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use jiff::Timestamp;
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout_at;
 
+use super::clock::Clock;
 use super::packed::Packed;
+use super::rows::{Rows, learn_rows, write_alert, write_job};
 use super::{Entry, Health};
-use crate::alert::Alert;
 use crate::interval::Interval;
-use crate::job::Job;
-use crate::topology::{Device, Topology, Volume};
 
 /// Commits are at least this far apart: short ticks share one.
 const COMMIT_PAUSE: Duration = Duration::from_millis(950);
@@ -25,10 +22,6 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const MOST_AT_ONCE: usize = 256;
 /// Ticks are kept for this long.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// A clock is believed when it has not jumped for this long: a wrong one must not make all that was kept look old.
-const STEADY: Duration = Duration::from_secs(600);
-/// Wall clock and steady clock may differ by this much over one tick before that counts as a jump.
-const SLACK_US: i64 = 2_000_000;
 /// How often old ticks are deleted, and how many at once: never so many that the writer falls behind.
 const CLEAN_EVERY: Duration = Duration::from_secs(60);
 const CLEAN_AT_ONCE: i64 = 1_000;
@@ -42,48 +35,9 @@ pub struct Writer {
     clock: Clock,
 }
 
-/// The time of the last tick that was written, and since when it comes from a clock that does not jump.
-struct Clock {
-    last_at: Option<Timestamp>,
-    steady_since: Instant,
-}
-
-impl Clock {
-    fn see(&mut self, interval: &Interval) {
-        let elapsed_us = i64::try_from(interval.elapsed_us).unwrap_or(i64::MAX);
-        let jumped = self.last_at.is_some_and(|last_at| {
-            let walked_us = interval.at.as_microsecond() - last_at.as_microsecond();
-            (walked_us - elapsed_us).abs() > SLACK_US
-        });
-        if jumped {
-            self.steady_since = Instant::now();
-        }
-        self.last_at = Some(interval.at);
-    }
-
-    /// The last tick's time, when it can be believed.
-    fn believed(&self) -> Option<Timestamp> {
-        self.last_at.filter(|_| self.steady_since.elapsed() >= STEADY)
-    }
-}
-
-/// Row numbers of devices and volumes.
-#[derive(Default)]
-struct Rows {
-    topology: Option<Arc<Topology>>,
-    devices: HashMap<Arc<str>, i64>,
-    volumes: HashMap<Arc<str>, i64>,
-}
-
 impl Writer {
     pub fn new(connection: SqliteConnection, report: watch::Sender<Health>) -> Self {
-        Self {
-            connection,
-            report,
-            rows: Rows::default(),
-            cleaned_at: None,
-            clock: Clock { last_at: None, steady_since: Instant::now() },
-        }
+        Self { connection, report, rows: Rows::default(), cleaned_at: None, clock: Clock::new() }
     }
 
     /// Writes until the queue is closed and empty.
@@ -252,126 +206,4 @@ async fn insert_tick(
         }
         at_ms += 1;
     }
-}
-
-async fn learn_rows(
-    transaction: &mut Transaction<'_, Sqlite>,
-    rows: &mut Rows,
-    interval: &Interval,
-) -> anyhow::Result<()> {
-    let at_ms = interval.at.as_millisecond();
-    let topology = &interval.topology;
-    for device in &topology.devices {
-        let id = device_row(transaction, device, at_ms).await?;
-        rows.devices.insert(Arc::clone(&device.identity), id);
-    }
-    for volume in &topology.volumes {
-        let device = volume.device.map(|index| &topology.devices[index]);
-        let id = volume_row(transaction, volume, device, at_ms).await?;
-        rows.volumes.insert(Arc::clone(&volume.uuid), id);
-    }
-    rows.topology = Some(Arc::clone(topology));
-    Ok(())
-}
-
-async fn device_row(
-    transaction: &mut Transaction<'_, Sqlite>,
-    device: &Device,
-    at_ms: i64,
-) -> anyhow::Result<i64> {
-    let kind = serde_json::to_value(device.kind)?;
-    sqlx::query_scalar(
-        "INSERT INTO device (identity, name, label, kind, counts, last_seen_ms) VALUES (?, ?, ?, ?, ?, ?)
-         ON CONFLICT (identity) DO UPDATE SET name = excluded.name, label = excluded.label,
-             counts = excluded.counts, last_seen_ms = excluded.last_seen_ms
-         RETURNING id",
-    )
-    .bind(&*device.identity)
-    .bind(&*device.name)
-    .bind(&device.label)
-    .bind(kind.as_str().unwrap_or_default())
-    .bind(device.counts)
-    .bind(at_ms)
-    .fetch_one(&mut **transaction)
-    .await
-    .context("cannot keep a device")
-}
-
-async fn volume_row(
-    transaction: &mut Transaction<'_, Sqlite>,
-    volume: &Volume,
-    device: Option<&Device>,
-    at_ms: i64,
-) -> anyhow::Result<i64> {
-    sqlx::query_scalar(
-        "INSERT INTO volume (uuid, vg, lv, device_identity, last_seen_ms) VALUES (?, ?, ?, ?, ?)
-         ON CONFLICT (uuid) DO UPDATE SET vg = excluded.vg, lv = excluded.lv,
-             device_identity = coalesce(excluded.device_identity, device_identity),
-             last_seen_ms = excluded.last_seen_ms
-         RETURNING id",
-    )
-    .bind(&*volume.uuid)
-    .bind(&volume.vg)
-    .bind(&volume.lv)
-    .bind(device.map(|device| &*device.identity))
-    .bind(at_ms)
-    .fetch_one(&mut **transaction)
-    .await
-    .context("cannot keep a volume")
-}
-
-async fn write_job(transaction: &mut Transaction<'_, Sqlite>, job: &Job) -> anyhow::Result<()> {
-    sqlx::query(
-        "INSERT INTO job (id, kind, key, name, vg, lv, origin, started_ms, ended_ms, outcome, died_ms, partly_seen,
-             last_fill_percent, peak_fill_percent, bytes_read, read_counter)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-         ON CONFLICT (key) DO UPDATE SET name = excluded.name, vg = excluded.vg, lv = excluded.lv,
-             origin = excluded.origin, started_ms = excluded.started_ms, ended_ms = excluded.ended_ms,
-             outcome = excluded.outcome, died_ms = excluded.died_ms, partly_seen = excluded.partly_seen,
-             last_fill_percent = excluded.last_fill_percent, peak_fill_percent = excluded.peak_fill_percent,
-             bytes_read = excluded.bytes_read, read_counter = excluded.read_counter",
-    )
-    .bind(job.id)
-    .bind(job.kind.text())
-    .bind(&job.key)
-    .bind(&job.name)
-    .bind(&job.vg)
-    .bind(&job.lv)
-    .bind(&job.origin)
-    .bind(job.started_at.as_millisecond())
-    .bind(job.ended_at.map(|at| at.as_millisecond()))
-    .bind(job.outcome.map(|outcome| outcome.text()))
-    .bind(job.died_at.map(|at| at.as_millisecond()))
-    .bind(job.partly_seen)
-    .bind(job.last_fill_percent)
-    .bind(job.peak_fill_percent)
-    .bind(job.bytes_read.and_then(|bytes| i64::try_from(bytes).ok()))
-    .bind(job.read_counter.and_then(|bytes| i64::try_from(bytes).ok()))
-    .execute(&mut **transaction)
-    .await
-    .with_context(|| format!("cannot keep job {}", job.id))?;
-    Ok(())
-}
-
-async fn write_alert(transaction: &mut Transaction<'_, Sqlite>, alert: &Alert) -> anyhow::Result<()> {
-    sqlx::query(
-        "INSERT INTO alert (id, rule, severity, vg, lv, uuid, value, raised_ms, cleared_ms, sentence)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-         ON CONFLICT (id) DO UPDATE SET severity = excluded.severity, vg = excluded.vg, lv = excluded.lv, value = excluded.value,
-             cleared_ms = excluded.cleared_ms, sentence = excluded.sentence",
-    )
-    .bind(alert.id)
-    .bind(alert.rule.name())
-    .bind(alert.severity.text())
-    .bind(&alert.vg)
-    .bind(&alert.lv)
-    .bind(&alert.uuid)
-    .bind(alert.value)
-    .bind(alert.raised_at.as_millisecond())
-    .bind(alert.cleared_at.map(|at| at.as_millisecond()))
-    .bind(&alert.sentence)
-    .execute(&mut **transaction)
-    .await
-    .with_context(|| format!("cannot keep alert {}", alert.id))?;
-    Ok(())
 }

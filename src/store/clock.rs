@@ -1,0 +1,41 @@
+//! Whether the wall clock can be believed: a wrong one must not make all that was kept look old.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::interval::Interval;
+
+/// A clock is believed when it has not jumped for this long.
+const STEADY: Duration = Duration::from_secs(600);
+/// Wall clock and steady clock may differ by this much over one tick before that counts as a jump.
+const SLACK_US: i64 = 2_000_000;
+
+/// The time of the last tick that was written, and since when it comes from a clock that does not jump.
+pub struct Clock {
+    last_at: Option<Timestamp>,
+    steady_since: Instant,
+}
+
+impl Clock {
+    pub fn new() -> Self {
+        Self { last_at: None, steady_since: Instant::now() }
+    }
+
+    pub fn see(&mut self, interval: &Interval) {
+        let elapsed_us = i64::try_from(interval.elapsed_us).unwrap_or(i64::MAX);
+        let jumped = self.last_at.is_some_and(|last_at| {
+            let walked_us = interval.at.as_microsecond() - last_at.as_microsecond();
+            (walked_us - elapsed_us).abs() > SLACK_US
+        });
+        if jumped {
+            self.steady_since = Instant::now();
+        }
+        self.last_at = Some(interval.at);
+    }
+
+    /// The last tick's time, when it can be believed.
+    pub fn believed(&self) -> Option<Timestamp> {
+        self.last_at.filter(|_| self.steady_since.elapsed() >= STEADY)
+    }
+}
