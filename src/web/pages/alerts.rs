@@ -6,7 +6,7 @@ use axum::response::Html;
 use jiff::Timestamp;
 
 use super::rows::seconds_between;
-use super::{Answer, Content, alert_list, framed, moment, shown, text};
+use super::{Answer, Content, Refresh, alert_list, framed, moment, shown, text};
 use crate::alert::{Alert, Severity};
 use crate::units::duration_text;
 use crate::web::Site;
@@ -33,8 +33,8 @@ struct Row {
 
 pub async fn page(State(site): State<Site>) -> Answer {
     let now = now(&site).await?;
-    let now_url = Some("/alerts/list".to_string());
-    framed(&site, Content { title: "Alerts", place: "/alerts", now_url, tools: String::new(), now })
+    let refresh = Some(Refresh::each_second("/alerts/list"));
+    framed(&site, Content { title: "Alerts", place: "/alerts", refresh, tools: String::new(), now })
 }
 
 pub async fn fragment(State(site): State<Site>) -> Answer {

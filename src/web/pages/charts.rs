@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Site, is_moving};
+use super::{Refresh, Site, is_moving};
 use crate::chart::{self, Axis, Band, Chart, Grade, LegendEntry, Level, Line, Look, Side, Size, Unit};
 use crate::config::Thresholds;
 use crate::job::Job;
@@ -56,9 +56,9 @@ impl View {
             .join("&")
     }
 
-    /// Where the changing part is asked for again, if it changes.
-    pub fn now_url(&self, path: &str) -> Option<String> {
-        is_moving(&self.span()).then(|| super::fragment_url(path, &self.query()))
+    /// How the changing part is asked for again, if it changes.
+    pub fn refresh(&self, path: &str, range: Range) -> Option<Refresh> {
+        is_moving(&self.span()).then(|| Refresh::of_range(super::fragment_url(path, &self.query()), range))
     }
 
     pub fn ranges(&self) -> Vec<RangeLink> {

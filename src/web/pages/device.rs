@@ -50,9 +50,10 @@ impl KeyFigure {
 
 pub async fn page(State(site): State<Site>, Path(name): Path<String>, Asked(view): Asked<View>) -> Answer {
     let now = now(&site, &name, &view).await?;
-    let now_url = view.now_url(&format!("/devices/{}/now", text::escaped(&name)));
+    let refresh =
+        view.refresh(&format!("/devices/{}/now", text::escaped(&name)), view.range(&*site.present()?)?);
     let title = site.present()?.interval.topology.device(&name).map_or(name, |device| device.label.clone());
-    framed(&site, Content { title: &title, place: "/devices", now_url, tools: String::new(), now })
+    framed(&site, Content { title: &title, place: "/devices", refresh, tools: String::new(), now })
 }
 
 pub async fn fragment(

@@ -7,7 +7,7 @@ use super::charts::{self, Sketch, View};
 use super::device::{KeyFigure, Subjects};
 use super::rows;
 use super::text::{self, Writing};
-use super::{Answer, Content, framed, moment, shown};
+use super::{Answer, Content, Refresh, framed, moment, shown};
 use crate::job::{Job, JobKind, Outcome};
 use crate::present::Present;
 use crate::series::Range;
@@ -23,9 +23,10 @@ const LEAST_MARGIN: f64 = 5.0;
 pub async fn page(State(site): State<Site>, Path(id): Path<String>, Asked(view): Asked<View>) -> Answer {
     let job = find(&site, &id).await?;
     let now = now(&site, &job, &view).await?;
-    let now_url =
-        job.is_running().then(|| super::fragment_url(&format!("/jobs/{}/now", job.id), &view.query()));
-    framed(&site, Content { title: &job.name, place: "/jobs", now_url, tools: String::new(), now })
+    let url = super::fragment_url(&format!("/jobs/{}/now", job.id), &view.query());
+    let present = site.present()?;
+    let refresh = job.is_running().then(|| Refresh::of_range(url, around(&job, &present)));
+    framed(&site, Content { title: &job.name, place: "/jobs", refresh, tools: String::new(), now })
 }
 
 pub async fn fragment(State(site): State<Site>, Path(id): Path<String>, Asked(view): Asked<View>) -> Answer {

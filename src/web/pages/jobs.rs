@@ -5,7 +5,7 @@ use axum::extract::State;
 
 use super::charts::{RangeLink, View};
 use super::rows::{self, JobRow};
-use super::{Answer, Content, framed, job_list, shown};
+use super::{Answer, Content, Refresh, framed, is_moving, job_list, shown};
 use crate::web::Site;
 use crate::web::answer::{Asked, Problem};
 use crate::web::when::with_the_latest;
@@ -24,8 +24,9 @@ struct Jobs {
 
 pub async fn page(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {
     let now = now(&site, &view).await?;
-    let now_url = view.now_url("/jobs/list");
-    framed(&site, Content { title: "Jobs", place: "/jobs", now_url, tools: String::new(), now })
+    let url = super::fragment_url("/jobs/list", &view.query());
+    let refresh = is_moving(&view.span()).then(|| Refresh::each_second(url));
+    framed(&site, Content { title: "Jobs", place: "/jobs", refresh, tools: String::new(), now })
 }
 
 pub async fn fragment(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {

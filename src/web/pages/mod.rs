@@ -32,6 +32,13 @@ use crate::series::Range;
 use crate::source::own::own_cost;
 use crate::units::{Prefix, bytes_text};
 
+/// A little less than a tick, so that none is missed.
+const SHORTEST_REFRESH_MS: u64 = 900;
+/// The verdict is on the same page as a chart of a week: it is never older than this.
+const LONGEST_REFRESH_MS: u64 = 30_000;
+/// Points of a chart that an eye tells apart.
+const POINTS_TO_SEE: u64 = 600;
+
 /// The frame around every page.
 #[derive(Template)]
 #[template(path = "page.html")]
@@ -40,8 +47,8 @@ struct Page<'a> {
     host: String,
     /// The address of the page in the header that this one belongs to.
     place: &'a str,
-    /// Where the changing part is asked for again; `None` where nothing changes.
-    now_url: Option<String>,
+    /// Where and how often the changing part is asked for again; `None` where nothing changes.
+    refresh: Option<Refresh>,
     /// What else makes the changing part be asked for.
     extra_trigger: &'a str,
     /// HTML that stays.
@@ -67,9 +74,29 @@ impl Page<'_> {
 struct Content<'a> {
     title: &'a str,
     place: &'a str,
-    now_url: Option<String>,
+    refresh: Option<Refresh>,
     tools: String,
     now: String,
+}
+
+/// How the changing part of a page is asked for again.
+pub struct Refresh {
+    url: String,
+    /// At most once in so long, however often a tick comes.
+    every_ms: u64,
+}
+
+impl Refresh {
+    /// With each tick that comes a second after the last.
+    fn each_second(url: impl Into<String>) -> Self {
+        Self { url: url.into(), every_ms: SHORTEST_REFRESH_MS }
+    }
+
+    /// As often as a chart of the range has a new point to show: a day's chart is not drawn each second.
+    fn of_range(url: String, range: Range) -> Self {
+        let a_point_ms = (range.seconds() * 1000.0) as u64 / POINTS_TO_SEE;
+        Self { url, every_ms: a_point_ms.clamp(SHORTEST_REFRESH_MS, LONGEST_REFRESH_MS) }
+    }
 }
 
 type Answer = Result<Html<String>, Problem>;
@@ -80,7 +107,7 @@ fn framed(site: &Site, content: Content) -> Answer {
         title: content.title,
         host,
         place: content.place,
-        now_url: content.now_url,
+        refresh: content.refresh,
         // Charts are drawn for the width at which they are shown, which only the browser knows.
         extra_trigger: if content.now.contains("<svg class=\"chart") { ", load" } else { "" },
         tools: content.tools,
@@ -169,7 +196,7 @@ pub async fn dress_problem(State(site): State<Site>, response: Response) -> Resp
         _ => "This did not work",
     };
     let page = shown(&ProblemPage { title, sentence: &error }).and_then(|now| {
-        framed(&site, Content { title, place: "", now_url: None, tools: String::new(), now })
+        framed(&site, Content { title, place: "", refresh: None, tools: String::new(), now })
     });
     match page {
         Ok(page) => (status, page).into_response(),

@@ -50,8 +50,8 @@ struct Verdict {
 
 pub async fn page(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {
     let now = now(&site, &view).await?;
-    let now_url = view.now_url("/overview");
-    framed(&site, Content { title: "Overview", place: "/", now_url, tools: String::new(), now })
+    let refresh = view.refresh("/overview", view.range(&*site.present()?)?);
+    framed(&site, Content { title: "Overview", place: "/", refresh, tools: String::new(), now })
 }
 
 pub async fn fragment(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {

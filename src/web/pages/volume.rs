@@ -26,9 +26,10 @@ pub async fn page(
     Asked(view): Asked<View>,
 ) -> Answer {
     let now = now(&site, &vg, &lv, &view).await?;
-    let now_url = view.now_url(&format!("{}/now", rows::volume_href(&vg, &lv)));
+    let refresh =
+        view.refresh(&format!("{}/now", rows::volume_href(&vg, &lv)), view.range(&*site.present()?)?);
     let title = format!("{vg}/{lv}");
-    framed(&site, Content { title: &title, place: "/volumes", now_url, tools: String::new(), now })
+    framed(&site, Content { title: &title, place: "/volumes", refresh, tools: String::new(), now })
 }
 
 pub async fn fragment(

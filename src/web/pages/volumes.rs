@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Html;
 
 use super::text::{self, Writing};
-use super::{Answer, Content, framed, rows, shown};
+use super::{Answer, Content, Refresh, framed, rows, shown};
 use crate::config::Thresholds;
 use crate::present::Present;
 use crate::series::Observation;
@@ -47,8 +47,8 @@ struct Row {
 
 pub async fn page(State(site): State<Site>) -> Answer {
     let now = now(&site)?;
-    let now_url = Some("/volumes/list".to_string());
-    framed(&site, Content { title: "Volumes", place: "/volumes", now_url, tools: String::new(), now })
+    let refresh = Some(Refresh::each_second("/volumes/list"));
+    framed(&site, Content { title: "Volumes", place: "/volumes", refresh, tools: String::new(), now })
 }
 
 pub async fn fragment(State(site): State<Site>) -> Answer {

@@ -7,7 +7,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Html;
 
-use super::{Answer, Content, framed, shown, text};
+use super::{Answer, Content, Refresh, framed, shown, text};
 use crate::present::Present;
 use crate::topology::Device;
 use crate::web::Site;
@@ -64,8 +64,8 @@ struct Choice {
 pub async fn page(State(site): State<Site>, Asked(query): Asked<Query>) -> Answer {
     let now = now(&site, &query)?;
     let tools = shown(&tools(&query))?;
-    let now_url = Some(super::fragment_url("/devices/table", &query.written(&[])));
-    framed(&site, Content { title: "Devices", place: "/devices", now_url, tools, now })
+    let refresh = Some(Refresh::each_second(super::fragment_url("/devices/table", &query.written(&[]))));
+    framed(&site, Content { title: "Devices", place: "/devices", refresh, tools, now })
 }
 
 pub async fn fragment(State(site): State<Site>, Asked(query): Asked<Query>) -> Answer {
