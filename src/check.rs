@@ -96,7 +96,10 @@ fn device_mapper() -> Finding {
         let devices = crate::sample::dm::parse(&text).devices.len();
         format!("the device-mapper answers, and has {devices} devices: fills of snapshots and pools are seen")
     });
-    seen(told, "fills of snapshots and pools are not shown; run the service as root where there is LVM")
+    seen(
+        told,
+        "fills of snapshots and pools are not shown; where there is LVM, load dm_mod and run the service as root",
+    )
 }
 
 async fn lvm_report() -> Finding {

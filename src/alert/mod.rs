@@ -161,6 +161,8 @@ impl Rules {
             }
         }
         news.extend(self.clear_gone(interval));
+        // Whoever is told by pager hears of the worse first.
+        news.sort_by_key(|alert| alert.cleared_at.is_some());
         news
     }
 
@@ -241,8 +243,10 @@ impl Rules {
         let mut alert = self.open.remove(index);
         alert.cleared_at = Some(at.max(alert.raised_at));
         alert.severity = alert.worst;
-        alert.sentence = how;
-        alert.value = value;
+        // What had been wrong is said with how it ended: this is all that is kept of it.
+        let before = alert.sentence.split(". ").next().unwrap_or_default().trim_end_matches('.');
+        alert.sentence = format!("{how} Before: {before}.");
+        alert.value = value.or(alert.value);
         alert
     }
 

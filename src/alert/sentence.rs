@@ -1,6 +1,6 @@
 //! The sentences of alerts: what is wrong, how far it has gone, and the command that would help.
 
-use super::{Alert, Rule, Severity};
+use super::{Alert, CLEARANCE, Rule, Severity};
 use crate::config::Thresholds;
 use crate::interval::Interval;
 use crate::topology::{Group, State, Volume, VolumeState};
@@ -8,6 +8,8 @@ use crate::units::{Fill, Prefix, bytes_text};
 
 /// A volume is grown by at least this share of its size: less would ring again at once.
 const LEAST_GROWTH: f64 = 0.2;
+/// Points below that, so that the alert does not come back at once.
+const ROOM: f64 = 5.0;
 const MIB: u64 = 1024 * 1024;
 
 /// What is wrong with a volume, and what helps.
@@ -87,10 +89,10 @@ fn remedy(rule: Rule, volume: &Volume, fill: Fill, warning: f64, group: Option<&
     }
 }
 
-/// Bytes that bring the fill below the warning level again.
+/// Bytes that bring the fill to where the alert is over.
 fn growth(fill: Fill, warning: f64) -> u64 {
     let total = fill.total_bytes() as f64;
-    let enough = fill.used_bytes() as f64 * 100.0 / warning - total;
+    let enough = fill.used_bytes() as f64 * 100.0 / (warning - CLEARANCE - ROOM).max(1.0) - total;
     enough.max(total * LEAST_GROWTH).ceil() as u64
 }
 

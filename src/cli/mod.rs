@@ -88,7 +88,7 @@ enum Command {
     /// Show a recording of a snapshot that fills while it is backed up
     Demo {
         /// How many recorded seconds pass in a second, or `max`
-        #[arg(long, default_value = "4")]
+        #[arg(long, default_value = "2")]
         speed: Speed,
     },
 }
@@ -116,6 +116,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         (Err(error), Some(Command::Run { .. })) => {
             eprintln!("cowbell run: {error}; looking for the daemon at its usual address");
             Config::default()
+        }
+        (Err(error), Some(Command::Status)) => {
+            print(&format!("COWBELL UNKNOWN - {error}\n"));
+            return Ok(ExitCode::from(client::status::Verdict::Unknown as u8));
         }
         (Err(error), _) => return Err(error.into()),
     };
@@ -148,7 +152,10 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
         Command::Serve { replay: Some(file), speed } => {
             serve::recording(config, db, Player::open(&file, speed)?).await?;
         }
-        Command::Demo { speed } => serve::recording(config, db, Player::of_bytes(DEMO, speed)?).await?,
+        Command::Demo { speed } => {
+            eprintln!("two minutes of a database server whose backup is lost; start again to see them again");
+            serve::recording(config, db, Player::of_bytes(DEMO, speed)?).await?;
+        }
         Command::Record { file, length } => record(&config, Root(root), &file, length).await?,
         Command::Run { name, command } => {
             let daemon = Daemon::at(config.listen.0)?;

@@ -1,10 +1,11 @@
 //! `cowbell serve` and `cowbell demo`: starts the parts in order, and stops them in the reverse one.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use sd_notify::NotifyState;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,7 +19,7 @@ use crate::source::files::Root;
 use crate::source::live::Live;
 use crate::source::recording::{Header, Player};
 use crate::source::{Mark, Source};
-use crate::store;
+use crate::store::{self, Holds};
 use crate::web::{self, Site};
 
 /// Marks that wait for the loop, which takes each within a tick.
@@ -54,9 +55,10 @@ async fn serve(
     path: PathBuf,
     marks: Option<mpsc::Sender<Mark>>,
 ) -> anyhow::Result<()> {
+    let holds = if source.is_live() { Holds::ThisMachine } else { Holds::ARecording };
     let listener = listen(config.listen.0).await?;
     let site_address = listener.local_addr().unwrap_or(config.listen.0);
-    let (inlet, archive) = store::open(&path).await?;
+    let (inlet, archive) = store::open(&path, holds).await?;
     let known =
         archive.known().await.with_context(|| format!("cannot read the database {}", path.display()))?;
     let notifier = Notifier::start(&config.notify, &terms.host)?;
@@ -84,10 +86,14 @@ async fn serve(
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!(
-            "cannot listen on {address}; is another cowbell running, or name another address with --listen"
-        )
+    TcpListener::bind(address).await.map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::AddrInUse => "another program has it, maybe a cowbell that runs already",
+            ErrorKind::AddrNotAvailable => "this host has no such address",
+            ErrorKind::PermissionDenied => "ports below 1024 are for root",
+            _ => "the system refuses it",
+        };
+        anyhow!("cannot listen on {address}: {hint} ({error}); name another address with --listen")
     })
 }
 
@@ -111,16 +117,18 @@ fn announce(address: SocketAddr) {
     }
 }
 
-/// A token that SIGTERM and SIGINT cancel.
+/// A token that SIGTERM, SIGINT and SIGHUP cancel.
 pub fn signalled() -> anyhow::Result<CancellationToken> {
     let token = CancellationToken::new();
     let cancelled = token.clone();
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
     tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = hang_up.recv() => {}
         }
         cancelled.cancel();
     });

@@ -33,6 +33,12 @@ pub async fn run(daemon: &Daemon, name: Option<String>, command: &[String]) -> a
         Ok(child) => child,
         Err(error) => {
             eprintln!("cowbell run: cannot start `{program}`: {error}");
+            let ended_at = Some(started_at);
+            let failed =
+                PutJob { name, kind: MarkKind::Command, started_at, ended_at, succeeded: Some(false) };
+            if let Err(error) = tell(daemon.clone(), key, failed).await {
+                eprintln!("cowbell run: the job was not recorded: {error:#}");
+            }
             let is_missing = error.kind() == std::io::ErrorKind::NotFound;
             return Ok(if is_missing { NOT_FOUND } else { NOT_STARTED });
         }

@@ -111,9 +111,15 @@ fn verdict(answers: &Answers, open: &[&AlertLine], filled: &[&VolumeBody]) -> Ve
         () if answers.health.is_some() => Verdict::Unknown,
         () if is_critical || filled.iter().any(|volume| volume.state.is_bad()) => Verdict::Critical,
         () if !open.is_empty() => Verdict::Warning,
-        () if filled.iter().any(is_unknown) => Verdict::Unknown,
+        () if filled.iter().any(is_unknown) || unseen(answers).is_some() => Verdict::Unknown,
         () => Verdict::Ok,
     }
+}
+
+/// Why the device-mapper is not seen, where there are volumes.
+fn unseen(answers: &Answers) -> Option<&str> {
+    let dm = answers.status.parts.iter().find(|part| part.name == "dm")?;
+    dm.error.as_deref().filter(|_| !answers.volumes.is_empty())
 }
 
 /// An active volume whose fill nobody can tell: that none rings does not mean that all is well.
@@ -136,11 +142,15 @@ fn headline(answers: &Answers, open: &[&AlertLine], filled: &[&VolumeBody]) -> S
     if let Some(volume) = filled.iter().find(|volume| is_unknown(volume) && open.is_empty()) {
         return format!("the fill of {}/{} is not known", volume.vg, volume.lv);
     }
+    if let Some(why) = unseen(answers).filter(|_| open.is_empty()) {
+        return format!("how full snapshots and pools are is not seen: {why}");
+    }
     let worst = open.iter().find(|alert| alert.severity == "critical").or(open.first());
     match (worst, filled.len()) {
         (Some(alert), _) => alert.sentence.replace('|', "/"),
         (None, 0) => "no snapshot and no thin pool is active".into(),
-        (None, count) => format!("{count} snapshots and thin pools watched, none near full"),
+        (None, 1) => "1 snapshot or thin pool is watched, and not near full".into(),
+        (None, count) => format!("{count} snapshots and thin pools are watched, none near full"),
     }
 }
 

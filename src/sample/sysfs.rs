@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> Vec<BlockDevice> {
 }
 
 fn block_device(name: &str, attributes: &BTreeMap<&str, &str>) -> BlockDevice {
-    let value = |key: &str| attributes.get(key).copied().filter(|value| !value.is_empty());
+    let value = |key: &str| attributes.get(key).copied().filter(|value| !matches!(*value, "" | "(null)"));
     let text = |key: &str| value(key).map(String::from);
     let serial = ["wwid", "device/wwid", "serial", "device/serial", "md/uuid"].into_iter().find_map(text);
     BlockDevice {

@@ -67,9 +67,16 @@ pub struct Archive {
     readers: SqlitePool,
 }
 
+/// Whose ticks a database holds: the two are never mixed. Kept in the file as its `user_version`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    ThisMachine = 0,
+    ARecording = 1,
+}
+
 /// Opens the database at `path`, making or migrating it. Errors are one sentence each, and leave it as it was.
-pub async fn open(path: &Path) -> anyhow::Result<(Inlet, Archive)> {
-    let connection = open::for_writing(path).await?;
+pub async fn open(path: &Path, holds: Holds) -> anyhow::Result<(Inlet, Archive)> {
+    let connection = open::for_writing(path, holds).await?;
     let readers = open::for_reading(path);
     let (queue, entries) = mpsc::channel(QUEUE);
     let (report, health) = watch::channel(Health::default());

@@ -5,12 +5,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use rustix::fs::Access;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
+
+use super::Holds;
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
@@ -70,23 +73,27 @@ pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
 }
 
 /// The one connection that writes.
-pub async fn for_writing(path: &Path) -> anyhow::Result<SqliteConnection> {
-    let opened = open_and_migrate(path).await;
-    opened.with_context(|| format!("cannot use the database {}{}", path.display(), when_full(path)))
+pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<SqliteConnection> {
+    let opened = open_and_migrate(path, holds).await;
+    opened.with_context(|| format!("cannot use the database {}{}", path.display(), hindrance(path)))
 }
 
-async fn open_and_migrate(path: &Path) -> anyhow::Result<SqliteConnection> {
+async fn open_and_migrate(path: &Path, holds: Holds) -> anyhow::Result<SqliteConnection> {
     has_folder(path)?;
-    if has_content(path)? {
-        refuse_foreign(path).await?;
+    let is_new = !has_content(path)?;
+    if !is_new {
+        refuse_foreign(path, holds).await?;
     }
     let options = options(path)
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
         .auto_vacuum(SqliteAutoVacuum::Incremental);
-    let mut connection = options.connect().await?;
+    let mut connection = options.connect().await.map_err(|error| anyhow!("{error}"))?;
     MIGRATIONS.run(&mut connection).await?;
+    if is_new && holds == Holds::ARecording {
+        sqlx::query("PRAGMA user_version = 1").execute(&mut connection).await?;
+    }
     Ok(connection)
 }
 
@@ -102,10 +109,16 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// SQLite tells of a full disk in many words; one is enough.
-fn when_full(path: &Path) -> &'static str {
+/// SQLite tells of a full disk and of a missing right in many words; a few are enough.
+fn hindrance(path: &Path) -> &'static str {
     match rustix::fs::statvfs(folder_of(path)) {
-        Ok(disk) if disk.f_bavail == 0 => ", whose disk is full: make room, or name one elsewhere with --db",
+        // What is no disk, such as /proc, has no blocks at all.
+        Ok(disk) if disk.f_bavail == 0 && disk.f_blocks > 0 => {
+            ", whose disk is full: make room, or name one elsewhere with --db"
+        }
+        _ if rustix::fs::access(folder_of(path), Access::WRITE_OK).is_err() => {
+            " (there is no right to write in its folder: name one elsewhere with --db)"
+        }
         _ => "",
     }
 }
@@ -141,7 +154,7 @@ fn has_content(path: &Path) -> anyhow::Result<bool> {
 }
 
 /// What is another program's, or a newer cowbell's, is looked at without a right to write, and left as it is.
-async fn refuse_foreign(path: &Path) -> anyhow::Result<()> {
+async fn refuse_foreign(path: &Path, holds: Holds) -> anyhow::Result<()> {
     let mut connection = options(path).read_only(true).connect().await?;
     let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await?;
     let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -151,6 +164,12 @@ async fn refuse_foreign(path: &Path) -> anyhow::Result<()> {
     let is_empty = tables.iter().all(|table| table == MIGRATIONS_TABLE);
     if id != APPLICATION_ID && !(id == 0 && is_empty) {
         bail!("it is another program's database; name another file with --db");
+    }
+    let held: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut connection).await?;
+    if held != holds as i64 {
+        let holder =
+            if held == Holds::ARecording as i64 { "a recording" } else { "this machine's own ticks" };
+        bail!("it holds {holder}, and the two are not mixed; name another file with --db");
     }
     let newest: Option<i64> = match tables.iter().any(|table| table == MIGRATIONS_TABLE) {
         true => {
@@ -169,13 +188,16 @@ async fn refuse_foreign(path: &Path) -> anyhow::Result<()> {
 
 /// Whether `serve` could use the database; nothing is changed or left behind.
 pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
-    let named = || format!("cannot use the database {}{}", path.display(), when_full(path));
+    let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
     if has_content(path).with_context(named)? {
-        refuse_foreign(path).await.with_context(named)?;
+        refuse_foreign(path, Holds::ThisMachine).await.with_context(named)?;
         File::options().append(true).open(path).with_context(named)?;
     }
     if is_named {
         has_folder(path).with_context(named)?;
+    }
+    if !hindrance(path).is_empty() && folder_of(path).is_dir() {
+        bail!("{}", named());
     }
     // The state directory itself is made when it is needed.
     let folder = path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."));

@@ -143,8 +143,9 @@ fn everything_was_told_once(told: &std::path::Path) {
         [
             ("snapshot_fill", "raised", "warning"),
             ("snapshot_fill", "raised", "critical"),
-            ("snapshot_fill", "cleared", "critical"),
+            // The worse comes first.
             ("snapshot_invalid", "raised", "critical"),
+            ("snapshot_fill", "cleared", "critical"),
             ("snapshot_invalid", "cleared", "critical"),
         ]
     );
@@ -161,8 +162,9 @@ fn everything_was_told_once(told: &std::path::Path) {
             ][..],
         ),
         (1, &["vg0/data_snapshot", "85.00 %", "1.00 GiB free", "`lvextend -L +"]),
-        (3, &["vg0/data_snapshot", "invalid", "lvremove"]),
-        (4, &["vg0/data_snapshot", "removed"]),
+        (2, &["vg0/data_snapshot", "invalid", "lvremove"]),
+        (3, &["invalid now", "Before: Snapshot vg0/data_snapshot is 99.95 % full"]),
+        (4, &["vg0/data_snapshot", "removed", "Before: Snapshot vg0/data_snapshot of data is invalid"]),
     ] {
         for part in parts {
             assert!(sentence(index).contains(part), "expected {part:?} in {:?}", sentence(index));

@@ -22,7 +22,16 @@ const PIXELS_PER_POINT: usize = 2;
 /// Spans that are one click away.
 const SPANS: [(&str, &str); 6] =
     [("5 m", "-5m"), ("15 m", "-15m"), ("1 h", "-1h"), ("6 h", "-6h"), ("24 h", "-24h"), ("7 d", "-7d")];
-pub const DEFAULT_SPAN: &str = "-15m";
+const DEFAULT_SPAN: &str = "-15m";
+/// Soon after the start a quarter of an hour would be mostly empty.
+const FIRST_SPAN: &str = "-5m";
+const FIRST_SECONDS: f64 = 300.0;
+
+/// What is shown when no span was asked for.
+fn default_span(present: &Present) -> &'static str {
+    let watched = Range { from: present.started_at, to: present.interval.at };
+    if watched.seconds() < FIRST_SECONDS { FIRST_SPAN } else { DEFAULT_SPAN }
+}
 
 /// What an address of a page with charts may say.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -38,7 +47,7 @@ impl View {
     }
 
     pub fn range(&self, present: &Present) -> Result<Range, Problem> {
-        self.span().range(present.interval.at, DEFAULT_SPAN)
+        self.span().range(present.interval.at, default_span(present))
     }
 
     /// The same with another start where none is given.
@@ -56,13 +65,14 @@ impl View {
             .join("&")
     }
 
-    /// How the changing part is asked for again, if it changes.
+    /// How the changing part is asked for again.
     pub fn refresh(&self, path: &str, range: Range) -> Option<Refresh> {
-        is_moving(&self.span()).then(|| Refresh::of_range(super::fragment_url(path, &self.query()), range))
+        let url = super::fragment_url(path, &self.query());
+        Some(if is_moving(&self.span()) { Refresh::of_range(url, range) } else { Refresh::once(url) })
     }
 
-    pub fn ranges(&self) -> Vec<RangeLink> {
-        let current = self.from.as_deref().unwrap_or(DEFAULT_SPAN);
+    pub fn ranges(&self, present: &Present) -> Vec<RangeLink> {
+        let current = self.from.as_deref().unwrap_or(default_span(present));
         let link = |(name, from): (&'static str, &str)| RangeLink {
             name,
             href: format!("?from={from}"),

@@ -84,7 +84,7 @@ async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
         description: device.map_or_else(String::new, describe),
         notice: device.is_none().then(|| "This device is not there now. What it did is kept.".into()),
         key_figures: device.map(|device| key_figures(&present, device)).unwrap_or_default(),
-        ranges: view.ranges(),
+        ranges: view.ranges(&present),
         span: super::span_text(range),
         figures: charts::draw(site, view, range, &jobs, sketches).await?,
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),

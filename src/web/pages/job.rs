@@ -25,7 +25,10 @@ pub async fn page(State(site): State<Site>, Path(id): Path<String>, Asked(view):
     let now = now(&site, &job, &view).await?;
     let url = super::fragment_url(&format!("/jobs/{}/now", job.id), &view.query());
     let present = site.present()?;
-    let refresh = job.is_running().then(|| Refresh::of_range(url, around(&job, &present)));
+    let refresh = Some(match job.ended_at {
+        None => Refresh::of_range(url, around(&job, &present)),
+        Some(_) => Refresh::once(url),
+    });
     framed(&site, Content { title: &job.name, place: "/jobs", refresh, tools: String::new(), now })
 }
 

@@ -39,7 +39,7 @@ async fn now(site: &Site, view: &View) -> Result<String, Problem> {
     let range = view.range(&present)?;
     let jobs = job_list(site, &present, with_the_latest(&view.span(), range), MOST_JOBS).await?;
     shown(&Jobs {
-        ranges: view.ranges(),
+        ranges: view.ranges(&present),
         span: super::span_text(range),
         jobs: rows::jobs(&jobs, present.interval.at),
     })

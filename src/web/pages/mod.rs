@@ -49,8 +49,7 @@ struct Page<'a> {
     place: &'a str,
     /// Where and how often the changing part is asked for again; `None` where nothing changes.
     refresh: Option<Refresh>,
-    /// What else makes the changing part be asked for.
-    extra_trigger: &'a str,
+    trigger: String,
     /// HTML that stays.
     tools: String,
     /// HTML that changes.
@@ -82,20 +81,32 @@ struct Content<'a> {
 /// How the changing part of a page is asked for again.
 pub struct Refresh {
     url: String,
-    /// At most once in so long, however often a tick comes.
-    every_ms: u64,
+    /// At most once in so long, however often a tick comes; `None` for once, at the width of the screen.
+    every_ms: Option<u64>,
 }
 
 impl Refresh {
     /// With each tick that comes a second after the last.
     fn each_second(url: impl Into<String>) -> Self {
-        Self { url: url.into(), every_ms: SHORTEST_REFRESH_MS }
+        Self { url: url.into(), every_ms: Some(SHORTEST_REFRESH_MS) }
+    }
+
+    /// Of what does not change any more.
+    fn once(url: String) -> Self {
+        Self { url, every_ms: None }
+    }
+
+    fn trigger(&self, has_charts: bool) -> String {
+        let each_tick = self.every_ms.map(|every_ms| format!("refresh from:body throttle:{every_ms}ms"));
+        // Charts are drawn for the width at which they are shown, which only the browser knows.
+        let at_once = has_charts.then(|| "load".to_string());
+        [each_tick, at_once].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     /// As often as a chart of the range has a new point to show: a day's chart is not drawn each second.
     fn of_range(url: String, range: Range) -> Self {
         let a_point_ms = (range.seconds() * 1000.0) as u64 / POINTS_TO_SEE;
-        Self { url, every_ms: a_point_ms.clamp(SHORTEST_REFRESH_MS, LONGEST_REFRESH_MS) }
+        Self { url, every_ms: Some(a_point_ms.clamp(SHORTEST_REFRESH_MS, LONGEST_REFRESH_MS)) }
     }
 }
 
@@ -103,13 +114,13 @@ type Answer = Result<Html<String>, Problem>;
 
 fn framed(site: &Site, content: Content) -> Answer {
     let host = site.present().map(|present| present.host.clone()).unwrap_or_default();
+    let has_charts = content.now.contains("<figure>");
     shown(&Page {
         title: content.title,
         host,
         place: content.place,
+        trigger: content.refresh.as_ref().map(|refresh| refresh.trigger(has_charts)).unwrap_or_default(),
         refresh: content.refresh,
-        // Charts are drawn for the width at which they are shown, which only the browser knows.
-        extra_trigger: if content.now.contains("<svg class=\"chart") { ", load" } else { "" },
         tools: content.tools,
         now: content.now,
         version: env!("CARGO_PKG_VERSION"),

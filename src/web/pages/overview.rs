@@ -40,7 +40,7 @@ struct Overview {
 
 /// How it is, in words.
 struct Verdict {
-    /// `ok`, `warning` or `critical`
+    /// `ok`, `warning`, `critical` or `unknown`
     grade: &'static str,
     word: &'static str,
     /// Plain parts and commands.
@@ -66,7 +66,7 @@ async fn now(site: &Site, view: &View) -> Result<String, Problem> {
     let figures = charts::draw(site, view, range, &jobs, sketches).await?;
     shown(&Overview {
         verdict: verdict(&present),
-        ranges: view.ranges(),
+        ranges: view.ranges(&present),
         span: super::span_text(range),
         fills: rows::fills(&present),
         nothing_to_watch: nothing_to_watch(&present),
@@ -82,7 +82,10 @@ fn verdict(present: &Arc<Present>) -> Verdict {
             ("critical", "Critical", alert.sentence.clone())
         }
         Some(alert) => ("warning", "Warning", alert.sentence.clone()),
-        None => ("ok", "OK", all_well(present)),
+        None => match unseen(present) {
+            Some(why) => ("unknown", "Unknown", why),
+            None => ("ok", "OK", all_well(present)),
+        },
     };
     let mut more = Vec::new();
     if present.alerts.len() > 1 {
@@ -92,6 +95,13 @@ fn verdict(present: &Arc<Present>) -> Verdict {
     more.extend(running(present));
     more.extend(present.store.error.clone());
     Verdict { grade, word, sentence: text::with_commands(&sentence), more }
+}
+
+/// Why nobody can tell whether something is near full, where there are volumes that might be.
+fn unseen(present: &Present) -> Option<String> {
+    let why = present.parts.get(&Part::Dm)?.error.as_deref()?;
+    let has_volumes = !present.interval.topology.volumes.is_empty();
+    has_volumes.then(|| format!("How full snapshots and pools are is not seen: {why}."))
 }
 
 fn all_well(present: &Present) -> String {
@@ -123,9 +133,12 @@ fn running(present: &Present) -> Option<String> {
 pub fn nothing_to_watch(present: &Present) -> String {
     let why = present.parts.get(&Part::Dm).and_then(|part| part.error.as_deref());
     match why {
-        Some(why) => format!("The device-mapper is not seen: {why}. `cowbell check` says what to do."),
-        None => "When one is made, it is seen with the next tick. `cowbell demo` shows what that looks like."
-            .into(),
+        Some(why) => {
+            format!("The device-mapper is not seen: {why}. The command cowbell check says what to do.")
+        }
+        None => {
+            "When one is made, it is seen with the next tick; cowbell demo shows what that looks like.".into()
+        }
     }
 }
 

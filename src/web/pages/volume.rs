@@ -67,7 +67,7 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
         description: found.map_or_else(String::new, |(volume, _)| describe(volume, &present)),
         notice: found.is_none().then(|| "This volume is not there now. What was seen of it is kept.".into()),
         key_figures: found.map(|(volume, state)| key_figures(&present, volume, state)).unwrap_or_default(),
-        ranges: view.ranges(),
+        ranges: view.ranges(&present),
         span: super::span_text(range),
         figures: charts::draw(site, view, range, &jobs, sketches).await?,
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
