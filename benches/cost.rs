@@ -4,7 +4,7 @@
 //! used: processor time per tick, resident memory, bytes written; then from its API how many ticks were missed and how
 //! long an event takes to arrive. Nothing here is asserted: machines differ. Results are kept in `benches/RESULTS.md`.
 //!
-//! `SECONDS=600 cargo bench --bench cost` runs each interval for ten minutes instead of one.
+//! `SECONDS=600 cargo bench --bench cost -- 1s 100ms` names the intervals, and runs each for ten minutes instead of one.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -26,8 +26,10 @@ fn main() {
         "| interval | CPU per tick | RSS | anonymous | written per tick | ticks | missed | event after tick, worst of {EVENTS} | first page |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
-    for interval in ["1s", "100ms"] {
-        measure(interval, Duration::from_secs(seconds));
+    let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let intervals = if named.is_empty() { vec!["1s".into(), "100ms".into()] } else { named };
+    for interval in intervals {
+        measure(&interval, Duration::from_secs(seconds));
     }
 }
 

@@ -134,10 +134,6 @@ impl Interval {
         }
     }
 
-    pub fn elapsed_seconds(&self) -> f64 {
-        self.elapsed_us as f64 / 1e6
-    }
-
     /// What all devices did that make the host's total; `None` where it is not known of each of them.
     pub fn total(&self) -> Option<Work> {
         let devices = self.topology.devices.iter().zip(&self.devices);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Context;
-use sqlx::{Sqlite, Transaction};
+use sqlx::SqliteConnection;
 
 use crate::alert::Alert;
 use crate::interval::Interval;
@@ -20,30 +20,26 @@ pub struct Rows {
 }
 
 pub async fn learn_rows(
-    transaction: &mut Transaction<'_, Sqlite>,
+    connection: &mut SqliteConnection,
     rows: &mut Rows,
     interval: &Interval,
 ) -> anyhow::Result<()> {
     let at_ms = interval.at.as_millisecond();
     let topology = &interval.topology;
     for device in &topology.devices {
-        let id = device_row(transaction, device, at_ms).await?;
+        let id = device_row(connection, device, at_ms).await?;
         rows.devices.insert(Arc::clone(&device.identity), id);
     }
     for volume in &topology.volumes {
         let device = volume.device.map(|index| &topology.devices[index]);
-        let id = volume_row(transaction, volume, device, at_ms).await?;
+        let id = volume_row(connection, volume, device, at_ms).await?;
         rows.volumes.insert(Arc::clone(&volume.uuid), id);
     }
     rows.topology = Some(Arc::clone(topology));
     Ok(())
 }
 
-async fn device_row(
-    transaction: &mut Transaction<'_, Sqlite>,
-    device: &Device,
-    at_ms: i64,
-) -> anyhow::Result<i64> {
+async fn device_row(connection: &mut SqliteConnection, device: &Device, at_ms: i64) -> anyhow::Result<i64> {
     let kind = serde_json::to_value(device.kind)?;
     sqlx::query_scalar(
         "INSERT INTO device (identity, name, label, kind, counts, last_seen_ms) VALUES (?, ?, ?, ?, ?, ?)
@@ -57,13 +53,13 @@ async fn device_row(
     .bind(kind.as_str().unwrap_or_default())
     .bind(device.counts)
     .bind(at_ms)
-    .fetch_one(&mut **transaction)
+    .fetch_one(&mut *connection)
     .await
     .context("cannot keep a device")
 }
 
 async fn volume_row(
-    transaction: &mut Transaction<'_, Sqlite>,
+    connection: &mut SqliteConnection,
     volume: &Volume,
     device: Option<&Device>,
     at_ms: i64,
@@ -80,12 +76,12 @@ async fn volume_row(
     .bind(&volume.lv)
     .bind(device.map(|device| &*device.identity))
     .bind(at_ms)
-    .fetch_one(&mut **transaction)
+    .fetch_one(&mut *connection)
     .await
     .context("cannot keep a volume")
 }
 
-pub async fn write_job(transaction: &mut Transaction<'_, Sqlite>, job: &Job) -> anyhow::Result<()> {
+pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
     sqlx::query(
         "INSERT INTO job (id, kind, key, name, vg, lv, origin, started_ms, ended_ms, outcome, died_ms, partly_seen,
              last_fill_percent, peak_fill_percent, bytes_read, read_counter)
@@ -112,13 +108,13 @@ pub async fn write_job(transaction: &mut Transaction<'_, Sqlite>, job: &Job) -> 
     .bind(job.peak_fill_percent)
     .bind(job.bytes_read.and_then(|bytes| i64::try_from(bytes).ok()))
     .bind(job.read_counter.and_then(|bytes| i64::try_from(bytes).ok()))
-    .execute(&mut **transaction)
+    .execute(&mut *connection)
     .await
     .with_context(|| format!("cannot keep job {}", job.id))?;
     Ok(())
 }
 
-pub async fn write_alert(transaction: &mut Transaction<'_, Sqlite>, alert: &Alert) -> anyhow::Result<()> {
+pub async fn write_alert(connection: &mut SqliteConnection, alert: &Alert) -> anyhow::Result<()> {
     sqlx::query(
         "INSERT INTO alert (id, rule, severity, vg, lv, uuid, value, raised_ms, cleared_ms, sentence)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -135,7 +131,7 @@ pub async fn write_alert(transaction: &mut Transaction<'_, Sqlite>, alert: &Aler
     .bind(alert.raised_at.as_millisecond())
     .bind(alert.cleared_at.map(|at| at.as_millisecond()))
     .bind(&alert.sentence)
-    .execute(&mut **transaction)
+    .execute(&mut *connection)
     .await
     .with_context(|| format!("cannot keep alert {}", alert.id))?;
     Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
+use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout_at;
 
@@ -108,14 +108,14 @@ impl Writer {
         });
     }
 
+    /// One entry is written as it is; several are written all or none.
     async fn write(&mut self, batch: &[Entry]) -> anyhow::Result<()> {
+        if let [entry] = batch {
+            return write_entry(&mut self.connection, &mut self.rows, entry).await;
+        }
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
         for entry in batch {
-            match entry {
-                Entry::Tick(interval) => write_tick(&mut transaction, &mut self.rows, interval).await?,
-                Entry::Job(job) => write_job(&mut transaction, job).await?,
-                Entry::Alert(alert) => write_alert(&mut transaction, alert).await?,
-            }
+            write_entry(&mut transaction, &mut self.rows, entry).await?;
         }
         Ok(transaction.commit().await?)
     }
@@ -163,13 +163,25 @@ async fn gather(
     batch.len()
 }
 
+async fn write_entry(
+    connection: &mut SqliteConnection,
+    rows: &mut Rows,
+    entry: &Entry,
+) -> anyhow::Result<()> {
+    match entry {
+        Entry::Tick(interval) => write_tick(connection, rows, interval).await,
+        Entry::Job(job) => write_job(connection, job).await,
+        Entry::Alert(alert) => write_alert(connection, alert).await,
+    }
+}
+
 async fn write_tick(
-    transaction: &mut Transaction<'_, Sqlite>,
+    connection: &mut SqliteConnection,
     rows: &mut Rows,
     interval: &Interval,
 ) -> anyhow::Result<()> {
     if !rows.topology.as_ref().is_some_and(|topology| Arc::ptr_eq(topology, &interval.topology)) {
-        learn_rows(transaction, rows, interval).await?;
+        learn_rows(connection, rows, interval).await?;
     }
     let devices = interval.topology.devices.iter().zip(&interval.devices);
     let packed = Packed {
@@ -182,12 +194,12 @@ async fn write_tick(
             .collect(),
         host: interval.host,
     };
-    insert_tick(transaction, interval, &packed.to_bytes()?).await
+    insert_tick(connection, interval, &packed.to_bytes()?).await
 }
 
 /// A clock that was set back brings instants that are taken: the tick goes to the next free millisecond.
 async fn insert_tick(
-    transaction: &mut Transaction<'_, Sqlite>,
+    connection: &mut SqliteConnection,
     interval: &Interval,
     packed: &[u8],
 ) -> anyhow::Result<()> {
@@ -199,7 +211,7 @@ async fn insert_tick(
         .bind(at_ms)
         .bind(i64::try_from(interval.elapsed_us)?)
         .bind(packed)
-        .execute(&mut **transaction)
+        .execute(&mut *connection)
         .await?;
         if done.rows_affected() == 1 {
             return Ok(());
