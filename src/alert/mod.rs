@@ -142,7 +142,7 @@ impl Rules {
     pub fn forget(&mut self, ids: &[i64], at: Timestamp) -> Vec<News> {
         let mut forgotten = Vec::new();
         while let Some(index) = self.open.iter().position(|alert| ids.contains(&alert.id)) {
-            let how = format!("{} Not everybody was told before cowbell ended.", self.open[index].sentence);
+            let how = "Not everybody was told of this before cowbell ended.".to_string();
             let value = self.open[index].value;
             forgotten.push(self.clear(index, value, at, how));
         }
