@@ -91,14 +91,15 @@ fn names(root: &Root) -> Finding {
 }
 
 fn device_mapper() -> Finding {
-    let found = dm::DeviceMapper::default().read();
+    let found = dm::DeviceMapper::default().read(dm::Scope::All);
     let told = found.map(|text| {
         let devices = crate::sample::dm::parse(&text).devices.len();
         format!("the device-mapper answers, and has {devices} devices: fills of snapshots and pools are seen")
     });
     seen(
         told,
-        "fills of snapshots and pools are not shown; where there is LVM, load dm_mod and run the service as root",
+        "fills of pools are not shown, and those of thick snapshots are estimated where their making is seen; \
+         where there is LVM, load dm_mod and run the service as root",
     )
 }
 
@@ -106,12 +107,12 @@ async fn lvm_report() -> Finding {
     let mut reporter = report::Reporter::default();
     reporter.start();
     let found =
-        reporter.answer().await.map_err(report::NoReport::sentence).and_then(|text| lvm::parse(&text));
+        reporter.answer().await.report.map_err(report::NoReport::sentence).and_then(|text| lvm::parse(&text));
     let told = found.map(|report| {
         let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
         format!("LVM reports {} volume groups with {volumes} volumes", report.groups.len())
     });
-    seen(told, "free space, inactive volumes and origins of thin snapshots are not shown")
+    seen(told, "free space, layouts, tags, inactive volumes and origins of thin snapshots are not shown")
 }
 
 fn seen(found: Result<String, String>, without: &str) -> Finding {

@@ -23,6 +23,7 @@ pub struct Config {
     /// Address and port of the pages and the API.
     pub listen: Listen,
     pub interval: TickInterval,
+    pub lvm: Lvm,
     pub alerts: Alerts,
     pub notify: Vec<Notify>,
 }
@@ -32,9 +33,41 @@ impl Default for Config {
         Self {
             listen: Listen(SocketAddr::from(([127, 0, 0, 1], 2692))),
             interval: TickInterval(Duration::from_secs(1)),
+            lvm: Lvm::default(),
             alerts: Alerts::default(),
             notify: Vec::new(),
         }
+    }
+}
+
+/// How LVM is looked at.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Lvm {
+    pub source: LvmSource,
+}
+
+/// Who is asked about volumes, their fills and their groups.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum LvmSource {
+    /// The device-mapper at every tick, and LVM on change and each minute; where the device-mapper does not answer,
+    /// LVM tells of fills every 10 s.
+    #[default]
+    Auto,
+    /// The device-mapper alone: no `lvm` is run.
+    Dm,
+    /// LVM alone, every 10 s, for hosts where the device-mapper may not be asked.
+    Lvs,
+}
+
+impl LvmSource {
+    pub fn asks_dm(self) -> bool {
+        self != Self::Lvs
+    }
+
+    pub fn asks_lvm(self) -> bool {
+        self != Self::Dm
     }
 }
 
@@ -246,6 +279,10 @@ mod tests {
             ("[[notify]]\nkind = \"mail\"", "`kind`: expected \"webhook\" or \"command\""),
             ("[[notify]]\nkind = \"webhook\"\nurl = \"ftp://x\"", "expected an http:// or https://"),
             ("[[notify]]\nkind = \"command\"\ncommand = []", "expected a command to have"),
+            (
+                "[lvm]\nsource = \"lvm\"",
+                "line 2, `source = \"lvm\"`: unknown variant `lvm`, expected one of `auto`, `dm`, `lvs`",
+            ),
             ("listen = ", "line 1"),
         ] {
             check(text, expected);

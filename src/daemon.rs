@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alert::{Alert, Rules, Severity};
 use crate::config;
+use crate::interval::estimate::Estimator;
 use crate::interval::{Interval, Observed};
 use crate::job::JobBook;
 use crate::notify::Notifier;
@@ -80,6 +81,7 @@ struct Watcher {
     is_live: bool,
     sampler: Sampler,
     before: Option<Observed>,
+    estimator: Estimator,
     last: Option<Arc<Interval>>,
     jobs: JobBook,
     rules: Rules,
@@ -99,6 +101,7 @@ impl Watcher {
             is_live,
             sampler: Sampler::default(),
             before: None,
+            estimator: Estimator::default(),
             last: None,
             jobs: JobBook::resume(known.jobs, known.last_job_id, known.last_tick_at),
             rules,
@@ -138,7 +141,8 @@ impl Watcher {
             _ => Arc::new(Topology::of(&sample)),
         };
         let now = Observed { sample, topology };
-        let interval = Interval::between(self.before.as_ref(), &now);
+        let mut interval = Interval::between(self.before.as_ref(), &now);
+        self.estimator.advance(&mut interval);
         self.before = Some(now);
         Arc::make_mut(&mut self.tallies).add(&interval);
         interval

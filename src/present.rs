@@ -14,6 +14,7 @@ use crate::sample::PartState;
 use crate::source::Part;
 use crate::store::Health;
 use crate::tally::Tallies;
+use crate::topology::Volume;
 
 /// Ticks are fresh for three intervals, and never for less than this.
 const LEAST_FRESHNESS: Duration = Duration::from_secs(3);
@@ -58,6 +59,11 @@ pub struct Percentiles {
 }
 
 impl Present {
+    /// The job that a snapshot's life is.
+    pub fn job_of(&self, volume: &Volume) -> Option<&Job> {
+        self.jobs.iter().map(Arc::as_ref).find(|job| job.is_running() && job.key == *volume.uuid)
+    }
+
     /// Whether ticks come as they should. A recording that is at its end is not late.
     pub fn is_fresh(&self) -> bool {
         self.ended.is_some() || self.published.elapsed() < LEAST_FRESHNESS.max(self.interval_length * 3)

@@ -29,6 +29,9 @@ needed() {
 	ip iproute2
 	halt systemd-sysv
 	fio fio
+	strace strace
+	dmeventd dmeventd
+	debootstrap debootstrap
 	END
 }
 
@@ -93,7 +96,7 @@ step 'release build' cargo build --locked --release
 step 'systemd unit' verify_unit
 step 'browser tests' browser_tests
 if ((EUID == 0)); then
-    step 'lab: every kind of volume, beside lvs' tests/lab/run volumes
+    step 'lab: every scenario that judges, on real LVM hosts' tests/lab/all
 else
     echo '== lab: left out, it needs root'
 fi

@@ -156,6 +156,14 @@ impl Rules {
         }
         let mut news = Vec::new();
         for (volume, state) in interval.volumes() {
+            // Where the kernel does not say how full it is, an estimate is better than silence.
+            let estimate = interval.estimate_of(volume).map(|estimate| VolumeState {
+                fill: Some(estimate.likely),
+                metadata: None,
+                sync: None,
+                state: State::Ok,
+            });
+            let state = estimate.as_ref().unwrap_or(state);
             for rule in Rule::ALL.into_iter().filter(|rule| rule.concerns(volume.kind)) {
                 news.extend(self.apply(rule, volume, state, interval));
             }
@@ -187,7 +195,7 @@ impl Rules {
                 None
             }
             (Verdict::Clear, Some(index)) => {
-                let how = sentence::cleared(rule, volume, state);
+                let how = sentence::cleared(rule, volume, state, interval);
                 Some(self.clear(index, rule.fill(state).map(Fill::percent), interval.at, how))
             }
             _ => None,
@@ -250,10 +258,12 @@ impl Rules {
         alert
     }
 
-    /// An alert is over when its volume is not there any more.
+    /// An alert is over when its volume is not there any more, or is something else.
     fn clear_gone(&mut self, interval: &Interval) -> Vec<News> {
-        let is_there =
-            |alert: &Alert| interval.topology.volumes.iter().any(|volume| *volume.uuid == *alert.uuid);
+        let is_there = |alert: &Alert| {
+            let mut volumes = interval.topology.volumes.iter();
+            volumes.any(|volume| *volume.uuid == *alert.uuid && alert.rule.concerns(volume.kind))
+        };
         let mut news = Vec::new();
         while let Some(index) = self.open.iter().position(|alert| !is_there(alert)) {
             let how = sentence::gone(&self.open[index]);
@@ -270,7 +280,8 @@ fn verdict(rule: Rule, state: &VolumeState, thresholds: Thresholds, raised: Opti
         // The alert that it is invalid says all there is to say.
         State::Invalid | State::Inactive => return Verdict::Clear,
         State::Unknown => return Verdict::AsBefore,
-        _ if rule == Rule::SnapshotInvalid => return Verdict::Clear,
+        // What is invalid never becomes valid again: it is being removed.
+        _ if rule == Rule::SnapshotInvalid => return Verdict::AsBefore,
         _ => {}
     }
     let Some(percent) = rule.fill(state).map(Fill::percent) else { return Verdict::AsBefore };
@@ -294,7 +305,7 @@ mod tests {
         let mut raised = None;
         let letters = percents.iter().map(|percent| {
             let fill = Fill { used: (percent * 100.0) as u64, total: 10_000, unit: 512 };
-            let state = VolumeState { fill: Some(fill), metadata: None, state: State::Ok };
+            let state = VolumeState { fill: Some(fill), metadata: None, sync: None, state: State::Ok };
             match verdict(Rule::SnapshotFill, &state, thresholds, raised) {
                 Verdict::Raised(severity) => raised = Some(severity),
                 Verdict::Clear => raised = None,
@@ -318,7 +329,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_changes_nothing() {
-        let unknown = VolumeState { fill: None, metadata: None, state: State::Unknown };
+        let unknown = VolumeState { fill: None, metadata: None, sync: None, state: State::Unknown };
         let thresholds = Thresholds::default();
         for rule in Rule::ALL {
             assert_eq!(verdict(rule, &unknown, thresholds, Some(Severity::Warning)), Verdict::AsBefore);

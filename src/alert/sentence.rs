@@ -3,6 +3,7 @@
 use super::{Alert, CLEARANCE, Rule, Severity};
 use crate::config::Thresholds;
 use crate::interval::Interval;
+use crate::interval::estimate::Estimate;
 use crate::topology::{Group, State, Volume, VolumeState};
 use crate::units::{Fill, Prefix, bytes_text};
 
@@ -32,18 +33,17 @@ pub fn raised(
     };
     let threshold = if severity == Severity::Critical { thresholds.critical } else { thresholds.warning };
     format!(
-        "{what} {name} is {percent:.2} % full ({severity} from {threshold} %): {used} of {total} used. {remedy}",
+        "{what} {name} is {percent} full ({severity} from {threshold} %){used}. {remedy}",
         what = subject(rule),
-        percent = fill.percent(),
+        percent = percent_text(fill, interval.estimate_of(volume)),
         severity = severity.text(),
         used = used_text(fill),
-        total = total_text(fill),
         remedy = remedy(rule, volume, fill, thresholds.warning, interval.topology.group(&volume.vg)),
     )
 }
 
 /// How an alert ended while its volume is still there.
-pub fn cleared(rule: Rule, volume: &Volume, state: &VolumeState) -> String {
+pub fn cleared(rule: Rule, volume: &Volume, state: &VolumeState, interval: &Interval) -> String {
     let name = volume.full_name();
     match (state.state, rule.fill(state)) {
         (State::Invalid, _) => {
@@ -51,10 +51,23 @@ pub fn cleared(rule: Rule, volume: &Volume, state: &VolumeState) -> String {
         }
         (State::Inactive, _) => format!("{} {name} was deactivated.", subject(rule)),
         (_, Some(fill)) => {
-            let (percent, used, total) = (fill.percent(), used_text(fill), total_text(fill));
-            format!("{} {name} is at {percent:.2} % again: {used} of {total} used.", subject(rule))
+            let percent = percent_text(fill, interval.estimate_of(volume));
+            format!("{} {name} is at {percent} again{}.", subject(rule), used_text(fill))
         }
-        (_, None) => format!("{} {name} is valid again.", subject(rule)),
+        (_, None) => format!("{} {name} is as it should be again.", subject(rule)),
+    }
+}
+
+/// The percentage, and that it is an estimate where it is one.
+fn percent_text(fill: Fill, estimate: Option<Estimate>) -> String {
+    match estimate {
+        Some(estimate) => format!(
+            "by an estimate without root {:.1} % ({:.1} to {:.1} %)",
+            estimate.likely.percent(),
+            estimate.low.percent(),
+            estimate.high.percent()
+        ),
+        None => format!("{:.2} %", fill.percent()),
     }
 }
 
@@ -73,9 +86,12 @@ fn subject(rule: Rule) -> &'static str {
 
 fn remedy(rule: Rule, volume: &Volume, fill: Fill, warning: f64, group: Option<&Group>) -> String {
     let (name, vg) = (volume.full_name(), &volume.vg);
+    if fill.unit == 0 {
+        return format!("`lvs {name}` tells its size: make it larger with `lvextend`, or end what writes.");
+    }
     let option = if rule == Rule::PoolMetadata { "--poolmetadatasize" } else { "-L" };
     let extent = group.and_then(|group| group.extent).unwrap_or(4 * MIB);
-    let wished = growth(fill, warning).div_ceil(extent) * extent;
+    let wished = growth(fill, warning).div_ceil(extent).saturating_mul(extent);
     let command = |bytes: u64| format!("`lvextend {option} +{}m {name}`", bytes / MIB);
     match group.and_then(|group| group.free) {
         Some(free) if free >= extent => {
@@ -96,20 +112,13 @@ fn growth(fill: Fill, warning: f64) -> u64 {
     enough.max(total * LEAST_GROWTH).ceil() as u64
 }
 
+/// `: 4 of 5 GiB used`; nothing where only the percentage is known.
 fn used_text(fill: Fill) -> String {
     if fill.unit == 0 {
-        format!("{} blocks", fill.used)
-    } else {
-        bytes_text(fill.used_bytes() as f64, Prefix::Binary)
+        return String::new();
     }
-}
-
-fn total_text(fill: Fill) -> String {
-    if fill.unit == 0 {
-        format!("{} blocks", fill.total)
-    } else {
-        bytes_text(fill.total_bytes() as f64, Prefix::Binary)
-    }
+    let bytes = |bytes: u64| bytes_text(bytes as f64, Prefix::Binary);
+    format!(": {} of {} used", bytes(fill.used_bytes()), bytes(fill.total_bytes()))
 }
 
 fn size_text(bytes: Option<u64>) -> String {

@@ -32,7 +32,7 @@ pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> an
     let interval = config.interval.0;
     let host = Header::of_this_machine(interval).host;
     let (marks, marked) = mpsc::channel(MARKS);
-    let source = Source::Live(Box::new(Live::new(root, interval, marked)?));
+    let source = Source::Live(Box::new(Live::new(root, interval, config.lvm.source, marked)?));
     let path = store::made_path(db.as_deref())?;
     serve(config, source, Terms::new(host, interval), path, Some(marks)).await
 }

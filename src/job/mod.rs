@@ -15,6 +15,10 @@ use crate::topology::{State, Volume, VolumeKind, VolumeState};
 
 /// A running job's figures are handed on to be kept this often; its beginning, death and end at once.
 const KEEP_EVERY_MS: i64 = 10_000;
+/// dmeventd looks every 10 s at the latest, and then takes a moment.
+const DEATH_AND_UNMOUNT_MS: i64 = 12_000;
+/// Both may be seen in one tick, or the mount first.
+const ONE_MOMENT_MS: i64 = 1_000;
 /// Ended jobs that are remembered, so that a volume that comes back goes on with its job.
 const REMEMBERED: usize = 200;
 
@@ -34,6 +38,10 @@ pub struct Job {
     pub outcome: Option<Outcome>,
     /// When its snapshot was seen to be invalid.
     pub died_at: Option<Timestamp>,
+    /// The folder on which its snapshot is mounted, or was at last.
+    pub mounted_on: Option<String>,
+    /// When it was seen to be unmounted; `None` while it is mounted, or where it never was.
+    pub unmounted_at: Option<Timestamp>,
     /// It had begun before anybody looked, or went on while nobody did.
     pub partly_seen: bool,
     pub last_fill_percent: Option<f64>,
@@ -110,6 +118,8 @@ impl Job {
             ended_at: None,
             outcome: None,
             died_at: None,
+            mounted_on: None,
+            unmounted_at: None,
             partly_seen: false,
             last_fill_percent: None,
             peak_fill_percent: None,
@@ -135,6 +145,27 @@ impl Job {
             self.last_fill_percent = Some(percent);
             self.peak_fill_percent = Some(self.peak_fill_percent.map_or(percent, |peak| peak.max(percent)));
         }
+    }
+
+    fn see_mounts(&mut self, at: Timestamp, mounts: Option<&[String]>) {
+        match mounts {
+            Some([first, ..]) => {
+                (self.mounted_on, self.unmounted_at) = (Some(first.clone()), None);
+            }
+            Some([]) if self.mounted_on.is_some() => {
+                self.unmounted_at.get_or_insert(at);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it was unmounted so soon after its snapshot died that LVM's monitoring may have done it.
+    pub fn was_unmounted_with_its_death(&self) -> bool {
+        let between = self.died_at.zip(self.unmounted_at);
+        between.is_some_and(|(died, unmounted)| {
+            let ms = unmounted.as_millisecond() - died.as_millisecond();
+            (-ONE_MOMENT_MS..=DEATH_AND_UNMOUNT_MS).contains(&ms)
+        })
     }
 
     /// A device's counter starts with the device, so what it says is what was read in the snapshot's life.
@@ -202,12 +233,15 @@ impl JobBook {
             .is_none_or(|at| (interval.at.as_millisecond() - at.as_millisecond()).abs() >= KEEP_EVERY_MS);
         let mut news = Vec::new();
         for (index, job) in self.running.iter_mut().enumerate() {
-            let before = (job.ended_at, job.died_at, job.lv.clone());
+            let turns = |job: &Job| {
+                (job.ended_at, job.died_at, job.lv.clone(), job.unmounted_at, job.mounted_on.clone())
+            };
+            let before = turns(job);
             match job.kind {
                 JobKind::Snapshot => follow_snapshot(job, interval, last_seen_at),
                 JobKind::Command | JobKind::Mark => follow_host(job, interval),
             }
-            if keep_all || index >= known || before != (job.ended_at, job.died_at, job.lv.clone()) {
+            if keep_all || index >= known || before != turns(job) {
                 news.push(job.clone());
             }
         }
@@ -295,6 +329,7 @@ fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: Timestamp) 
         job.started_at = created_at;
     }
     job.see(interval.at, state);
+    job.see_mounts(interval.at, volume.mounted_on.as_deref());
     if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
         job.count_reads(counters.sectors_read.bytes());
     }

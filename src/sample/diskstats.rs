@@ -119,8 +119,14 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_stops_the_program(text in "\\PC*") {
+        fn no_text_stops_the_program(text in "(\\PC|\n| )*") {
             parse(&text);
+        }
+
+        #[test]
+        fn no_numbers_stop_the_program(lines in "([0-9]{1,10} [0-9]{1,10} sd[a-z]( -?(0|[0-9]{1,9}|18446744073709551615|99999999999999999999)){8,20}\n){0,5}") {
+            let found = parse(&lines);
+            assert_eq!(found.devices.len() + found.not_understood.len(), lines.lines().count());
         }
     }
 }

@@ -3,6 +3,8 @@
 //! The text is that of [`crate::source::dm`]. A word that is not known makes an error that quotes the line, and stops
 //! no other. Source of the grammar: `drivers/md/dm-*.c` of Linux 6.12, back to 3.10.
 
+use std::collections::HashMap;
+
 use super::diskstats::Number;
 use crate::units::{Fill, SECTOR, Sectors};
 
@@ -34,11 +36,18 @@ pub enum Status {
     SnapshotMerge(CowArea),
     ThinPool(Pool),
     Thin(Thin),
-    /// A cache's data and metadata, or a VDO pool's or write cache's data.
+    /// A cache's data and metadata, or a VDO pool's or write cache's data, where it says so, and how it does.
     Filled {
         kind: String,
-        data: Fill,
+        data: Option<Fill>,
         metadata: Option<Fill>,
+        health: Health,
+    },
+    /// A mirror or RAID: how much of it is in step, and whether a leg of it, or a mirror's log, is dead.
+    InStep {
+        kind: String,
+        sync: Fill,
+        is_degraded: bool,
     },
     /// What it says is not known to us: neither is how it is.
     NotUnderstood(String),
@@ -74,6 +83,15 @@ pub enum PoolMode {
     OutOfDataSpace,
 }
 
+/// Whether a cache, write cache or VDO pool works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Working,
+    ReadOnly,
+    NeedsCheck,
+    Failed,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thin {
     Mapped(Sectors),
@@ -85,12 +103,30 @@ pub enum Thin {
 pub struct DmDevices {
     pub devices: Vec<DmDevice>,
     pub not_understood: Vec<String>,
+    /// Whether only some devices are told of, and all others are as they were.
+    pub is_again: bool,
+}
+
+impl DmDevices {
+    /// What is known now, after `before`: the devices that are told of again are replaced.
+    pub fn after(self, before: Vec<DmDevice>) -> Vec<DmDevice> {
+        if !self.is_again {
+            return self.devices;
+        }
+        let mut told: HashMap<Number, DmDevice> =
+            self.devices.into_iter().map(|device| (device.number, device)).collect();
+        let now = before.into_iter().map(|device| match told.remove(&device.number) {
+            Some(told) => told.with_chunk_of(&device),
+            None => device.untold(),
+        });
+        now.collect()
+    }
 }
 
 /// Understands the text that the device-mapper's reader writes.
 pub fn parse(text: &str) -> DmDevices {
-    let mut found = DmDevices::default();
-    for line in text.lines().filter(|line| !line.is_empty()) {
+    let mut found = DmDevices { is_again: text.starts_with("again\n"), ..DmDevices::default() };
+    for line in text.lines().skip(usize::from(found.is_again)).filter(|line| !line.is_empty()) {
         let understood = match line.strip_prefix('\t') {
             None => device(line).map(|device| found.devices.push(device)),
             Some(line) => found.devices.last_mut().and_then(|device| device.add(line)),
@@ -143,6 +179,27 @@ impl DmDevice {
         }
     }
 
+    /// Nothing is known of what should have been told of again, and was not.
+    fn untold(mut self) -> Self {
+        for target in self.targets.iter_mut().filter(|target| !matches!(target.status, Status::Other(_))) {
+            target.status = Status::NotUnderstood(target.status.kind().to_string());
+            self.is_suspended = false;
+        }
+        self
+    }
+
+    /// A table does not change without a word, so the length of a chunk is still what it was.
+    fn with_chunk_of(mut self, before: &Self) -> Self {
+        let chunk = before.targets.iter().find_map(|target| match target.status {
+            Status::ThinPool(Pool::Working { data, .. }) => Some(data.unit / SECTOR),
+            _ => None,
+        });
+        if let Some(chunk) = chunk {
+            self.learn_chunk(chunk);
+        }
+        self
+    }
+
     /// The kernel's name of its first target's type, `None` for a device without a table.
     pub fn kind(&self) -> Option<&str> {
         self.targets.first().map(|target| target.status.kind())
@@ -156,7 +213,10 @@ impl Status {
             Self::SnapshotMerge(_) => "snapshot-merge",
             Self::ThinPool(_) => "thin-pool",
             Self::Thin(_) => "thin",
-            Self::Filled { kind, .. } | Self::NotUnderstood(kind) | Self::Other(kind) => kind,
+            Self::Filled { kind, .. }
+            | Self::InStep { kind, .. }
+            | Self::NotUnderstood(kind)
+            | Self::Other(kind) => kind,
         }
     }
 }
@@ -170,6 +230,8 @@ fn status(kind: &str, words: &[&str]) -> Option<Status> {
         "cache" => cache(words)?,
         "writecache" => writecache(words)?,
         "vdo" => vdo(words)?,
+        "raid" => raid(words)?,
+        "mirror" => mirror(words)?,
         _ => Status::Other(kind.to_string()),
     })
 }
@@ -220,32 +282,70 @@ fn thin(words: &[&str]) -> Option<Thin> {
     }
 }
 
-/// `8 <metadata used>/<total> <block sectors> <data used>/<total> …`; fails as a whole without numbers.
+/// `8 <metadata used>/<total> <block sectors> <data used>/<total> … <words>`, or a word.
 fn cache(words: &[&str]) -> Option<Status> {
     let kind = "cache".to_string();
-    if matches!(words, ["Fail"] | ["Error"]) {
-        return Some(Status::Other(kind));
+    if words.last().is_some_and(|word| matches!(*word, "Fail" | "Error")) {
+        return Some(Status::Filled { kind, data: None, metadata: None, health: Health::Failed });
     }
     let block = words.get(2)?.parse::<u64>().ok()?.saturating_mul(SECTOR);
     let metadata = Some(ratio(words.get(1)?, METADATA_BLOCK)?);
-    Some(Status::Filled { kind, data: ratio(words.get(3)?, block)?, metadata })
+    let health = match words {
+        _ if words.contains(&"needs_check") => Health::NeedsCheck,
+        _ if words.contains(&"ro") => Health::ReadOnly,
+        _ => Health::Working,
+    };
+    Some(Status::Filled { kind, data: Some(ratio(words.get(3)?, block)?), metadata, health })
 }
 
-/// `<error> <blocks> <free blocks> …`
+/// `<error> <blocks> <free blocks> …`; after an error all I/O fails.
 fn writecache(words: &[&str]) -> Option<Status> {
     let (total, free): (u64, u64) = (words.get(1)?.parse().ok()?, words.get(2)?.parse().ok()?);
-    let data = Fill { used: total.checked_sub(free)?, total, unit: METADATA_BLOCK };
-    Some(Status::Filled { kind: "writecache".into(), data, metadata: None })
+    let data = Some(Fill { used: total.checked_sub(free)?, total, unit: METADATA_BLOCK });
+    let health = if words.first() == Some(&"0") { Health::Working } else { Health::Failed };
+    Some(Status::Filled { kind: "writecache".into(), data, metadata: None, health })
 }
 
-/// `<device> <mode> <recovery> <index> <compression> <used>/<total>` with the two last as words of their own.
+/// `<device> <mode> <recovery> <index> <compression> <used>/<total>` with the two last as words of their own, which
+/// count in the mode `normal` alone.
 fn vdo(words: &[&str]) -> Option<Status> {
     let (used, total) = (words.get(5)?.parse().ok()?, words.get(6)?.parse().ok()?);
-    let kind = "vdo".to_string();
-    if words.get(1) != Some(&"normal") {
-        return Some(Status::Other(kind));
+    let fill = Fill { used, total, unit: METADATA_BLOCK };
+    let (data, health) = match *words.get(1)? {
+        "normal" => (Some(fill), Health::Working),
+        "recovering" => (None, Health::Working),
+        "read-only" => (None, Health::ReadOnly),
+        _ => return None,
+    };
+    Some(Status::Filled { kind: "vdo".into(), data, metadata: None, health })
+}
+
+/// `<type> <legs> <letters> <in step>/<total> <action> …`; a letter is `A` in step, `a` not yet, `D` dead, `-` missing.
+fn raid(words: &[&str]) -> Option<Status> {
+    let letters = words.get(2)?;
+    let mut sync = ratio(words.get(3)?, SECTOR)?;
+    let behind = letters.matches('a').count();
+    let is_quiet = matches!(words.get(4).copied(), None | Some("idle" | "recover"));
+    if sync.used == sync.total && (1..letters.len()).contains(&behind) && is_quiet {
+        // The kernel is about to bring a leg into step; libdm does not call that all in step either.
+        sync.used = sync.used.saturating_sub(1);
     }
-    Some(Status::Filled { kind, data: Fill { used, total, unit: METADATA_BLOCK }, metadata: None })
+    Some(Status::InStep { kind: "raid".into(), sync, is_degraded: letters.contains(['D', '-']) })
+}
+
+/// `<legs> <device>… <in step>/<regions> 1 <letters> 3 disk <log> <letter>`, or `1 core` at the end; a letter is `A`
+/// where the leg or the log works, and else tells of the worst that happened to it.
+fn mirror(words: &[&str]) -> Option<Status> {
+    let legs: usize = words.first()?.parse().ok()?;
+    let words = words.get(legs.checked_add(1)?..)?;
+    let log = words.get(6).filter(|_| words.get(3) == Some(&"3"));
+    let is_degraded =
+        [Some(words.get(2)?), log].into_iter().flatten().any(|letters| letters.contains(is_dead));
+    Some(Status::InStep { kind: "mirror".into(), sync: ratio(words.first()?, SECTOR)?, is_degraded })
+}
+
+fn is_dead(letter: char) -> bool {
+    letter != 'A'
 }
 
 fn ratio(text: &str, unit: u64) -> Option<Fill> {
@@ -266,7 +366,7 @@ mod tests {
         match only(status)? {
             Status::Snapshot(CowArea::Filled { fill, .. })
             | Status::SnapshotMerge(CowArea::Filled { fill, .. }) => Some(fill.percent()),
-            Status::Filled { data, .. } => Some(data.percent()),
+            Status::Filled { data, .. } => data.map(Fill::percent),
             _ => None,
         }
     }
@@ -344,6 +444,46 @@ mod tests {
         assert_eq!(found.devices[1].kind(), Some("linear"));
     }
 
+    #[test]
+    fn raids_and_mirrors_are_in_step_as_lvs_says() {
+        let sync = |status: &str| match only(status) {
+            Some(Status::InStep { sync, is_degraded, .. }) => Some((sync.percent(), is_degraded)),
+            _ => None,
+        };
+        for (status, expected) in [
+            ("raid raid1 2 AA 65536/65536 idle 0 0 -", Some((100.0, false))),
+            ("raid raid1 2 aa 16384/65536 resync 0 0 -", Some((25.0, false))),
+            ("raid raid1 2 Aa 65536/65536 recover 0 0 -", Some((99.99, false))),
+            ("raid raid1 2 AD 65536/65536 idle 0", Some((100.0, true))),
+            ("raid raid5_ls 3 AAA 100/400", Some((25.0, false))),
+            ("mirror 2 253:1 253:2 64/128 1 AA 3 disk 253:0 A", Some((50.0, false))),
+            ("mirror 2 253:1 253:2 128/128 1 AD 1 core", Some((100.0, true))),
+            ("mirror 99999999999999999999 1", None),
+        ] {
+            assert_eq!(sync(status), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_told_of_again_is_as_it_was() {
+        let first = parse(
+            "253:0\tp-tpool\tLVM-p-tpool\tactive\n\tstatus 0 64 thin-pool 1 1/1024 100/1024 - rw - -\n\
+             \ttable 0 64 thin-pool 253:1 253:2 128 0 0\n253:4\tlinear\tLVM-l\tactive\n\tstatus 0 8 linear \n",
+        );
+        let again = parse(
+            "again\n253:0\tp-tpool\tLVM-p-tpool\tsuspended\n\tstatus 0 64 thin-pool 1 1/1024 200/1024 - rw - -\n",
+        );
+        assert!(again.is_again && again.not_understood.is_empty());
+        let now = again.after(first.devices.clone());
+        assert_eq!(now[1], first.devices[1]);
+        let Status::ThinPool(Pool::Working { data, .. }) = now[0].targets[0].status else { panic!("a pool") };
+        assert_eq!((data.used_bytes(), now[0].is_suspended), (200 * 64 * 1024, true));
+
+        let none = parse("again\n253:0 could not be asked: no memory\n");
+        assert_eq!(none.not_understood.len(), 1);
+        assert_eq!(none.after(first.devices)[0].targets[0].status, Status::NotUnderstood("thin-pool".into()));
+    }
+
     proptest::proptest! {
         #[test]
         fn no_text_stops_the_program(text in "(\\PC|\t|\n)*") {
@@ -351,7 +491,7 @@ mod tests {
         }
 
         #[test]
-        fn no_status_stops_the_program(kind in "snapshot|thin-pool|thin|cache|vdo|writecache", rest in "[0-9/ a-zA-Z-]*") {
+        fn no_status_stops_the_program(kind in "snapshot|thin-pool|thin|cache|vdo|writecache|raid|mirror", rest in "[0-9/ a-zA-Z-]*") {
             only(&format!("{kind} {rest}"));
         }
     }

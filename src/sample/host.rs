@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use procfs::{CpuTime, ExplicitSystemInfo, FromBufRead, FromBufReadSI, IoPressure, KernelStats};
+use procfs::{CpuTime, ExplicitSystemInfo, FromBufReadSI, KernelStats};
 
 /// What was paged in and out since boot, in KiB: the source of `vmstat`'s bi and bo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,18 +47,22 @@ pub fn parse_stat(text: &str) -> Result<(CpuTimes, Option<u32>), String> {
 
 /// Guest time is in user time already; irq and softirq count as system, as `vmstat` has it.
 fn cpu_times(cpu: &CpuTime) -> CpuTimes {
-    let or_zero = Option::unwrap_or_default;
-    let user = cpu.user + cpu.nice;
-    let system = cpu.system + or_zero(cpu.irq) + or_zero(cpu.softirq);
-    let iowait = or_zero(cpu.iowait);
-    CpuTimes { user, system, iowait, total: user + system + iowait + cpu.idle + or_zero(cpu.steal) }
+    let sum =
+        |ticks: &[Option<u64>]| ticks.iter().flatten().fold(0, |sum: u64, own| sum.saturating_add(*own));
+    let user = sum(&[Some(cpu.user), Some(cpu.nice)]);
+    let system = sum(&[Some(cpu.system), cpu.irq, cpu.softirq]);
+    let total = sum(&[Some(user), Some(system), cpu.iowait, Some(cpu.idle), cpu.steal]);
+    CpuTimes { user, system, iowait: cpu.iowait.unwrap_or_default(), total }
 }
 
 /// Microseconds since boot in which at least one process waited for I/O.
 pub fn parse_pressure(text: &str) -> Result<u64, String> {
-    let pressure = IoPressure::from_buf_read(Cursor::new(text))
-        .map_err(|error| format!("cannot understand /proc/pressure/io: {error}"))?;
-    Ok(pressure.some.total)
+    let some = text.lines().find_map(|line| line.strip_prefix("some "));
+    let total = some.and_then(|words| words.split(' ').find_map(|word| word.strip_prefix("total=")));
+    total.and_then(|total| total.trim().parse().ok()).ok_or_else(|| {
+        let line = text.lines().next().unwrap_or_default();
+        format!("/proc/pressure/io: expected a line `some … total=` with a number, but found `{line}`")
+    })
 }
 
 #[cfg(test)]
@@ -85,6 +89,25 @@ mod tests {
         check("", "has no line `pgpgin`");
         check("pgpgin many\npgpgout 1", "found `pgpgin many`");
         assert!(parse_stat("cpu x").is_err());
-        assert!(parse_pressure("some of it").is_err());
+        assert!(parse_pressure("full\u{feff}avg10=0.00 total=1\n").is_err());
+        assert!(parse_pressure("some of it").unwrap_err().contains("found `some of it`"));
+        let both = "full avg10=0.00 total=7\nsome avg10=1.00 avg60=0.00 avg300=0.00 total=5887846\n";
+        assert_eq!(parse_pressure(both), Ok(5_887_846));
+    }
+    proptest::proptest! {
+        #[test]
+        fn no_text_stops_the_program(text in "(\\PC|\n| )*") {
+            let _ = (parse_vmstat(&text), parse_stat(&text), parse_pressure(&text));
+        }
+
+        #[test]
+        fn no_numbers_stop_the_program(
+            vmstat in "(pgpg(in|out) -?(0|[0-9]{1,9}|18446744073709551615|99999999999999999999)\n){0,4}",
+            cpu in "(( 0| [0-9]{1,9}| 18446744073709551615){3,12})",
+            pressure in "((some|full)( |\\PC{1,2})avg10=[0-9]{1,4}\\.[0-9]{1,3} avg60=0.00 avg300=0.00 total=(0|[0-9]{1,9}|18446744073709551615|99999999999999999999)\n){0,3}",
+        ) {
+            let stat = format!("cpu {cpu}\nintr 0\nctxt 1\nbtime 1\nprocesses 1\nprocs_running 1\nprocs_blocked 1\n");
+            let _ = (parse_vmstat(&vmstat), parse_stat(&stat), parse_pressure(&pressure));
+        }
     }
 }

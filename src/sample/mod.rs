@@ -7,6 +7,7 @@ pub mod diskstats;
 pub mod dm;
 pub mod host;
 pub mod lvm;
+pub mod mounts;
 pub mod sysfs;
 
 use std::collections::{BTreeMap, HashSet};
@@ -18,10 +19,17 @@ use crate::source::{Part, Reading, Said, Text};
 use diskstats::{DeviceLine, Number};
 use dm::DmDevice;
 use host::{CpuTimes, Paging};
+use mounts::Mount;
 use sysfs::BlockDevice;
 
 /// Lines that were not understood are logged once each, and no more of them than this.
 const MOST_COMPLAINTS: usize = 1_000;
+
+/// LVM's report tells of fills for this long: it is asked every 10 s where the device-mapper does not answer, and may
+/// take its time.
+const FILLS_OF_REPORT_AGE_US: u64 = 25_000_000;
+/// LVM's report tells of free space for this long: it is asked each minute, and may be busy for some.
+const FREE_SPACE_AGE_US: u64 = 300_000_000;
 
 /// Counters and fills at one instant. `None` is what could not be read or understood in this tick.
 #[derive(Clone, Debug)]
@@ -42,6 +50,12 @@ pub struct Sample {
     pub names: Arc<Vec<BlockDevice>>,
     /// LVM's report as last given; the same `Arc` for as long as no other comes.
     pub report: Option<Arc<lvm::Report>>,
+    /// Whether the report is newer than the device-mapper's last word, and new enough to tell of fills.
+    pub report_tells_fills: bool,
+    /// What LVM does before a volume is full, as last said.
+    pub policies: Option<lvm::Policies>,
+    /// Mounts of block devices; the same `Arc` for as long as they do not change. `None` where they cannot be read.
+    pub mounts: Option<Arc<Vec<Mount>>>,
 }
 
 /// What a device of the device-mapper is, apart from how it is.
@@ -88,6 +102,12 @@ pub struct Sampler {
     names: Arc<Vec<BlockDevice>>,
     shapes: Arc<Vec<Shape>>,
     report: Option<Arc<lvm::Report>>,
+    /// On the clock that never jumps.
+    reported_us: Option<u64>,
+    dm: Vec<DmDevice>,
+    dm_told_us: Option<u64>,
+    policies: Option<lvm::Policies>,
+    mounts: Option<Arc<Vec<Mount>>>,
     parts: BTreeMap<Part, PartState>,
     complaints: HashSet<String>,
 }
@@ -107,10 +127,17 @@ impl Sampler {
             shapes: Arc::clone(&self.shapes),
             names: Arc::clone(&self.names),
             report: None,
+            report_tells_fills: false,
+            policies: None,
+            mounts: None,
         };
         for text in &reading.texts {
             let error = match &text.said {
                 Said::Text(said) => self.understand(text.part, said, &mut sample).err(),
+                Said::Error(error) if text.part == Part::Mounts => {
+                    self.mounts = None;
+                    Some(error.clone())
+                }
                 Said::Error(error) => Some(error.clone()),
             };
             if let Some(error) = error.as_ref().filter(|error| self.is_new(error)) {
@@ -118,10 +145,28 @@ impl Sampler {
             }
             self.note(reading.at, text, error);
         }
+        self.forget_free_space(reading.uptime_us);
         sample.names = Arc::clone(&self.names);
         sample.shapes = Arc::clone(&self.shapes);
         sample.report = self.report.clone();
+        sample.report_tells_fills = self.report_tells_fills(reading.uptime_us);
+        sample.policies = self.policies;
+        sample.mounts = self.mounts.clone();
         sample
+    }
+
+    /// How much is free changes; what LVM said of it long ago is not known any more.
+    fn forget_free_space(&mut self, now_us: u64) {
+        let is_old = self.reported_us.is_some_and(|at_us| now_us.saturating_sub(at_us) > FREE_SPACE_AGE_US);
+        let Some(report) = self.report.as_ref().filter(|report| is_old && report.tells_free_space()) else {
+            return;
+        };
+        self.report = Some(Arc::new(report.without_free_space()));
+    }
+
+    fn report_tells_fills(&self, now_us: u64) -> bool {
+        let Some(reported_us) = self.reported_us else { return false };
+        self.dm_told_us < self.reported_us && now_us.saturating_sub(reported_us) < FILLS_OF_REPORT_AGE_US
     }
 
     pub fn parts(&self) -> &BTreeMap<Part, PartState> {
@@ -144,11 +189,26 @@ impl Sampler {
             Part::Sysfs => self.learn_names(sysfs::parse(text)),
             Part::Dm => {
                 let found = dm::parse(text);
-                self.learn_shapes(&found.devices);
-                sample.dm = Some(found.devices);
-                all_understood(&found.not_understood)?;
+                let not_understood = all_understood(&found.not_understood);
+                self.dm = found.after(std::mem::take(&mut self.dm));
+                self.dm_told_us = Some(sample.uptime_us);
+                self.learn_shapes();
+                sample.dm = Some(self.dm.clone());
+                not_understood?;
             }
-            Part::Lvm => self.report = Some(Arc::new(lvm::parse(text)?)),
+            Part::Lvm => {
+                let report = lvm::parse(text)?;
+                if self.report.as_deref() != Some(&report) {
+                    self.report = Some(Arc::new(report));
+                }
+                self.reported_us = Some(sample.uptime_us);
+            }
+            Part::LvmConfig => self.policies = Some(lvm::parse_policies(text)?),
+            Part::Mounts => {
+                let (mounts, not_understood) = mounts::parse(text);
+                self.mounts = Some(Arc::new(mounts));
+                all_understood(&not_understood)?;
+            }
         }
         Ok(())
     }
@@ -159,11 +219,11 @@ impl Sampler {
         }
     }
 
-    fn learn_shapes(&mut self, devices: &[DmDevice]) {
-        let is_same = self.shapes.len() == devices.len()
-            && self.shapes.iter().zip(devices).all(|(shape, device)| shape.is_of(device));
+    fn learn_shapes(&mut self) {
+        let is_same = self.shapes.len() == self.dm.len()
+            && self.shapes.iter().zip(&self.dm).all(|(shape, device)| shape.is_of(device));
         if !is_same {
-            self.shapes = Arc::new(devices.iter().map(Shape::from).collect());
+            self.shapes = Arc::new(self.dm.iter().map(Shape::from).collect());
         }
     }
 

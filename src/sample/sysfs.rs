@@ -9,6 +9,8 @@ use crate::units::Sectors;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BlockDevice {
     pub name: String,
+    /// Of its folder in sysfs: another one each time that the device is made.
+    pub inode: Option<u64>,
     pub number: Option<Number>,
     pub size: Option<Sectors>,
     /// The disk that a partition is on, and which one it is.
@@ -18,6 +20,11 @@ pub struct BlockDevice {
     /// What makes the disk unlike all others: WWID, serial number or md's UUID.
     pub serial: Option<String>,
     pub model: Option<String>,
+    /// Whether it says that its heads must move.
+    pub rotational: Option<bool>,
+    /// The I/O scheduler in use, `none` where there is none.
+    pub scheduler: Option<String>,
+    pub read_ahead_kib: Option<u64>,
     /// One path of several to a disk, which the kernel keeps for itself.
     pub is_hidden: bool,
     /// Names of the devices that this one lies on.
@@ -41,6 +48,7 @@ fn block_device(name: &str, attributes: &BTreeMap<&str, &str>) -> BlockDevice {
     let serial = ["wwid", "device/wwid", "serial", "device/serial", "md/uuid"].into_iter().find_map(text);
     BlockDevice {
         name: name.to_string(),
+        inode: value("inode").and_then(|inode| inode.parse().ok()),
         number: value("dev").and_then(|dev| dev.parse().ok()),
         size: value("size").and_then(|size| size.parse().ok()).map(Sectors),
         partition: text("parent").zip(value("partition").and_then(|number| number.parse().ok())),
@@ -48,9 +56,18 @@ fn block_device(name: &str, attributes: &BTreeMap<&str, &str>) -> BlockDevice {
         dm_uuid: text("dm/uuid"),
         serial,
         model: text("device/model"),
+        rotational: value("queue/rotational").map(|flag| flag != "0"),
+        scheduler: value("queue/scheduler").map(chosen),
+        read_ahead_kib: value("queue/read_ahead_kb").and_then(|kib| kib.parse().ok()),
         is_hidden: value("hidden") == Some("1"),
         slaves: value("slaves").unwrap_or_default().split_ascii_whitespace().map(String::from).collect(),
     }
+}
+
+/// The word in brackets of `mq-deadline [none]`.
+fn chosen(words: &str) -> String {
+    let inside = words.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    inside.map_or(words, |(word, _)| word).to_string()
 }
 
 #[cfg(test)]
@@ -61,11 +78,26 @@ mod tests {
     fn attributes_are_gathered_by_device() {
         let found = parse(
             "sda1/dev\t8:1\nsda1/partition\t1\nsda1/parent\tsda\nsda1/slaves\t\n\
+             sda1/queue/scheduler\tmq-deadline [none]\nsda1/queue/rotational\t1\n\
              dm-0/dev\t253:0\ndm-0/dm/uuid\tLVM-x\ndm-0/dm/name\tvg0-a\ndm-0/slaves\tsda1 sdb\nrubbish\n",
         );
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].slaves, ["sda1", "sdb"]);
         assert_eq!(found[0].dm_uuid.as_deref(), Some("LVM-x"));
+        assert_eq!((found[1].scheduler.as_deref(), found[1].rotational), (Some("none"), Some(true)));
         assert_eq!(found[1].partition, Some(("sda".to_string(), 1)));
+    }
+    proptest::proptest! {
+        #[test]
+        fn no_text_stops_the_program(text in "(\\PC|\n|\t|/)*") {
+            parse(&text);
+        }
+
+        #[test]
+        fn no_attributes_stop_the_program(
+            text in "((sda|sda1|dm-0|md0)/(dev|size|partition|parent|slaves|hidden|queue/(scheduler|rotational|read_ahead_kb)|dm/(name|uuid))\t(\\PC{0,6}|-?[0-9:]{0,24}|\\[*[a-z]{0,4}\\]*)\n){0,8}"
+        ) {
+            assert!(parse(&text).len() <= 4);
+        }
     }
 }

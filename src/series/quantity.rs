@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::Observation;
+use crate::interval::copying::Share;
+use crate::interval::estimate::Estimate;
 use crate::interval::{Host, Work};
 use crate::topology::VolumeState;
 
@@ -29,6 +31,23 @@ pub enum VolumeQuantity {
     FillPercent,
     UsedBytes,
     MetadataPercent,
+}
+
+/// The part of a PV's work that is copying for snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShareQuantity {
+    CopyReadBytes,
+    CopyWrittenBytes,
+}
+
+/// How full a thick snapshot probably is, where nobody may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EstimateQuantity {
+    EstimatedPercent,
+    EstimatedLowPercent,
+    EstimatedHighPercent,
 }
 
 /// What the host does.
@@ -84,6 +103,30 @@ impl VolumeQuantity {
     }
 }
 
+impl ShareQuantity {
+    pub const NAMES: &str = "copy_read_bytes, copy_written_bytes";
+
+    pub fn observe(self, share: &Share, elapsed_us: u64) -> Option<Observation> {
+        let bytes = match self {
+            Self::CopyReadBytes => share.read,
+            Self::CopyWrittenBytes => share.written,
+        };
+        Observation::ratio(bytes as f64, elapsed_us as f64 / 1e6)
+    }
+}
+
+impl EstimateQuantity {
+    pub const NAMES: &str = "estimated_percent, estimated_low_percent, estimated_high_percent";
+
+    pub fn observe(self, estimate: &Estimate) -> Observation {
+        Observation::gauge(match self {
+            Self::EstimatedPercent => estimate.likely.percent(),
+            Self::EstimatedLowPercent => estimate.low.percent(),
+            Self::EstimatedHighPercent => estimate.high.percent(),
+        })
+    }
+}
+
 impl HostQuantity {
     pub const NAMES: &str = "bi_kib_per_s, bo_kib_per_s, user, system, iowait, blocked, pressure_io_some";
 
@@ -108,6 +151,8 @@ impl HostQuantity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     Device(DeviceQuantity),
+    Share(ShareQuantity),
+    Estimate(EstimateQuantity),
     Volume(VolumeQuantity),
     Host(HostQuantity),
 }
@@ -155,6 +200,12 @@ mod tests {
         assert_eq!(named::<HostQuantity>("bogus"), None);
         for name in DeviceQuantity::NAMES.split(", ") {
             assert!(named::<DeviceQuantity>(name).is_some(), "{name}");
+        }
+        for name in ShareQuantity::NAMES.split(", ") {
+            assert!(named::<ShareQuantity>(name).is_some(), "{name}");
+        }
+        for name in EstimateQuantity::NAMES.split(", ") {
+            assert!(named::<EstimateQuantity>(name).is_some(), "{name}");
         }
         for name in HostQuantity::NAMES.split(", ") {
             assert!(named::<HostQuantity>(name).is_some(), "{name}");

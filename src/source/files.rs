@@ -8,11 +8,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 /// Bytes that are read at once: the diskstats of a hundred devices.
 const FIRST_BUFFER: usize = 16 * 1024;
 
 /// Attributes that are the same for all block devices, where they have them.
-const ATTRIBUTES: [&str; 12] = [
+const ATTRIBUTES: [&str; 15] = [
     "dev",
     "size",
     "partition",
@@ -25,6 +27,9 @@ const ATTRIBUTES: [&str; 12] = [
     "device/serial",
     "device/model",
     "hidden",
+    "queue/rotational",
+    "queue/scheduler",
+    "queue/read_ahead_kb",
 ];
 
 /// The root below which `/proc` and `/sys` are found.
@@ -115,12 +120,46 @@ impl KeptFile {
     }
 }
 
+/// The mounts that this process sees: the host's too, since those propagate into a service's own namespace.
+pub struct Mounts {
+    file: KeptFile,
+}
+
+impl Mounts {
+    pub fn below(root: &Root) -> Self {
+        Self { file: root.keep("proc/self/mountinfo") }
+    }
+
+    /// The mounts of block devices as `mountinfo` has them; `None` while nothing was mounted or unmounted since.
+    pub fn read_if_changed(&mut self) -> Option<Result<String, String>> {
+        if self.file.file.as_ref().is_some_and(|file| !has_changed(file)) {
+            return None;
+        }
+        // Everything else, of which a host of containers has thousands, is on devices of number 0.
+        let of_a_disk = |line: &&str| line.split(' ').nth(2).is_some_and(|number| !number.starts_with("0:"));
+        let kept = |text: String| text.lines().filter(of_a_disk).map(|line| format!("{line}\n")).collect();
+        Some(self.file.read().map(kept))
+    }
+}
+
+/// The kernel tells with `POLLPRI` that a table of mounts is another one than when it was last asked.
+fn has_changed(file: &File) -> bool {
+    let mut asked = [PollFd::new(file, PollFlags::PRI)];
+    match poll(&mut asked, Some(&Timespec::default())) {
+        Ok(_) => asked[0].revents().intersects(PollFlags::PRI | PollFlags::ERR),
+        Err(_) => true,
+    }
+}
+
 fn describe(folder: &Path, name: &str, text: &mut String) {
     for attribute in ATTRIBUTES {
         if let Ok(value) = fs::read_to_string(folder.join(attribute)) {
             let value = value.trim().replace(|c: char| c.is_control(), " ");
             let _ = writeln!(text, "{name}/{attribute}\t{value}");
         }
+    }
+    if let Ok(folder) = fs::metadata(folder) {
+        let _ = writeln!(text, "{name}/inode\t{}", folder.ino());
     }
     if let Some(parent) = parent_of(folder) {
         let _ = writeln!(text, "{name}/parent\t{parent}");

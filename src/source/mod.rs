@@ -79,11 +79,24 @@ pub enum Part {
     Dm,
     /// `lvm fullreport` in JSON
     Lvm,
+    /// What `lvmconfig` says of growing volumes before they are full, and whether dmeventd runs
+    LvmConfig,
+    /// Mounts of block devices, as `/proc/self/mountinfo` has them
+    Mounts,
 }
 
 impl Part {
-    pub const ALL: [Self; 7] =
-        [Self::Diskstats, Self::Vmstat, Self::Stat, Self::Pressure, Self::Sysfs, Self::Dm, Self::Lvm];
+    pub const ALL: [Self; 9] = [
+        Self::Diskstats,
+        Self::Vmstat,
+        Self::Stat,
+        Self::Pressure,
+        Self::Sysfs,
+        Self::Mounts,
+        Self::Dm,
+        Self::Lvm,
+        Self::LvmConfig,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -94,6 +107,8 @@ impl Part {
             Self::Sysfs => "sysfs",
             Self::Dm => "dm",
             Self::Lvm => "lvm",
+            Self::LvmConfig => "lvm_config",
+            Self::Mounts => "mounts",
         }
     }
 }

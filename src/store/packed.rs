@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::interval::copying::Share;
+use crate::interval::estimate::Estimate;
 use crate::interval::{Host, Work};
 use crate::topology::{State, VolumeState};
 use crate::units::Fill;
@@ -13,6 +15,29 @@ pub struct Packed {
     pub devices: Vec<(i64, PackedWork)>,
     pub volumes: Vec<(i64, PackedState)>,
     pub host: Host,
+}
+
+/// What only some ticks hold. Changing its shape needs a migration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct More {
+    /// The PV's row, and the part of its work that was copying for snapshots.
+    pub copying: Vec<(i64, Share)>,
+    /// The volume's row, and how full it probably was.
+    pub estimates: Vec<(i64, Estimate)>,
+}
+
+impl More {
+    /// `None` where there is nothing to keep.
+    pub fn to_bytes(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        if self == &Self::default() {
+            return Ok(None);
+        }
+        Ok(Some(postcard::to_stdvec(self)?))
+    }
+
+    pub fn of_bytes(bytes: Option<&[u8]>) -> anyhow::Result<Self> {
+        Ok(bytes.map(postcard::from_bytes).transpose()?.unwrap_or_default())
+    }
 }
 
 /// What a device did. Most do nothing most of the time, and that is one byte.
@@ -43,7 +68,7 @@ impl From<PackedWork> for Option<Work> {
     }
 }
 
-/// [`VolumeState`] as it is kept.
+/// [`VolumeState`] as it is kept: all but how much of a mirror is in step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PackedState {
     fill: Option<Fill>,
@@ -59,7 +84,7 @@ impl From<VolumeState> for PackedState {
 
 impl From<PackedState> for VolumeState {
     fn from(packed: PackedState) -> Self {
-        Self { fill: packed.fill, metadata: packed.metadata, state: packed.state }
+        Self { fill: packed.fill, metadata: packed.metadata, sync: None, state: packed.state }
     }
 }
 

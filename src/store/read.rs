@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row};
 
 use super::Archive;
-use super::packed::Packed;
+use super::packed::{More, Packed};
 use crate::alert::{Alert, Rule, Severity};
 use crate::interval::Work;
 use crate::job::{Job, JobKind, Outcome};
@@ -86,8 +86,8 @@ impl Archive {
     ) -> anyhow::Result<()> {
         let mut after = range.from.as_millisecond() - 1;
         loop {
-            let ticks: Vec<(i64, i64, Vec<u8>)> = sqlx::query_as(
-                "SELECT at_ms, elapsed_us, packed FROM tick WHERE at_ms > ? AND at_ms <= ? ORDER BY at_ms LIMIT ?",
+            let ticks: Vec<TickRow> = sqlx::query_as(
+                "SELECT at_ms, elapsed_us, packed, more FROM tick WHERE at_ms > ? AND at_ms <= ? ORDER BY at_ms LIMIT ?",
             )
             .bind(after)
             .bind(range.to.as_millisecond())
@@ -95,14 +95,13 @@ impl Archive {
             .fetch_all(&self.readers)
             .await
             .context("cannot read ticks")?;
-            let Some((last, ..)) = ticks.last() else { return Ok(()) };
-            after = *last;
-            for (at_ms, elapsed_us, packed) in &ticks {
-                let packed =
-                    Packed::of_bytes(packed).with_context(|| format!("cannot read the tick at {at_ms}"))?;
-                let at = Timestamp::from_millisecond(*at_ms)?;
+            let Some(last) = ticks.last() else { return Ok(()) };
+            after = last.at_ms;
+            for row in &ticks {
+                let at = Timestamp::from_millisecond(row.at_ms)?;
+                let tick = Tick::of(row).with_context(|| format!("cannot read the tick at {at}"))?;
                 for (rows, quantity, thinner) in found.iter_mut().flatten() {
-                    thinner.push(at, observe(rows, *quantity, &packed, elapsed_us.unsigned_abs()));
+                    thinner.push(at, observe(rows, *quantity, &tick));
                 }
             }
         }
@@ -110,11 +109,15 @@ impl Archive {
 
     async fn find(&self, wanted: &Wanted) -> anyhow::Result<Option<Found>> {
         Ok(match (&wanted.subject, wanted.quantity) {
-            (Subject::Device(name), Quantity::Device(_)) => self.device_row(name).await?.map(Found::Device),
+            (Subject::Device(name), Quantity::Device(_) | Quantity::Share(_)) => {
+                self.device_row(name).await?.map(Found::Device)
+            }
             (Subject::Volume(name), Quantity::Device(_)) => {
                 self.device_row_of_volume(name).await?.map(Found::Device)
             }
-            (Subject::Volume(name), Quantity::Volume(_)) => self.volume_row(name).await?.map(Found::Volume),
+            (Subject::Volume(name), Quantity::Volume(_) | Quantity::Estimate(_)) => {
+                self.volume_row(name).await?.map(Found::Volume)
+            }
             (Subject::Total, Quantity::Device(_)) => Some(Found::Total(self.counted_rows().await?)),
             (Subject::Host, Quantity::Host(_)) => Some(Found::Host),
             _ => None,
@@ -225,21 +228,55 @@ impl Archive {
     }
 }
 
-fn observe(rows: &Found, quantity: Quantity, tick: &Packed, elapsed_us: u64) -> Option<Observation> {
+#[derive(FromRow)]
+struct TickRow {
+    at_ms: i64,
+    elapsed_us: i64,
+    packed: Vec<u8>,
+    more: Option<Vec<u8>>,
+}
+
+/// A tick as it was kept.
+struct Tick {
+    packed: Packed,
+    more: More,
+    elapsed_us: u64,
+}
+
+impl Tick {
+    fn of(row: &TickRow) -> anyhow::Result<Self> {
+        Ok(Self {
+            packed: Packed::of_bytes(&row.packed)?,
+            more: More::of_bytes(row.more.as_deref())?,
+            elapsed_us: row.elapsed_us.unsigned_abs(),
+        })
+    }
+}
+
+fn observe(rows: &Found, quantity: Quantity, tick: &Tick) -> Option<Observation> {
+    let Tick { packed, more, elapsed_us } = tick;
     match (rows, quantity) {
         (Found::Device(id), Quantity::Device(quantity)) => {
-            let (_, packed) = tick.devices.iter().find(|(device, _)| device == id)?;
-            quantity.observe(&Option::<Work>::from(*packed)?, elapsed_us)
+            let (_, work) = packed.devices.iter().find(|(device, _)| device == id)?;
+            quantity.observe(&Option::<Work>::from(*work)?, *elapsed_us)
+        }
+        (Found::Device(id), Quantity::Share(quantity)) => {
+            let (_, share) = more.copying.iter().find(|(device, _)| device == id)?;
+            quantity.observe(share, *elapsed_us)
         }
         (Found::Total(ids), Quantity::Device(quantity)) => {
-            let devices = tick.devices.iter().filter(|(device, _)| ids.contains(device));
-            quantity.observe(&Work::sum(devices.map(|(_, packed)| (*packed).into()))?, elapsed_us)
+            let devices = packed.devices.iter().filter(|(device, _)| ids.contains(device));
+            quantity.observe(&Work::sum(devices.map(|(_, work)| (*work).into()))?, *elapsed_us)
         }
         (Found::Volume(id), Quantity::Volume(quantity)) => {
-            let (_, state) = tick.volumes.iter().find(|(volume, _)| volume == id)?;
+            let (_, state) = packed.volumes.iter().find(|(volume, _)| volume == id)?;
             quantity.observe(&(*state).into())
         }
-        (Found::Host, Quantity::Host(quantity)) => quantity.observe(&tick.host, elapsed_us),
+        (Found::Volume(id), Quantity::Estimate(quantity)) => {
+            let (_, estimate) = more.estimates.iter().find(|(volume, _)| volume == id)?;
+            Some(quantity.observe(estimate))
+        }
+        (Found::Host, Quantity::Host(quantity)) => quantity.observe(&packed.host, *elapsed_us),
         _ => None,
     }
 }
@@ -260,6 +297,8 @@ impl FromRow<'_, SqliteRow> for Job {
             ended_at: optional_time(row, "ended_ms")?,
             outcome: optional_word::<Outcome>(row, "outcome")?,
             died_at: optional_time(row, "died_ms")?,
+            mounted_on: row.try_get("mounted_on")?,
+            unmounted_at: optional_time(row, "unmounted_ms")?,
             partly_seen: row.try_get("partly_seen")?,
             last_fill_percent: row.try_get("last_fill_percent")?,
             peak_fill_percent: row.try_get("peak_fill_percent")?,

@@ -84,13 +84,14 @@ async fn volume_row(
 pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
     sqlx::query(
         "INSERT INTO job (id, kind, key, name, vg, lv, origin, started_ms, ended_ms, outcome, died_ms, partly_seen,
-             last_fill_percent, peak_fill_percent, bytes_read, read_counter)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+             last_fill_percent, peak_fill_percent, bytes_read, read_counter, mounted_on, unmounted_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (key) DO UPDATE SET name = excluded.name, vg = excluded.vg, lv = excluded.lv,
              origin = excluded.origin, started_ms = excluded.started_ms, ended_ms = excluded.ended_ms,
              outcome = excluded.outcome, died_ms = excluded.died_ms, partly_seen = excluded.partly_seen,
              last_fill_percent = excluded.last_fill_percent, peak_fill_percent = excluded.peak_fill_percent,
-             bytes_read = excluded.bytes_read, read_counter = excluded.read_counter",
+             bytes_read = excluded.bytes_read, read_counter = excluded.read_counter,
+             mounted_on = excluded.mounted_on, unmounted_ms = excluded.unmounted_ms",
     )
     .bind(job.id)
     .bind(job.kind.text())
@@ -108,6 +109,8 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
     .bind(job.peak_fill_percent)
     .bind(job.bytes_read.and_then(|bytes| i64::try_from(bytes).ok()))
     .bind(job.read_counter.and_then(|bytes| i64::try_from(bytes).ok()))
+    .bind(&job.mounted_on)
+    .bind(job.unmounted_at.map(|at| at.as_millisecond()))
     .execute(&mut *connection)
     .await
     .with_context(|| format!("cannot keep job {}", job.id))?;

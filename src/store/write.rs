@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout_at;
 
 use super::clock::Clock;
-use super::packed::Packed;
+use super::packed::{More, Packed};
 use super::rows::{Rows, learn_rows, write_alert, write_job};
 use super::{Entry, Health};
 use crate::interval::Interval;
@@ -194,7 +194,20 @@ async fn write_tick(
             .collect(),
         host: interval.host,
     };
-    insert_tick(connection, interval, &packed.to_bytes()?).await
+    insert_tick(connection, interval, &packed.to_bytes()?, more(rows, interval).to_bytes()?).await
+}
+
+/// What the snapshots of this tick cost, and how full they probably are where nobody says it.
+fn more(rows: &Rows, interval: &Interval) -> More {
+    let pvs = interval.topology.devices.iter().filter(|device| device.is_pv && interval.may_copy(device));
+    let shares = pvs.filter_map(|pv| Some((*rows.devices.get(&pv.identity)?, interval.share(pv)?)));
+    let estimates = interval.topology.volumes.iter().zip(&interval.estimates);
+    More {
+        copying: shares.collect(),
+        estimates: estimates
+            .filter_map(|(volume, estimate)| Some((*rows.volumes.get(&volume.uuid)?, (*estimate)?)))
+            .collect(),
+    }
 }
 
 /// A clock that was set back brings instants that are taken: the tick goes to the next free millisecond.
@@ -202,15 +215,17 @@ async fn insert_tick(
     connection: &mut SqliteConnection,
     interval: &Interval,
     packed: &[u8],
+    more: Option<Vec<u8>>,
 ) -> anyhow::Result<()> {
     let mut at_ms = interval.at.as_millisecond();
     loop {
         let done = sqlx::query(
-            "INSERT INTO tick (at_ms, elapsed_us, packed) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+            "INSERT INTO tick (at_ms, elapsed_us, packed, more) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
         )
         .bind(at_ms)
         .bind(i64::try_from(interval.elapsed_us)?)
         .bind(packed)
+        .bind(more.as_deref())
         .execute(&mut *connection)
         .await?;
         if done.rows_affected() == 1 {

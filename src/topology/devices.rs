@@ -28,7 +28,10 @@ pub fn of(lines: &[DeviceLine], names: &[BlockDevice], shapes: &[Shape]) -> Vec<
         .filter(|(line, block, dm)| {
             !line.name.starts_with("dm-") || names.is_empty() || block.dm_name.is_some() || dm.is_some()
         })
-        .map(|(line, block, dm)| device(line, block, dm))
+        .map(|(line, block, dm)| {
+            let disk = block.partition.as_ref().and_then(|(disk, _)| by_name.get(disk.as_str()).copied());
+            device(line, block, disk.unwrap_or(block), dm)
+        })
         .collect();
     tell_apart(&mut devices);
     choose_counted(&mut devices, &by_name);
@@ -51,7 +54,8 @@ pub fn name_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume])
     }
 }
 
-fn device(line: &DeviceLine, block: &BlockDevice, dm: Option<&Shape>) -> Device {
+/// `disk` is the one that a partition is on, else the device itself.
+fn device(line: &DeviceLine, block: &BlockDevice, disk: &BlockDevice, dm: Option<&Shape>) -> Device {
     let dm_uuid = dm.map(|dm| dm.uuid.as_str()).filter(|uuid| !uuid.is_empty()).or(block.dm_uuid.as_deref());
     let dm_name = dm.map(|dm| dm.name.as_str()).or(block.dm_name.as_deref());
     let kind = kind(&line.name, block);
@@ -64,6 +68,7 @@ fn device(line: &DeviceLine, block: &BlockDevice, dm: Option<&Shape>) -> Device 
     Device {
         number: line.number,
         name: line.name.as_str().into(),
+        life: block.inode,
         identity: identity(&line.name, block, dm_uuid, dm_name),
         label,
         kind,
@@ -71,7 +76,10 @@ fn device(line: &DeviceLine, block: &BlockDevice, dm: Option<&Shape>) -> Device 
         is_pv: false,
         slaves: block.slaves.clone(),
         size: block.size,
-        model: block.model.clone(),
+        model: disk.model.clone(),
+        rotational: disk.rotational,
+        scheduler: disk.scheduler.clone(),
+        read_ahead_kib: disk.read_ahead_kib,
         counts: false,
     }
 }

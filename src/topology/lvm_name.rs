@@ -57,10 +57,15 @@ pub fn dashed(uuid: &str) -> String {
 }
 
 /// Parts of names that LVM keeps for volumes that it hides.
-const HIDDEN: [&str; 13] = [
+const HIDDEN: [&str; 17] = [
     "_mlog", "_mimage", "_rimage", "_rmeta", "_tdata", "_tmeta", "_cdata", "_cmeta", "_corig", "_vdata",
-    "_cvol", "_wcorig", "_pmspare",
+    "_cvol", "_wcorig", "_pmspare", "_cpool", "_imeta", "_iorig", "_vorigin",
 ];
+
+/// Whether this is what a group keeps for repairing the metadata of its pools.
+pub fn is_spare(lv: &str) -> bool {
+    lv.ends_with("_pmspare")
+}
 
 /// Whether LVM hides a volume of this name.
 pub fn is_hidden(lv: &str) -> bool {

@@ -3,19 +3,20 @@
 //! A `Topology` is made anew when names, layers or LVM's report change, and holds for as long as they do not.
 
 mod devices;
+mod layout;
 mod lvm_name;
+mod states;
 mod volumes;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::sample::Sample;
 use crate::sample::diskstats::Number;
-use crate::sample::dm::DmDevice;
-use crate::sample::{Sample, lvm};
+use crate::sample::lvm::{self, Segment};
 use crate::units::{Fill, Sectors};
 
 /// Everything about this machine's devices that is not a counter.
@@ -36,6 +37,8 @@ pub struct Device {
     pub name: Arc<str>,
     /// What stays when number and name change: the device-mapper's UUID, WWID or serial number, else the name.
     pub identity: Arc<str>,
+    /// Another number each time that the device is made, also under the same identity; `None` where nobody knows.
+    pub life: Option<u64>,
     /// What a person calls it: `vg0/mysql`, `PV of vg0`, else the kernel's name.
     pub label: String,
     pub kind: DeviceKind,
@@ -46,6 +49,10 @@ pub struct Device {
     pub slaves: Vec<String>,
     pub size: Option<Sectors>,
     pub model: Option<String>,
+    /// Of a disk: whether its heads must move, its I/O scheduler, and how far it reads ahead. A partition is as its disk.
+    pub rotational: Option<bool>,
+    pub scheduler: Option<String>,
+    pub read_ahead_kib: Option<u64>,
     /// Whether its bytes are part of the host's total, in which each byte counts once.
     pub counts: bool,
 }
@@ -70,6 +77,9 @@ pub struct Group {
     pub free: Option<u64>,
     pub extent: Option<u64>,
     pub missing_pvs: u32,
+    /// What is kept for repairing the metadata of its pools, in bytes; hidden, and nothing is ever written to it.
+    pub spare: Option<u64>,
+    pub tags: Vec<String>,
     /// The kernel's names of its PVs.
     pub pvs: Vec<String>,
 }
@@ -94,6 +104,25 @@ pub struct Volume {
     pub pvs: Vec<String>,
     /// What LVM's report says about its health, where it says anything.
     pub health: Option<String>,
+    pub tags: Vec<String>,
+    /// What a full pool does with writes: `queue` or `error`.
+    pub when_full: Option<String>,
+    /// Its own segments, then those of its hidden parts; empty without LVM's report.
+    pub layout: Vec<Part>,
+    /// Of an origin of thick snapshots: the device below it that holds its data.
+    pub real: Option<usize>,
+    /// Of a thick snapshot: the device of its COW area.
+    pub cow: Option<usize>,
+    /// Where its device is mounted; `None` where mounts cannot be read.
+    pub mounted_on: Option<Vec<String>>,
+}
+
+/// A volume, or a hidden part of one, as it is laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The bare name, such as `pool_tdata`.
+    pub lv: String,
+    pub segments: Vec<Segment>,
 }
 
 impl Volume {
@@ -129,6 +158,11 @@ pub enum VolumeKind {
 }
 
 impl VolumeKind {
+    /// Whether the kernel says of an active one how full it is.
+    pub fn fills(self) -> bool {
+        matches!(self, Self::Snapshot | Self::ThinPool | Self::Thin | Self::ThinSnapshot)
+    }
+
     /// As it is written for people.
     pub fn text(self) -> &'static str {
         match self {
@@ -155,7 +189,15 @@ pub struct VolumeState {
     /// What `lvs` calls data: COW area, pool data, mapped part. `None` where it has none or nobody knows.
     pub fill: Option<Fill>,
     pub metadata: Option<Fill>,
+    /// Of a mirror or RAID: how much of it is in step.
+    pub sync: Option<Fill>,
     pub state: State,
+}
+
+impl VolumeState {
+    fn only(state: State) -> Self {
+        Self { fill: None, metadata: None, sync: None, state }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -173,6 +215,8 @@ pub enum State {
     NeedsCheck,
     Failed,
     Unknown,
+    /// A mirror or RAID with a dead leg.
+    Degraded,
 }
 
 impl State {
@@ -195,6 +239,7 @@ impl State {
             Self::NeedsCheck => "needs check",
             Self::Failed => "failed",
             Self::Unknown => "unknown",
+            Self::Degraded => "degraded",
         }
     }
 }
@@ -204,6 +249,7 @@ impl Topology {
     pub fn still_holds(before: &Sample, sample: &Sample) -> bool {
         Arc::ptr_eq(&before.names, &sample.names)
             && before.report.as_ref().map(Arc::as_ptr) == sample.report.as_ref().map(Arc::as_ptr)
+            && before.mounts.as_ref().map(Arc::as_ptr) == sample.mounts.as_ref().map(Arc::as_ptr)
             && same_devices(before, sample)
             && Arc::ptr_eq(&before.shapes, &sample.shapes)
     }
@@ -212,17 +258,16 @@ impl Topology {
     pub fn of(sample: &Sample) -> Self {
         let lines = sample.devices.as_deref().unwrap_or_default();
         let mut devices = devices::of(lines, &sample.names, &sample.shapes);
-        let lvm = volumes::Lvm::new(&devices, &sample.shapes, sample.report.as_deref());
+        let lvm = volumes::Lvm::new(&devices, sample);
         let (groups, volumes) = (lvm.groups(), lvm.volumes());
         devices::name_by_lvm(&mut devices, &groups, &volumes);
         Self { devices, groups, volumes }
     }
 
-    /// How each volume is, in the order of [`Topology::volumes`], by the device-mapper's word in `sample`.
+    /// How each volume is, in the order of [`Topology::volumes`], by the device-mapper's word in `sample`, else LVM's.
     pub fn volume_states(&self, sample: &Sample) -> Vec<VolumeState> {
-        let dm: Option<HashMap<Number, &DmDevice>> =
-            sample.dm.as_ref().map(|devices| devices.iter().map(|device| (device.number, device)).collect());
-        self.volumes.iter().map(|volume| volumes::state_of(self, volume, dm.as_ref())).collect()
+        let words = states::Words::of(sample);
+        self.volumes.iter().map(|volume| words.state_of(self, volume)).collect()
     }
 
     pub fn group(&self, name: &str) -> Option<&Group> {
@@ -253,7 +298,7 @@ fn same_devices(before: &Sample, sample: &Sample) -> bool {
 }
 
 fn kind_by_report(volume: &lvm::Volume) -> VolumeKind {
-    match volume.segment_type.as_deref().unwrap_or_default() {
+    match volume.segment_type().unwrap_or_default() {
         "linear" if volume.attributes.starts_with(['s', 'S']) => VolumeKind::Snapshot,
         "linear" | "error" | "zero" => VolumeKind::Linear,
         "striped" => VolumeKind::Striped,

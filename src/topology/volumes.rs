@@ -3,14 +3,14 @@
 //! Active volumes are known by their devices alone, so that one is seen in the tick in which it appears. LVM's report
 //! adds what the kernel does not know: inactive volumes, thin origins, free space, times.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::layout;
 use super::lvm_name::{self, DmUuid};
-use super::{Device, Group, State, Topology, Volume, VolumeKind, VolumeState, kind_by_report};
+use super::{Device, Group, Volume, VolumeKind, kind_by_report};
 use crate::sample::diskstats::Number;
-use crate::sample::dm::{CowArea, DmDevice, Pool, PoolMode, Status, Thin};
-use crate::sample::{Shape, lvm};
-use crate::units::{Fill, SECTOR};
+use crate::sample::mounts::Mount;
+use crate::sample::{Sample, lvm};
 
 /// The devices of one LV, by layer; `""` is the one that people use.
 type Layers<'a> = BTreeMap<&'a str, usize>;
@@ -21,12 +21,13 @@ pub struct Lvm<'a> {
     by_name: HashMap<&'a str, usize>,
     targets: HashMap<Number, &'a str>,
     report: Option<&'a lvm::Report>,
+    mounts: Option<&'a [Mount]>,
     /// Layers by the volume's UUID without dashes.
     active: BTreeMap<&'a str, Layers<'a>>,
 }
 
 impl<'a> Lvm<'a> {
-    pub fn new(devices: &'a [Device], shapes: &'a [Shape], report: Option<&'a lvm::Report>) -> Self {
+    pub fn new(devices: &'a [Device], sample: &'a Sample) -> Self {
         let mut active: BTreeMap<&str, Layers> = BTreeMap::new();
         for (index, device) in devices.iter().enumerate() {
             if let Some(uuid) = DmUuid::parse(&device.identity) {
@@ -36,8 +37,13 @@ impl<'a> Lvm<'a> {
         Self {
             devices,
             by_name: devices.iter().enumerate().map(|(index, device)| (&*device.name, index)).collect(),
-            targets: shapes.iter().filter_map(|shape| Some((shape.number, shape.kind.as_deref()?))).collect(),
-            report,
+            targets: sample
+                .shapes
+                .iter()
+                .filter_map(|shape| Some((shape.number, shape.kind.as_deref()?)))
+                .collect(),
+            report: sample.report.as_deref(),
+            mounts: sample.mounts.as_deref().map(Vec::as_slice),
             active,
         }
     }
@@ -47,8 +53,13 @@ impl<'a> Lvm<'a> {
         let mut volumes: Vec<Volume> =
             self.active.iter().filter_map(|(uuid, layers)| self.active_volume(uuid, layers)).collect();
         for (group, reported) in self.reported() {
-            if reported.is_inactive() && !volumes.iter().any(|volume| *volume.uuid == *reported.uuid) {
-                volumes.push(inactive_volume(group, reported));
+            let is_merged = reported.letter(1) == Some('S');
+            let is_seen = reported.parent.is_none() && !is_merged && !lvm_name::is_hidden(&reported.name);
+            if is_seen
+                && reported.is_inactive()
+                && !volumes.iter().any(|volume| *volume.uuid == *reported.uuid)
+            {
+                volumes.push(self.inactive_volume(group, reported));
             }
         }
         volumes.sort_by_cached_key(|volume| (volume.vg.clone(), volume.lv.clone()));
@@ -85,12 +96,15 @@ impl<'a> Lvm<'a> {
             let device = self.devices.iter().find(|device| Some(device.number) == pv.number);
             device.map(|device| device.name.to_string())
         };
+        let spare = reported.volumes.iter().find(|volume| lvm_name::is_spare(&volume.name));
         Group {
             name: reported.name.clone(),
             size: reported.size,
             free: reported.free,
             extent: reported.extent,
             missing_pvs: reported.missing_pvs,
+            spare: spare.and_then(|volume| volume.size),
+            tags: reported.tags.clone(),
             pvs: reported.pvs.iter().filter_map(name_of).collect(),
         }
     }
@@ -103,26 +117,70 @@ impl<'a> Lvm<'a> {
             return None;
         }
         let uuid = lvm_name::dashed(uuid);
-        let reported = self.reported().find(|(_, volume)| volume.uuid == uuid).map(|(_, volume)| volume);
+        let found = self.reported().find(|(_, volume)| volume.uuid == uuid);
+        let reported = found.map(|(_, volume)| volume);
         let origin = self.thick_origin(device).or_else(|| reported.and_then(|volume| volume.origin.clone()));
+        // An origin of thick snapshots is what lies below them.
+        let below = layers.get("real").map_or(device, |index| &self.devices[*index]);
         Some(Volume {
             vg: device.vg.clone()?,
             lv,
             kind: self.kind(device, layers, reported, origin.is_some()),
             device: Some(index),
-            pool: self.pool_below(device).or_else(|| reported.and_then(|volume| volume.pool.clone())),
+            pool: self.pool_below(below).or_else(|| reported.and_then(|volume| volume.pool.clone())),
             origin,
             size: self.size(device, layers, reported),
             created_at: reported.and_then(|volume| volume.created_at),
             pvs: self.pvs_of(device, layers),
             health: reported.and_then(|volume| volume.health.clone()),
+            tags: reported.map(|volume| volume.tags.clone()).unwrap_or_default(),
+            when_full: reported.and_then(|volume| volume.when_full.clone()),
+            layout: found
+                .map(|(group, volume)| layout::of(group, volume, &|part| self.is_seen(part)))
+                .unwrap_or_default(),
+            real: layers.get("real").copied(),
+            cow: layers.get("cow").copied(),
+            mounted_on: self.mounts.map(|mounts| points(mounts, device.number)),
             uuid: uuid.into(),
         })
     }
 
-    /// A snapshot that is being merged is hidden by LVM; what is left of its device gives only errors.
+    fn inactive_volume(&self, group: &lvm::Group, reported: &lvm::Volume) -> Volume {
+        Volume {
+            vg: group.name.clone(),
+            lv: reported.name.clone(),
+            uuid: reported.uuid.as_str().into(),
+            device: None,
+            kind: kind_by_report(reported),
+            origin: reported.origin.clone(),
+            pool: reported.pool.clone(),
+            size: reported.size,
+            created_at: reported.created_at,
+            pvs: Vec::new(),
+            health: reported.health.clone(),
+            tags: reported.tags.clone(),
+            when_full: reported.when_full.clone(),
+            layout: layout::of(group, reported, &|part| self.is_seen(part)),
+            real: None,
+            cow: None,
+            mounted_on: Some(Vec::new()),
+        }
+    }
+
+    /// A snapshot that is being merged is hidden by LVM: its origin lies on its COW area now, and what is left of its
+    /// own device is invalid, or gives only errors.
     fn is_merged_away(&self, layers: &Layers) -> bool {
-        layers.contains_key("cow") && layers.get("").is_some_and(|index| self.target(*index) == Some("error"))
+        let Some((cow, top)) = layers.get("cow").zip(layers.get("")) else { return false };
+        let cow = &*self.devices[*cow].name;
+        let lies_on_it = |device: &Device| device.slaves.iter().any(|name| name == cow);
+        let others = self.devices.iter().enumerate().filter(|(index, _)| index != top);
+        self.target(*top) == Some("error") || others.into_iter().any(|(_, device)| lies_on_it(device))
+    }
+
+    /// Whether the kernel has it as a volume of its own.
+    fn is_seen(&self, volume: &lvm::Volume) -> bool {
+        let uuid = volume.uuid.replace('-', "");
+        self.active.get(uuid.as_str()).is_some_and(|layers| !self.is_merged_away(layers))
     }
 
     fn target(&self, index: usize) -> Option<&'a str> {
@@ -178,12 +236,13 @@ impl<'a> Lvm<'a> {
         if layers.contains_key("cow") {
             return VolumeKind::Snapshot;
         }
-        if let Some(reported) = reported.filter(|volume| volume.segment_type.is_some()) {
+        if let Some(reported) = reported.filter(|volume| volume.segment_type().is_some()) {
             return kind_by_report(reported);
         }
         // An origin's own kind is that of what lies below its snapshots.
         let index = layers.get("real").or_else(|| layers.get("")).copied();
         match index.and_then(|index| self.target(index)).unwrap_or_default() {
+            "linear" if self.pool_below(device).is_some() => VolumeKind::Vdo,
             "linear" => VolumeKind::Linear,
             "striped" => VolumeKind::Striped,
             "mirror" => VolumeKind::Mirror,
@@ -222,12 +281,16 @@ impl<'a> Lvm<'a> {
         pvs
     }
 
-    /// Down to the first device on each way that LVM did not make.
+    /// Down to the first device on each way that LVM did not make. Names that were read while devices came and went
+    /// may go round in circles.
     fn pvs_below(&self, device: &Device) -> Vec<String> {
-        let mut pvs = Vec::new();
-        for below in self.slaves(device).map(|index| &self.devices[index]) {
+        let (mut pvs, mut seen) = (Vec::new(), HashSet::new());
+        let mut next: Vec<usize> = self.slaves(device).collect();
+        while let Some(index) = next.pop() {
+            let below = &self.devices[index];
             match DmUuid::parse(&below.identity) {
-                Some(_) => pvs.extend(self.pvs_below(below)),
+                _ if !seen.insert(index) => {}
+                Some(_) => next.extend(self.slaves(below)),
                 None => pvs.push(below.name.to_string()),
             }
         }
@@ -236,101 +299,18 @@ impl<'a> Lvm<'a> {
 }
 
 fn unreported_group(name: &str) -> Group {
-    Group { name: name.into(), size: None, free: None, extent: None, missing_pvs: 0, pvs: Vec::new() }
-}
-
-fn inactive_volume(group: &lvm::Group, reported: &lvm::Volume) -> Volume {
-    Volume {
-        vg: group.name.clone(),
-        lv: reported.name.clone(),
-        uuid: reported.uuid.as_str().into(),
-        device: None,
-        kind: kind_by_report(reported),
-        origin: reported.origin.clone(),
-        pool: reported.pool.clone(),
-        size: reported.size,
-        created_at: reported.created_at,
+    Group {
+        name: name.into(),
+        size: None,
+        free: None,
+        extent: None,
+        missing_pvs: 0,
+        spare: None,
+        tags: Vec::new(),
         pvs: Vec::new(),
-        health: reported.health.clone(),
     }
 }
 
-/// How a volume is, by its own device's status. Without the device-mapper's word nothing is known of an active one.
-pub fn state_of(
-    topology: &Topology,
-    volume: &Volume,
-    dm: Option<&HashMap<Number, &DmDevice>>,
-) -> VolumeState {
-    let Some(device) = volume.device.map(|index| &topology.devices[index]) else {
-        return VolumeState { fill: None, metadata: None, state: State::Inactive };
-    };
-    let Some(dm_device) = dm.and_then(|dm| dm.get(&device.number)) else {
-        return VolumeState { fill: None, metadata: None, state: State::Unknown };
-    };
-    let mut state = match dm_device.targets.first() {
-        Some(target) => by_status(topology, volume, dm, &target.status),
-        None => VolumeState { fill: None, metadata: None, state: State::Inactive },
-    };
-    if dm_device.is_suspended && state.state != State::Invalid {
-        state.state = State::Suspended;
-    }
-    state
-}
-
-fn by_status(
-    topology: &Topology,
-    volume: &Volume,
-    dm: Option<&HashMap<Number, &DmDevice>>,
-    status: &Status,
-) -> VolumeState {
-    let filled = |fill, metadata, state| VolumeState { fill, metadata, state };
-    match status {
-        Status::Snapshot(area) => by_cow_area(*area, State::Ok),
-        Status::SnapshotMerge(area) => by_cow_area(*area, State::Merging),
-        Status::ThinPool(Pool::Failed) | Status::Thin(Thin::Failed) => filled(None, None, State::Failed),
-        Status::ThinPool(Pool::Working { data, metadata, mode, needs_check }) => {
-            let state = match mode {
-                _ if *needs_check => State::NeedsCheck,
-                PoolMode::ReadWrite => State::Ok,
-                PoolMode::ReadOnly => State::ReadOnly,
-                PoolMode::OutOfDataSpace => State::OutOfData,
-            };
-            filled(Some(*data), Some(*metadata), state)
-        }
-        Status::Thin(Thin::Mapped(mapped)) => {
-            filled(thin_fill(topology, volume, dm, mapped.0), None, State::Ok)
-        }
-        Status::Filled { data, metadata, .. } => filled(Some(*data), *metadata, State::Ok),
-        Status::NotUnderstood(_) => filled(None, None, State::Unknown),
-        Status::Other(_) => filled(None, None, State::Ok),
-    }
-}
-
-fn by_cow_area(area: CowArea, working: State) -> VolumeState {
-    let (fill, state) = match area {
-        CowArea::Filled { fill, .. } => (Some(fill), working),
-        CowArea::Invalid => (None, State::Invalid),
-        CowArea::MergeFailed => (None, State::MergeFailed),
-        CowArea::Unknown => (None, State::Unknown),
-    };
-    VolumeState { fill, metadata: None, state }
-}
-
-/// A thin volume's mapped part, of its size rounded up to whole chunks of its pool, as `lvs` has it.
-fn thin_fill(
-    topology: &Topology,
-    volume: &Volume,
-    dm: Option<&HashMap<Number, &DmDevice>>,
-    mapped: u64,
-) -> Option<Fill> {
-    let size = volume.size? / SECTOR;
-    let pool = topology.volumes.iter().find(|other| {
-        other.kind == VolumeKind::ThinPool && other.vg == volume.vg && Some(&other.lv) == volume.pool.as_ref()
-    })?;
-    let device = &topology.devices[pool.device?];
-    let status = &dm?.get(&device.number)?.targets.first()?.status;
-    let Status::ThinPool(Pool::Working { data, .. }) = status else { return None };
-    let chunk = (data.unit / SECTOR).max(1);
-    let total = size.div_ceil(chunk) * chunk;
-    Some(Fill { used: mapped.min(total), total, unit: SECTOR })
+fn points(mounts: &[Mount], number: Number) -> Vec<String> {
+    mounts.iter().filter(|mount| mount.number == number).map(|mount| mount.point.clone()).collect()
 }

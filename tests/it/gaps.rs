@@ -68,6 +68,18 @@ fn a_counter_that_goes_back_is_a_gap() {
 }
 
 #[test]
+fn a_device_that_was_made_anew_is_a_gap_though_it_has_its_identity_and_has_counted_further() {
+    let mut tape = Tape::new(SECOND);
+    for (tick, inode) in (1..).zip([7, 7, 8, 8]) {
+        let names = format!("sda/dev\t8:0\nsda/serial\tA\nsda/inode\t{inode}\nsda/slaves\t\n");
+        tape.bare_tick(&line((8, 0), "sda", Done::sectors(tick * STEP, 0)), &names);
+    }
+    let daemon = Start::playing(&tape.saved(), "max").start();
+    daemon.has_played(4);
+    assert_eq!(course(&daemon.series("device:sda", "read_bytes")), [None, Some(1.0), None, Some(1.0)]);
+}
+
+#[test]
 fn each_counter_that_goes_back_is_a_gap_and_a_gauge_is_none() {
     // Reads, merged, sectors, ms; writes, merged, sectors, ms; in flight, busy ms, weighted ms.
     for column in 0..11 {

@@ -2,23 +2,34 @@
 //!
 //! One binary holds them all. The first block are the tools, the second the tests, one file per theme.
 
+mod captured;
+mod cow;
 mod daemon;
+mod host;
 mod http;
 mod machine;
+mod observer;
 mod tape;
 
+mod any_bytes;
 mod bad_days;
 mod clock;
+mod copying;
+mod estimate;
+mod fixtures;
 mod gaps;
 mod hostile;
 mod hour;
+mod lvm;
 mod migrations;
 mod notify;
 mod openapi;
 mod order;
 mod recordings;
+mod reports;
 mod run;
 mod status;
+mod status_words;
 mod stopping;
 
 use std::time::{Duration, Instant};

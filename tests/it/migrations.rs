@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use cowbell::series::Range;
-use cowbell::store::Holds;
+use cowbell::series::quantity::{Quantity, ShareQuantity};
+use cowbell::store::{Holds, Subject, Wanted};
 use jiff::Timestamp;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -86,15 +87,31 @@ async fn the_program_reads_what_the_samples_hold() {
     let jobs = archive.jobs(range, 100).await.unwrap();
     let names: Vec<_> =
         jobs.iter().map(|job| (job.name.as_str(), job.outcome.map(|outcome| outcome.text()))).collect();
-    assert_eq!(names, [("nightly", None), ("copy", Some("failed")), ("data_snapshot", Some("overflowed"))]);
-    assert_eq!(jobs[2].peak_fill_percent, Some(99.95));
+    assert_eq!(
+        names,
+        [
+            ("data_snapshot", Some("overflowed")),
+            ("nightly", None),
+            ("copy", Some("failed")),
+            ("data_snapshot", Some("overflowed"))
+        ]
+    );
+    assert_eq!(
+        (jobs[0].mounted_on.as_deref(), jobs[0].was_unmounted_with_its_death()),
+        (Some("/mnt/snap"), true)
+    );
+    assert_eq!((jobs[3].peak_fill_percent, jobs[3].mounted_on.as_deref()), (Some(99.95), None));
+    let pv = Subject::Device("S1".into());
+    let copied = Wanted { subject: pv, quantity: Quantity::Share(ShareQuantity::CopyWrittenBytes) };
+    let copied = archive.series(&[copied], range, 1).await.unwrap().pop().flatten().unwrap();
+    assert_eq!(copied.points.iter().map(|point| point.avg).collect::<Vec<_>>(), [Some(3.0)]);
     let alerts = archive.alerts(100).await.unwrap();
     assert_eq!(
         alerts.iter().map(|alert| alert.rule.name()).collect::<Vec<_>>(),
         ["pool_data", "snapshot_fill"]
     );
     let known = archive.known().await.unwrap();
-    assert_eq!((known.last_job_id, known.last_alert_id, known.alerts.len()), (3, 2, 1));
+    assert_eq!((known.last_job_id, known.last_alert_id, known.alerts.len()), (4, 2, 1));
     inlet.close().await;
 }
 
@@ -109,6 +126,7 @@ async fn the_table_refuses_what_cannot_be() {
         "UPDATE job SET ended_ms = started_ms - 1, outcome = 'failed'",
         "UPDATE alert SET cleared_ms = raised_ms - 1",
         "UPDATE volume SET uuid = ''",
+        "UPDATE job SET mounted_on = NULL WHERE unmounted_ms IS NOT NULL",
     ] {
         let done = sqlx::query(nonsense).execute(&mut connection).await;
         assert!(done.is_err(), "{nonsense}");

@@ -65,12 +65,14 @@ impl Tape {
             said(Part::Dm, device_mapper(snapshot)),
         ];
         let names = names(snapshot);
+        if names != self.names || self.readings.len().is_multiple_of(60) {
+            texts.push(said(Part::Lvm, report(snapshot, self.created())));
+        }
         if names != self.names {
             texts.push(said(Part::Sysfs, names.clone()));
-            texts.push(said(Part::Lvm, report(snapshot, self.created())));
             self.names = names;
         }
-        self.reading(texts)
+        self.add(texts)
     }
 
     /// Adds a tick of a machine that has nothing but these lines of `/proc/diskstats`, and these names.
@@ -80,10 +82,11 @@ impl Tape {
             texts.push(said(Part::Sysfs, names));
             self.names = names.into();
         }
-        self.reading(texts)
+        self.add(texts)
     }
 
-    fn reading(&mut self, texts: Vec<Text>) -> &mut Reading {
+    /// Adds a tick with these texts, at its due time.
+    pub fn add(&mut self, texts: Vec<Text>) -> &mut Reading {
         let passed = self.interval * u32::try_from(self.readings.len()).unwrap();
         self.readings.push(Reading {
             at: self.due(),

@@ -16,7 +16,9 @@ use super::Site;
 use super::answer::{Asked, Problem, ProblemBody};
 use super::when::{Span, with_the_latest};
 use crate::notify::AlertBody;
-use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, VolumeQuantity, named};
+use crate::series::quantity::{
+    DeviceQuantity, EstimateQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity, named,
+};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::source::{Mark, MarkKind, MarkedEnd};
 use crate::store::{Subject, Wanted};
@@ -45,7 +47,7 @@ pub async fn devices(State(site): State<Site>) -> Result<Json<Vec<DeviceBody>>, 
 /// Every volume that `lvs` without `-a` shows, and how it is.
 #[utoipa::path(get, path = "/api/v1/volumes", tag = "now", responses((status = 200, body = Vec<VolumeBody>), (status = 503, body = ProblemBody)))]
 pub async fn volumes(State(site): State<Site>) -> Result<Json<Vec<VolumeBody>>, Problem> {
-    Ok(Json(VolumeBody::all(&site.present()?.interval)))
+    Ok(Json(VolumeBody::all(&*site.present()?)))
 }
 
 /// Paging, processors and pressure, in the last tick.
@@ -172,12 +174,19 @@ pub async fn series(
 
 fn wanted(of: &str, metric: &str) -> Result<Wanted, Problem> {
     let device = || named::<DeviceQuantity>(metric).map(Quantity::Device);
+    let share = || named::<ShareQuantity>(metric).map(Quantity::Share);
+    let estimate = || named::<EstimateQuantity>(metric).map(Quantity::Estimate);
+    let fill = || named::<VolumeQuantity>(metric).map(Quantity::Volume);
     let (subject, quantity, names) = match of.split_once(':') {
-        Some(("device", name)) => (Subject::Device(name.into()), device(), DeviceQuantity::NAMES.to_string()),
+        Some(("device", name)) => (
+            Subject::Device(name.into()),
+            device().or_else(share),
+            format!("{}, {}", DeviceQuantity::NAMES, ShareQuantity::NAMES),
+        ),
         Some(("volume", name)) => (
             Subject::Volume(name.into()),
-            named::<VolumeQuantity>(metric).map(Quantity::Volume).or_else(device),
-            format!("{}, {}", VolumeQuantity::NAMES, DeviceQuantity::NAMES),
+            fill().or_else(estimate).or_else(device),
+            format!("{}, {}, {}", VolumeQuantity::NAMES, EstimateQuantity::NAMES, DeviceQuantity::NAMES),
         ),
         None if of == "total" => (Subject::Total, device(), DeviceQuantity::NAMES.to_string()),
         None if of == "vm" => (

@@ -5,11 +5,14 @@ use serde::Deserialize;
 use super::{Refresh, Site, is_moving};
 use crate::chart::{self, Axis, Band, Chart, Grade, LegendEntry, Level, Line, Look, Side, Size, Unit};
 use crate::config::Thresholds;
-use crate::job::Job;
+use crate::job::{Job, JobKind};
 use crate::present::Present;
-use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, VolumeQuantity};
+use crate::series::quantity::{
+    DeviceQuantity, EstimateQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity,
+};
 use crate::series::{Range, Series};
 use crate::store::{Subject, Wanted};
+use crate::topology::{Device, Volume, VolumeKind};
 use crate::units::Prefix;
 use crate::web::answer::Problem;
 use crate::web::when::Span;
@@ -187,6 +190,53 @@ pub fn throughput(title: &str, subject: &Subject) -> Sketch {
         traces: vec![Trace { area: true, ..read }, written],
         levels: Vec::new(),
     }
+}
+
+/// Whether anything may have been copied aside in what is shown: there is a thick snapshot, or there was.
+pub fn may_copy(present: &Present, jobs: &[Job]) -> bool {
+    let is_snapshot = |volume: &Volume| volume.kind == VolumeKind::Snapshot;
+    present.interval.topology.volumes.iter().any(is_snapshot)
+        || jobs.iter().any(|job| job.kind == JobKind::Snapshot)
+}
+
+/// What PVs did for thick snapshots: reading what is about to be overwritten, and writing COW areas.
+pub fn copying<'a>(pvs: impl Iterator<Item = &'a Device>) -> Sketch {
+    let traces = pvs.zip(0_u8..).flat_map(|(pv, number)| {
+        let subject = Subject::Device(pv.identity.to_string());
+        let looks = disk_looks(number);
+        let trace = |what: &str, quantity, look| {
+            trace(format!("{} {what}", pv.name), &subject, Quantity::Share(quantity), look)
+        };
+        [
+            trace("copied from", ShareQuantity::CopyReadBytes, looks[0]),
+            trace("COW written", ShareQuantity::CopyWrittenBytes, looks[1]),
+        ]
+    });
+    Sketch {
+        title: "Of that, COW copying".into(),
+        left: BYTES,
+        right: None,
+        traces: traces.collect(),
+        levels: Vec::new(),
+    }
+}
+
+/// The colours of reading and writing of the n-th disk in a chart.
+pub fn disk_looks(number: u8) -> [Look; 2] {
+    match number {
+        0 => [Look::Read, Look::Write],
+        number => [Look::Other(2 * number - 2), Look::Other(2 * number - 1)],
+    }
+}
+
+/// How full a snapshot probably was, where nobody may ask.
+pub fn estimate_traces(subject: &Subject) -> Vec<Trace> {
+    let trace = |label: &str, quantity, look| trace(label, subject, Quantity::Estimate(quantity), look);
+    vec![
+        trace("estimated", EstimateQuantity::EstimatedPercent, Look::Fill),
+        trace("at least", EstimateQuantity::EstimatedLowPercent, Look::Other(0)),
+        trace("at most", EstimateQuantity::EstimatedHighPercent, Look::Other(1)),
+    ]
 }
 
 pub fn latency(subject: &Subject) -> Sketch {

@@ -25,14 +25,28 @@ const MOST_JOBS: usize = 10;
 pub struct Subjects {
     pub name: String,
     pub description: String,
+    /// What else there is to know of it, a line each.
+    pub remarks: Vec<String>,
     /// What has to be said before the figures.
     pub notice: Option<String>,
     pub key_figures: Vec<KeyFigure>,
     pub ranges: Vec<RangeLink>,
     pub span: String,
     pub figures: Vec<Figure>,
+    pub layout: Vec<LayoutRow>,
     pub links: Vec<(String, String)>,
     pub jobs: Vec<JobRow>,
+}
+
+/// One segment of a volume, as `lvs --segments` has it.
+pub struct LayoutRow {
+    pub lv: String,
+    pub kind: String,
+    pub stripes: String,
+    pub stripe_size: String,
+    pub chunk_size: String,
+    pub extents: u64,
+    pub on: String,
 }
 
 /// One number that matters, with what it is of.
@@ -74,19 +88,23 @@ async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
     }
     let range = view.range(&present)?;
     let jobs = job_list(site, &present, range, MOST_JOBS).await?;
+    let copied = device.filter(|device| device.is_pv && charts::may_copy(&present, &jobs));
     let sketches = vec![
         charts::throughput("Throughput", &subject),
+        charts::copying(copied.into_iter()),
         charts::latency(&subject),
         charts::utilisation(&subject),
     ];
     shown(&Subjects {
         name: device.map_or(name, |device| &device.label).to_string(),
         description: device.map_or_else(String::new, describe),
+        remarks: device.and_then(disk_remark).into_iter().collect(),
         notice: device.is_none().then(|| "This device is not there now. What it did is kept.".into()),
         key_figures: device.map(|device| key_figures(&present, device)).unwrap_or_default(),
         ranges: view.ranges(&present),
         span: super::span_text(range),
         figures: charts::draw(site, view, range, &jobs, sketches).await?,
+        layout: Vec::new(),
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),
         jobs: rows::jobs(&jobs, present.interval.at),
     })
@@ -113,6 +131,17 @@ fn describe(device: &Device) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
+/// What kind of disk it is, where it or its disk says so.
+fn disk_remark(device: &Device) -> Option<String> {
+    let kind = device.rotational.map(|rotational| if rotational { "rotating disk" } else { "not rotating" });
+    let scheduler = device.scheduler.as_ref().map(|scheduler| format!("I/O scheduler {scheduler}"));
+    let read_ahead = device
+        .read_ahead_kib
+        .map(|kib| format!("reads ahead {}", Writing::default().amount(Some(kib as f64 * 1024.0))));
+    let parts: Vec<String> = [kind.map(String::from), scheduler, read_ahead].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
 fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {
     let interval = &present.interval;
     let done = done_by(interval, device);
@@ -122,7 +151,7 @@ fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {
     let writing = Writing::default();
     let requests = |quantity| format!("{} requests/s", text::count(value(quantity)));
     let latency = |quantity| text::count(value(quantity));
-    vec![
+    let mut figures = vec![
         KeyFigure::new(
             "Read",
             writing.rate(value(DeviceQuantity::ReadBytes)),
@@ -135,13 +164,37 @@ fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {
         ),
         KeyFigure::new("Read latency", latency(DeviceQuantity::ReadAwaitMs), "ms, mean of the last tick"),
         KeyFigure::new("Write latency", latency(DeviceQuantity::WriteAwaitMs), "ms, mean of the last tick"),
-        KeyFigure::new("Busy", text::percent(value(DeviceQuantity::Utilisation)), "% of the last tick"),
         KeyFigure::new(
-            "Queue depth",
-            text::count(value(DeviceQuantity::QueueDepth)),
-            "requests, mean of the last tick",
+            "Busy",
+            text::percent(value(DeviceQuantity::Utilisation)),
+            format!("% of the last tick, queue depth {}", text::count(value(DeviceQuantity::QueueDepth))),
         ),
-    ]
+    ];
+    figures.extend(copying_figure(interval, device));
+    figures
+}
+
+/// How much of a PV's work is copying for thick snapshots, while there are any.
+fn copying_figure(interval: &Interval, device: &Device) -> Option<KeyFigure> {
+    if !device.is_pv || !interval.may_copy(device) {
+        return None;
+    }
+    let rate = |bytes: u64| {
+        let rate = Observation::ratio(bytes as f64, interval.elapsed_us as f64 / 1e6).map(Observation::value);
+        Writing::default().rate(rate)
+    };
+    Some(match interval.share(device) {
+        Some(share) => KeyFigure::new(
+            "COW copying",
+            rate(share.read + share.written),
+            format!("of the above: read {}, written {}", rate(share.read), rate(share.written)),
+        ),
+        None => KeyFigure::new(
+            "COW copying",
+            text::DASH.into(),
+            "not known by PV: what is copied lies on several",
+        ),
+    })
 }
 
 fn done_by(interval: &Interval, device: &Device) -> DeviceInterval {

@@ -57,11 +57,13 @@ async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
     shown(&Subjects {
         name: job.name.clone(),
         description: describe(job, &present),
+        remarks: mounted(job, &present).into_iter().collect(),
         notice: notice(job, &present),
         key_figures: key_figures(job, &present),
         ranges: Vec::new(),
         span: String::new(),
         figures,
+        layout: Vec::new(),
         links: links(job),
         jobs: Vec::new(),
     })
@@ -85,6 +87,7 @@ fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
             vec![
                 charts::fill_and_read_speed(&subject, present.thresholds.snapshot_fill),
                 super::overview::disks(present),
+                super::overview::copying(present, std::slice::from_ref(job)),
                 charts::paging(),
             ]
         }
@@ -114,12 +117,40 @@ fn describe(job: &Job, present: &Present) -> String {
 fn notice(job: &Job, present: &Present) -> Option<String> {
     if let Some(died_at) = job.died_at {
         let at = moment(died_at, present.interval.at);
-        return Some(format!(
+        let died = format!(
             "The snapshot became invalid at {at} UTC: what read it then is lost, whatever it reported."
-        ));
+        );
+        return Some(format!("{died}{}", unmounted_by_its_death(job, present)));
     }
     job.partly_seen.then(|| {
         "This job was seen in part only: it had begun, or went on, while cowbell did not run.".into()
+    })
+}
+
+/// What a backup's own log does not say: why its files were suddenly gone.
+pub fn unmounted_by_its_death(job: &Job, present: &Present) -> String {
+    let unmounted = job.unmounted_at.zip(job.mounted_on.as_ref());
+    match unmounted.filter(|_| job.was_unmounted_with_its_death()) {
+        Some((at, folder)) => {
+            let watched =
+                present.interval.policies.is_some_and(|policies| policies.monitoring && policies.dmeventd);
+            let who = if watched { ", as LVM's dmeventd does with an invalid snapshot" } else { "" };
+            format!(
+                " It was unmounted from {folder} at {}{who}: a backup may report missing files, or none at all, \
+                 instead of an I/O error.",
+                moment(at, present.interval.at)
+            )
+        }
+        None => String::new(),
+    }
+}
+
+fn mounted(job: &Job, present: &Present) -> Option<String> {
+    let folder = job.mounted_on.as_ref()?;
+    Some(match job.unmounted_at {
+        Some(at) => format!("Was mounted on {folder} until {} UTC.", moment(at, present.interval.at)),
+        None if job.is_running() => format!("Mounted on {folder}."),
+        None => format!("Was mounted on {folder}."),
     })
 }
 

@@ -10,13 +10,12 @@ use super::charts::{self, Figure, RangeLink, Sketch, Trace, View};
 use super::rows::{self, FillRow, JobRow};
 use super::{Answer, Content, framed, job_list, shown, text};
 use crate::alert::Severity;
-use crate::chart::Look;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::source::Part;
 use crate::store::Subject;
-use crate::topology::{Device, VolumeKind};
+use crate::topology::{Device, State as VolumeWord, VolumeKind};
 use crate::units::{Fill, duration_text};
 use crate::web::Site;
 use crate::web::answer::{Asked, Problem};
@@ -62,7 +61,7 @@ async fn now(site: &Site, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
     let range = view.range(&present)?;
     let jobs = job_list(site, &present, range, MOST_JOBS).await?;
-    let sketches = vec![disks(&present), fills(&present, &jobs), charts::paging()];
+    let sketches = vec![disks(&present), copying(&present, &jobs), fills(&present, &jobs), charts::paging()];
     let figures = charts::draw(site, view, range, &jobs, sketches).await?;
     shown(&Overview {
         verdict: verdict(&present),
@@ -100,8 +99,19 @@ fn verdict(present: &Arc<Present>) -> Verdict {
 /// Why nobody can tell whether something is near full, where there are volumes that might be.
 fn unseen(present: &Present) -> Option<String> {
     let why = present.parts.get(&Part::Dm)?.error.as_deref()?;
-    let has_volumes = !present.interval.topology.volumes.is_empty();
-    has_volumes.then(|| format!("How full snapshots and pools are is not seen: {why}."))
+    let interval = &present.interval;
+    // LVM's own word may stand in.
+    let mut unseen = interval
+        .volumes()
+        .filter(|(volume, state)| volume.kind.fills() && state.state == VolumeWord::Unknown);
+    let is_estimated = interval.estimates.iter().any(Option::is_some);
+    unseen.next()?;
+    Some(match is_estimated {
+        true => {
+            format!("How full snapshots and pools are is not seen, and of some snapshots an estimate: {why}.")
+        }
+        false => format!("How full snapshots and pools are is not seen: {why}."),
+    })
 }
 
 fn all_well(present: &Present) -> String {
@@ -144,8 +154,22 @@ pub fn nothing_to_watch(present: &Present) -> String {
 
 /// The PVs, or the disks where there is no LVM; the busiest of them.
 pub fn disks(present: &Present) -> Sketch {
+    let has_pvs = present.interval.topology.devices.iter().any(|device| device.is_pv);
+    let disks = busiest(present, has_pvs);
+    let title = if has_pvs { "Throughput of the PVs" } else { "Throughput of the disks" };
+    let traces = disks.iter().zip(0..).flat_map(|(device, number)| disk_traces(device, number)).collect();
+    Sketch { title: title.into(), left: charts::BYTES, right: None, traces, levels: Vec::new() }
+}
+
+/// The part of that which is copying for thick snapshots, while there are any or were.
+pub fn copying(present: &Present, jobs: &[Job]) -> Sketch {
+    let pvs = if charts::may_copy(present, jobs) { busiest(present, true) } else { Vec::new() };
+    charts::copying(pvs.into_iter())
+}
+
+/// The busiest PVs, or disks, in the order of their names.
+fn busiest(present: &Present, has_pvs: bool) -> Vec<&Device> {
     let topology = &present.interval.topology;
-    let has_pvs = topology.devices.iter().any(|device| device.is_pv);
     let mut disks: Vec<(&Device, u64)> = topology
         .devices
         .iter()
@@ -155,10 +179,7 @@ pub fn disks(present: &Present) -> Sketch {
     disks.sort_by_key(|(_, moved)| std::cmp::Reverse(*moved));
     disks.truncate(MOST_DISKS);
     disks.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
-    let title = if has_pvs { "Throughput of the PVs" } else { "Throughput of the disks" };
-    let traces =
-        disks.iter().enumerate().flat_map(|(number, (device, _))| disk_traces(device, number)).collect();
-    Sketch { title: title.into(), left: charts::BYTES, right: None, traces, levels: Vec::new() }
+    disks.into_iter().map(|(device, _)| device).collect()
 }
 
 fn moved(present: &Present, device: &Device) -> u64 {
@@ -166,12 +187,9 @@ fn moved(present: &Present, device: &Device) -> u64 {
     tally.map_or(0, |tally| tally.sum.sectors_read.0 + tally.sum.sectors_written.0)
 }
 
-fn disk_traces(device: &Device, number: usize) -> [Trace; 2] {
+fn disk_traces(device: &Device, number: u8) -> [Trace; 2] {
     let subject = Subject::Device(device.identity.to_string());
-    let looks = match u8::try_from(number).unwrap_or(u8::MAX) {
-        0 => [Look::Read, Look::Write],
-        number => [Look::Other(2 * number - 2), Look::Other(2 * number - 1)],
-    };
+    let looks = charts::disk_looks(number);
     let trace = |what: &str, quantity, look| {
         charts::trace(format!("{} {what}", device.name), &subject, Quantity::Device(quantity), look)
     };

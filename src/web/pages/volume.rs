@@ -4,16 +4,17 @@ use axum::extract::{Path, State};
 use axum::response::Html;
 
 use super::charts::{self, View};
-use super::device::{KeyFigure, Subjects};
+use super::device::{KeyFigure, LayoutRow, Subjects};
 use super::rows;
 use super::text::{self, Writing};
 use super::{Answer, Content, framed, job_list, moment, shown};
 use crate::interval::Interval;
 use crate::present::Present;
+use crate::sample::lvm::{Policies, Segment};
 use crate::series::Observation;
 use crate::series::quantity::DeviceQuantity;
 use crate::store::Subject;
-use crate::topology::{Volume, VolumeKind, VolumeState};
+use crate::topology::{Part, Volume, VolumeKind, VolumeState};
 use crate::units::Fill;
 use crate::web::Site;
 use crate::web::answer::{Asked, Problem};
@@ -56,7 +57,12 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
     let thresholds = present.thresholds.snapshot_fill;
     let is_pool = found.is_some_and(|(volume, _)| volume.kind == VolumeKind::ThinPool);
     let has_fill = found.is_none_or(|(_, state)| state.fill.is_some());
-    let traces = if has_fill { charts::fill_traces(&name, &subject, is_pool, 0) } else { Vec::new() };
+    let is_estimated = found.is_some_and(|(volume, _)| present.interval.estimate_of(volume).is_some());
+    let traces = match has_fill {
+        _ if is_estimated => charts::estimate_traces(&subject),
+        true => charts::fill_traces(&name, &subject, is_pool, 0),
+        false => Vec::new(),
+    };
     let sketches = vec![
         charts::fills(traces, thresholds),
         charts::throughput("Throughput", &subject),
@@ -65,11 +71,13 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
     shown(&Subjects {
         name: name.clone(),
         description: found.map_or_else(String::new, |(volume, _)| describe(volume, &present)),
-        notice: found.is_none().then(|| "This volume is not there now. What was seen of it is kept.".into()),
+        remarks: found.map(|(volume, _)| remarks(volume, &present)).unwrap_or_default(),
+        notice: notice(found.map(|(volume, _)| volume), &present),
         key_figures: found.map(|(volume, state)| key_figures(&present, volume, state)).unwrap_or_default(),
         ranges: view.ranges(&present),
         span: super::span_text(range),
         figures: charts::draw(site, view, range, &jobs, sketches).await?,
+        layout: found.map(|(volume, _)| layout(volume)).unwrap_or_default(),
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
         jobs: rows::jobs(&jobs, present.interval.at),
     })
@@ -91,6 +99,89 @@ fn describe(volume: &Volume, present: &Present) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
+fn notice(volume: Option<&Volume>, present: &Present) -> Option<String> {
+    let Some(volume) = volume else {
+        return Some("This volume is not there now. What was seen of it is kept.".into());
+    };
+    let job = present.job_of(volume)?;
+    let at = moment(job.died_at?, present.interval.at);
+    Some(format!("Invalid since {at} UTC.{}", super::job::unmounted_by_its_death(job, present)))
+}
+
+/// What else LVM and the kernel say of it.
+fn remarks(volume: &Volume, present: &Present) -> Vec<String> {
+    let mounted = volume.mounted_on.as_ref().filter(|folders| !folders.is_empty());
+    let parts = [
+        mounted.map(|folders| format!("mounted on {}", folders.join(", "))),
+        (!volume.tags.is_empty()).then(|| format!("tags {}", volume.tags.join(", "))),
+        volume.when_full.as_ref().map(|what| match what.as_str() {
+            "queue" => "when full, writes wait".to_string(),
+            "error" => "when full, writes fail".to_string(),
+            other => format!("when full: {other}"),
+        }),
+        growth(volume, present.interval.policies),
+        free(volume, present),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { Vec::new() } else { vec![parts.join(" · ")] }
+}
+
+fn free(volume: &Volume, present: &Present) -> Option<String> {
+    let free = present.interval.topology.group(&volume.vg)?.free?;
+    Some(format!("{} free in {}", Writing::default().amount(Some(free as f64)), volume.vg))
+}
+
+/// Whether LVM makes it larger by itself.
+fn growth(volume: &Volume, policies: Option<Policies>) -> Option<String> {
+    let policies = policies?;
+    let growth = match volume.kind {
+        VolumeKind::Snapshot => policies.snapshot,
+        VolumeKind::ThinPool => policies.pool,
+        _ => return None,
+    };
+    Some(match growth.threshold {
+        100.. => "LVM does not make it larger by itself".into(),
+        at if policies.monitoring && policies.dmeventd => {
+            format!("LVM makes it larger by {} % at {at} %", growth.percent)
+        }
+        at => format!("LVM would make it larger at {at} %, but dmeventd does not watch it"),
+    })
+}
+
+fn layout(volume: &Volume) -> Vec<LayoutRow> {
+    let bytes = |bytes: Option<u64>| Writing::default().amount(bytes.map(|bytes| bytes as f64));
+    let rows = volume.layout.iter().flat_map(|part| part.segments.iter().map(move |segment| (part, segment)));
+    let row = |(part, segment): (&Part, &Segment)| LayoutRow {
+        lv: part.lv.clone(),
+        kind: segment.kind.clone(),
+        stripes: text::or_dash(segment.stripes.map(|stripes| stripes.to_string())),
+        stripe_size: bytes(segment.stripe_size),
+        chunk_size: bytes(segment.chunk_size),
+        extents: segment.extents,
+        on: segment.on.iter().map(|(pv, extents)| format!("{pv}: {extents}")).collect::<Vec<_>>().join(", "),
+    };
+    rows.map(row).collect()
+}
+
+/// What its snapshots cost, or what those of its origin do.
+fn cost_figures(interval: &Interval, volume: &Volume) -> Vec<KeyFigure> {
+    let Some(copying) = interval.copying(volume) else { return Vec::new() };
+    let rate = |bytes: u64| {
+        let rate = Observation::ratio(bytes as f64, interval.elapsed_us as f64 / 1e6).map(Observation::value);
+        Writing::default().rate(rate)
+    };
+    let cost = text::or_dash(copying.write_cost().map(|cost| format!("{cost:.2} ×")));
+    let mut figures = vec![
+        KeyFigure::new("Write cost", cost, "written to disks for each byte written to the origin"),
+        KeyFigure::new("COW copying", rate(copying.copied_bytes()), "copied aside in the last tick"),
+    ];
+    if copying.into_snapshots > 0 {
+        let into = rate(copying.into_snapshots);
+        figures.push(KeyFigure::new("Into snapshots", into, "written into them, no cost of the origin"));
+    }
+    figures
+}
+
 fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<KeyFigure> {
     let percent = |fill: Option<Fill>| text::or_dash(fill.map(|fill| format!("{:.2} %", fill.percent())));
     let mut figures =
@@ -101,6 +192,17 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
             percent(state.fill),
             rows::used_of_size(state.fill, volume.size),
         ));
+    }
+    if let Some(estimate) = present.interval.estimate_of(volume) {
+        let of = rows::used_of_size(Some(estimate.likely), None);
+        figures.push(KeyFigure::new(
+            "Fill, estimated",
+            rows::estimate_text(estimate),
+            format!("≈ {of}; root would know"),
+        ));
+    }
+    if state.sync.is_some() {
+        figures.push(KeyFigure::new("In step", percent(state.sync), "of the mirror or RAID"));
     }
     if state.metadata.is_some() {
         let of = rows::used_of_size(state.metadata, None);
@@ -114,9 +216,7 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
     let rate = |quantity| Writing::default().rate(value(quantity));
     figures.push(KeyFigure::new("Read", rate(DeviceQuantity::ReadBytes), "in the last tick"));
     figures.push(KeyFigure::new("Written", rate(DeviceQuantity::WrittenBytes), "in the last tick"));
-    let group = interval.topology.group(&volume.vg);
-    let free = group.and_then(|group| group.free).map(|free| free as f64);
-    figures.push(KeyFigure::new("Free in the group", Writing::default().amount(free), volume.vg.clone()));
+    figures.extend(cost_figures(interval, volume));
     figures
 }
 

@@ -67,7 +67,12 @@ fn now(site: &Site) -> Result<String, Problem> {
 fn group_view(present: &Present, group: &Group) -> GroupView {
     let bytes = |bytes: Option<u64>| Writing::default().amount(bytes.map(|bytes| bytes as f64));
     let space = match group.size {
-        Some(_) => format!("{} free of {}", bytes(group.free), bytes(group.size)),
+        Some(_) => {
+            let spare = group.spare.map(|spare| format!(" · {} spare for metadata", bytes(Some(spare))));
+            let tags = (!group.tags.is_empty()).then(|| format!(" · tags {}", group.tags.join(", ")));
+            let space = format!("{} free of {}", bytes(group.free), bytes(group.size));
+            format!("{space}{}{}", spare.unwrap_or_default(), tags.unwrap_or_default())
+        }
         None => "free space not known: LVM's own report is missing".into(),
     };
     let devices = &present.interval.topology.devices;
@@ -101,7 +106,10 @@ fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Row {
         kind: format!("{}{of}", volume.kind.text()),
         state: rows::state_word(state.state, grade),
         grade,
-        fill: text::or_dash(percent.map(|percent| format!("{percent:.2} %"))),
+        fill: match interval.estimate_of(volume) {
+            Some(estimate) => rows::estimate_text(estimate),
+            None => text::or_dash(percent.map(|percent| format!("{percent:.2} %"))),
+        },
         size: Writing::default().amount(volume.size.map(|size| size as f64)),
         read: rate(DeviceQuantity::ReadBytes),
         written: rate(DeviceQuantity::WrittenBytes),

@@ -21,12 +21,14 @@ mount_system() {
 }
 
 # No udev runs, so LVM makes its own nodes; its configuration, archive and locks are the guest's own.
+# Without checks, an older LVM does not remark on a setting that it does not know.
 set_up_lvm() {
     cp -r /etc/lvm /mnt/lvm
     rm -rf /mnt/lvm/archive /mnt/lvm/backup
     cat >/mnt/lvm/lvmlocal.conf <<-END
 	activation { udev_sync=0 udev_rules=0 verify_udev_operations=0 monitoring=0 }
 	devices { filter=["a|/dev/ubd.*|","r|.*|"] use_devicesfile=0 }
+	config { checks=0 }
 	END
 }
 

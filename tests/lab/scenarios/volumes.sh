@@ -3,7 +3,7 @@
 # every comparison, then changes the machine and asks again.
 # Compared: which volumes there are, uuid, origin, pool, lv_size, fill, metadata
 # fill, state. Not compared, since lvs has no such words: kind, device.
-# `volumes lvs` does the part that needs no binary.
+# `volumes lvs` does the part that needs no binary; `volumes source-lvs` has cowbell ask LVM alone.
 #
 # LAB_DISKS=3
 source "$repo/tests/lab/guest/lab.sh"
@@ -114,7 +114,12 @@ if [[ ${1:-} == lvs ]]; then
     of_lvs | awk -F'\t' '$2 == "state"'
     exit
 fi
-: >/mnt/cowbell.toml
+if [[ ${1:-} == source-lvs ]]; then
+    printf '[lvm]\nsource = "lvs"\n' >/mnt/cowbell.toml
+    patience=30    # LVM is asked every 10 s
+else
+    : >/mnt/cowbell.toml
+fi
 start_cowbell
 compare "at first"
 change_the_machine

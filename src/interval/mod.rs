@@ -3,14 +3,20 @@
 //! Integers with their elapsed time, not rates. Where a counter went back, or a device is another one than before,
 //! there is no difference: `None`, never zero and never a spike.
 
+pub mod copying;
+pub mod estimate;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use estimate::Estimate;
+
 use crate::sample::Sample;
 use crate::sample::diskstats::{Counters, DeviceLine, Number};
+use crate::sample::lvm::Policies;
 use crate::topology::{Topology, Volume, VolumeState};
 use crate::units::Sectors;
 
@@ -28,6 +34,13 @@ pub struct Interval {
     pub host: Host,
     /// Whether the devices could be listed at all in this tick; nothing may be taken for gone where not.
     pub saw_devices: bool,
+    /// Whether the kernel said how full volumes are; what it leaves open then is not estimated.
+    pub dm_answered: bool,
+    /// How full volumes probably are of which the kernel does not say it, in the order of the topology's volumes; as
+    /// an [`estimate::Estimator`] has it. Empty where the kernel says it all.
+    pub estimates: Vec<Option<Estimate>>,
+    /// What LVM does by itself before a volume is full, as last said.
+    pub policies: Option<Policies>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -131,6 +144,9 @@ impl Interval {
             volumes: now.topology.volume_states(&now.sample),
             host: host(before.map(|before| &before.sample), &now.sample),
             saw_devices: now.sample.devices.is_some(),
+            dm_answered: now.sample.dm.is_some(),
+            estimates: Vec::new(),
+            policies: now.sample.policies,
         }
     }
 
@@ -145,6 +161,14 @@ impl Interval {
         self.topology.volumes.iter().zip(&self.volumes)
     }
 
+    /// How full a volume probably is, where the kernel does not say it.
+    pub fn estimate_of(&self, volume: &Volume) -> Option<Estimate> {
+        let estimates = self.topology.volumes.iter().zip(&self.estimates);
+        estimates
+            .filter(|(other, _)| Arc::ptr_eq(&other.uuid, &volume.uuid))
+            .find_map(|(_, estimate)| *estimate)
+    }
+
     /// What a volume's own device did.
     pub fn device_of(&self, volume: &Volume) -> Option<&DeviceInterval> {
         self.devices.get(volume.device?)
@@ -156,7 +180,7 @@ fn device_intervals(before: Option<&Observed>, now: &Observed) -> Vec<DeviceInte
     let lines = by_number(&now.sample);
     let devices = now.topology.devices.iter().map(|device| {
         let Some(line) = lines.get(&device.number) else { return DeviceInterval::default() };
-        let before = known_before.get(&*device.identity);
+        let before = known_before.get(&(&*device.identity, device.life));
         DeviceInterval {
             work: before.and_then(|before| Work::between(before, &line.counters)),
             counters: Some(line.counters),
@@ -165,10 +189,13 @@ fn device_intervals(before: Option<&Observed>, now: &Observed) -> Vec<DeviceInte
     devices.collect()
 }
 
-fn counters_by_identity(observed: &Observed) -> HashMap<&str, Counters> {
+/// Counters of each device and life: one that was made anew under its old identity counts from the start.
+fn counters_by_identity(observed: &Observed) -> HashMap<(&str, Option<u64>), Counters> {
     let lines = by_number(&observed.sample);
     let devices = observed.topology.devices.iter();
-    devices.filter_map(|device| Some((&*device.identity, lines.get(&device.number)?.counters))).collect()
+    devices
+        .filter_map(|device| Some(((&*device.identity, device.life), lines.get(&device.number)?.counters)))
+        .collect()
 }
 
 fn by_number(sample: &Sample) -> HashMap<Number, &DeviceLine> {

@@ -1,17 +1,21 @@
 //! What the API's answers hold, made from what the daemon knows.
 
+mod device;
+mod volume;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::interval::{DeviceInterval, Interval};
+pub use device::DeviceBody;
+pub use volume::VolumeBody;
+
+use crate::interval::Interval;
 use crate::job::{Job, JobKind, Outcome};
 use crate::present::{Present, Ticks};
 use crate::series::Observation;
-use crate::series::quantity::{DeviceQuantity, HostQuantity};
+use crate::series::quantity::HostQuantity;
 use crate::source::own::OwnCost;
-use crate::topology::{Device, DeviceKind, State, Volume, VolumeKind, VolumeState};
-use crate::units::Fill;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StatusBody {
@@ -46,7 +50,7 @@ pub struct PercentilesBody {
 /// A part of the machine that is read, or the database that is written.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PartBody {
-    /// `diskstats`, `vmstat`, `stat`, `pressure`, `sysfs`, `dm`, `lvm` or `store`
+    /// `diskstats`, `vmstat`, `stat`, `pressure`, `sysfs`, `mounts`, `dm`, `lvm`, `lvm_config` or `store`
     pub name: String,
     pub ok: bool,
     pub error: Option<String>,
@@ -120,104 +124,6 @@ fn parts(present: &Present) -> Vec<PartBody> {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct DeviceBody {
-    /// The kernel's name, such as `dm-3`.
-    pub device: String,
-    /// What stays when the name changes: the device-mapper's UUID, WWID or serial number.
-    pub uuid: String,
-    /// What a person calls it: `vg0/mysql`, `PV of vg0`.
-    pub label: String,
-    pub kind: DeviceKind,
-    pub vg: Option<String>,
-    pub read_bytes_per_s: Option<f64>,
-    pub written_bytes_per_s: Option<f64>,
-    pub reads_per_s: Option<f64>,
-    pub writes_per_s: Option<f64>,
-    /// `null` where nothing was read.
-    pub read_await_ms: Option<f64>,
-    pub write_await_ms: Option<f64>,
-    pub queue_depth: Option<f64>,
-    /// From 0 to 1.
-    pub utilisation: Option<f64>,
-}
-
-impl DeviceBody {
-    pub fn all(interval: &Interval) -> Vec<Self> {
-        let devices = interval.topology.devices.iter().zip(&interval.devices);
-        devices.map(|(device, done)| Self::new(device, done, interval.elapsed_us)).collect()
-    }
-
-    pub fn new(device: &Device, done: &DeviceInterval, elapsed_us: u64) -> Self {
-        let value = |quantity: DeviceQuantity| {
-            done.work.and_then(|work| quantity.observe(&work, elapsed_us)).map(Observation::value)
-        };
-        Self {
-            device: device.name.to_string(),
-            uuid: device.identity.to_string(),
-            label: device.label.clone(),
-            kind: device.kind,
-            vg: device.vg.clone(),
-            read_bytes_per_s: value(DeviceQuantity::ReadBytes),
-            written_bytes_per_s: value(DeviceQuantity::WrittenBytes),
-            reads_per_s: value(DeviceQuantity::Reads),
-            writes_per_s: value(DeviceQuantity::Writes),
-            read_await_ms: value(DeviceQuantity::ReadAwaitMs),
-            write_await_ms: value(DeviceQuantity::WriteAwaitMs),
-            queue_depth: value(DeviceQuantity::QueueDepth),
-            utilisation: value(DeviceQuantity::Utilisation),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct VolumeBody {
-    pub vg: String,
-    pub lv: String,
-    /// As `lvs -o lv_uuid` writes it.
-    pub uuid: String,
-    /// The kernel's name; `null` while the volume is inactive.
-    pub device: Option<String>,
-    pub kind: VolumeKind,
-    /// The bare name of the volume that this is a snapshot of.
-    pub origin: Option<String>,
-    pub pool: Option<String>,
-    pub size_bytes: Option<u64>,
-    pub used_bytes: Option<u64>,
-    /// As `data_percent` of `lvs`; `null` where that is blank, and for an invalid snapshot.
-    pub fill_percent: Option<f64>,
-    pub metadata_percent: Option<f64>,
-    pub state: State,
-    /// The kernel's names of the PVs that its data lies on.
-    pub pvs: Vec<String>,
-}
-
-impl VolumeBody {
-    pub fn all(interval: &Interval) -> Vec<Self> {
-        interval.volumes().map(|(volume, state)| Self::new(interval, volume, state)).collect()
-    }
-
-    fn new(interval: &Interval, volume: &Volume, state: &VolumeState) -> Self {
-        let device = volume.device.map(|index| interval.topology.devices[index].name.to_string());
-        Self {
-            vg: volume.vg.clone(),
-            lv: volume.lv.clone(),
-            uuid: volume.uuid.to_string(),
-            device,
-            kind: volume.kind,
-            origin: volume.origin.clone(),
-            pool: volume.pool.clone(),
-            size_bytes: volume.size,
-            // Without the length of a pool's chunk its bytes are not known.
-            used_bytes: state.fill.filter(|fill| fill.unit > 0).map(Fill::used_bytes),
-            fill_percent: state.fill.map(Fill::percent),
-            metadata_percent: state.metadata.map(Fill::percent),
-            state: state.state,
-            pvs: volume.pvs.clone(),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct VmBody {
     /// KiB paged in per second, as `vmstat` has it.
     pub bi_kib_per_s: Option<f64>,
@@ -270,6 +176,11 @@ pub struct JobBody {
     /// When its snapshot was seen to be invalid.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub died_at: Option<Timestamp>,
+    /// The folder on which its snapshot is mounted, or was at last.
+    pub mounted_on: Option<String>,
+    /// When it was unmounted, if it was.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub unmounted_at: Option<Timestamp>,
     /// It had begun before cowbell looked, or went on while it did not.
     pub partly_seen: bool,
 }
@@ -290,6 +201,8 @@ impl From<&Job> for JobBody {
             bytes_read: job.bytes_read,
             last_fill_percent: job.last_fill_percent,
             died_at: job.died_at,
+            mounted_on: job.mounted_on.clone(),
+            unmounted_at: job.unmounted_at,
             partly_seen: job.partly_seen,
         }
     }

@@ -1,0 +1,264 @@
+//! One call to the device-mapper, and what it left in the buffer: `struct dm_ioctl` and what follows it.
+//!
+//! Of all its commands only three are ever sent, and none of them changes anything. Source:
+//! `include/uapi/linux/dm-ioctl.h`.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::ioctl::opcode;
+use rustix::ioctl::{Direction, Ioctl, IoctlOutput, Opcode};
+
+pub const CONTROL: &str = "/dev/mapper/control";
+
+/// Of all commands the only ones ever sent.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub enum Command {
+    ListDevices = 2,
+    TableStatus = 12,
+    /// From now on the control device is readable when something happens.
+    ArmPoll = 16,
+}
+
+pub const STATUS_TABLE: u32 = 1 << 0x4;
+const SUSPENDED: u32 = 1 << 1;
+const BUFFER_FULL: u32 = 1 << 8;
+pub const NO_FLUSH: u32 = 1 << 11;
+
+/// Bytes of `struct dm_ioctl`; what a call returns follows it.
+const HEADER: usize = 312;
+/// Bytes of `struct dm_target_spec`.
+const TARGET: usize = 40;
+/// Enough for the status of one target; the kernel copies all of it in and out, so it is not larger.
+const FIRST_BUFFER: usize = 512;
+/// A larger answer than this is refused.
+const LARGEST_BUFFER: usize = 1024 * 1024;
+
+/// Opens the control device, or says in a sentence why that cannot be.
+pub fn open() -> Result<File, String> {
+    File::options().read(true).write(true).open(CONTROL).map_err(|error| why_not_opened(&error))
+}
+
+/// A buffer that is kept from one call to the next, as large as its largest answer was.
+pub struct Buffer(Vec<u64>);
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Self(vec![0; FIRST_BUFFER / 8])
+    }
+}
+
+impl Buffer {
+    /// Makes one call, with a larger buffer for as long as the answer does not fit.
+    pub fn call(
+        &mut self,
+        control: &File,
+        command: Command,
+        flags: u32,
+        device: u64,
+    ) -> Result<Answer<'_>, Refused> {
+        loop {
+            self.0.fill(0);
+            request(&mut self.0, flags, device);
+            // SAFETY: the buffer is as long as its header says, and aligned for it.
+            unsafe { rustix::ioctl::ioctl(control.as_fd(), Call { command, buffer: &mut self.0 })? };
+            if Answer::of(&self.0).flags() & BUFFER_FULL == 0 {
+                return Ok(Answer::of(&self.0));
+            }
+            if self.0.len() * 8 >= LARGEST_BUFFER {
+                return Err(Refused::Because(format!("the answer is longer than {LARGEST_BUFFER} bytes")));
+            }
+            self.0 = vec![0; self.0.len() * 2];
+        }
+    }
+}
+
+/// Why a call gave nothing.
+pub enum Refused {
+    /// The device went away since it was listed: normal while snapshots come and go.
+    Gone,
+    Because(String),
+}
+
+impl From<Errno> for Refused {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::NXIO => Self::Gone,
+            Errno::ACCESS | Errno::PERM => Self::Because(NO_RIGHT.into()),
+            _ => Self::Because(format!("the device-mapper refused the question: {errno}")),
+        }
+    }
+}
+
+const NO_RIGHT: &str = "the right is missing: only root (CAP_SYS_ADMIN) may ask the device-mapper";
+
+fn why_not_opened(error: &std::io::Error) -> String {
+    let why = match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT) => {
+            "there is no such node: the kernel's dm_mod is not loaded, or this is a container"
+        }
+        Some(Errno::NODEV | Errno::NXIO) => {
+            "there is no driver behind the node: the kernel's dm_mod is not loaded"
+        }
+        Some(Errno::ACCESS | Errno::PERM) => NO_RIGHT,
+        _ => return format!("cannot open {CONTROL}: {error}"),
+    };
+    format!("cannot open {CONTROL}: {why}")
+}
+
+/// Fills in the fields of `struct dm_ioctl` that a question needs: version 4.0.0, sizes, flags, device.
+fn request(buffer: &mut [u64], flags: u32, device: u64) {
+    let size = u32::try_from(buffer.len() * 8).unwrap_or(u32::MAX);
+    let mut word = |index: usize, low: u32, high: u32| {
+        let bytes: [u8; 8] = [low.to_ne_bytes(), high.to_ne_bytes()].concat().try_into().unwrap_or_default();
+        buffer[index] = u64::from_ne_bytes(bytes);
+    };
+    word(0, 4, 0);
+    word(1, 0, size);
+    word(2, HEADER as u32, 0);
+    word(3, 0, flags);
+    buffer[5] = device;
+}
+
+struct Call<'a> {
+    command: Command,
+    buffer: &'a mut [u64],
+}
+
+// SAFETY: the opcode is that of the command for `struct dm_ioctl`, and the pointer is to a buffer that starts with one.
+unsafe impl Ioctl for Call<'_> {
+    type Output = ();
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        opcode::from_components(Direction::ReadWrite, 0xfd, self.command as u8, HEADER)
+    }
+
+    fn as_ptr(&mut self) -> *mut rustix::ffi::c_void {
+        self.buffer.as_mut_ptr().cast()
+    }
+
+    unsafe fn output_from_ptr(_: IoctlOutput, _: *mut rustix::ffi::c_void) -> rustix::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a call left in the buffer. Every field is looked up with its bounds: nothing is taken on trust.
+pub struct Answer<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Answer<'a> {
+    fn of(words: &'a [u64]) -> Self {
+        // SAFETY: a slice of words is as many bytes as `size_of_val` says, each of which is valid.
+        Self { bytes: unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) } }
+    }
+
+    fn u32(&self, at: usize) -> Option<u32> {
+        let bytes = self.bytes.get(at..at.checked_add(4)?)?;
+        bytes.try_into().ok().map(u32::from_ne_bytes)
+    }
+
+    fn u64(&self, at: usize) -> Option<u64> {
+        let bytes = self.bytes.get(at..at.checked_add(8)?)?;
+        bytes.try_into().ok().map(u64::from_ne_bytes)
+    }
+
+    /// The text at `at`, up to its NUL; control characters, which no honest name has, become `?`.
+    fn text(&self, at: usize) -> Cow<'a, str> {
+        let bytes = self.bytes.get(at..).unwrap_or_default();
+        let text = String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default());
+        if text.contains(char::is_control) { text.replace(char::is_control, "?").into() } else { text }
+    }
+
+    fn flags(&self) -> u32 {
+        self.u32(28).unwrap_or_default()
+    }
+
+    /// What a list holds: records of `dev: u64`, `next: u32` from this record to the following one, `name`.
+    pub fn devices(&self) -> Vec<Listed> {
+        let mut devices = Vec::new();
+        let mut at = HEADER;
+        while let Some(number) = self.u64(at).filter(|number| *number != 0) {
+            devices.push(Listed { number, name: self.text(at + 12).into_owned() });
+            match self.u32(at + 8) {
+                Some(next) if next > 0 => at += next as usize,
+                _ => break,
+            }
+        }
+        devices
+    }
+
+    /// Writes the device's line and its status lines; gives the types of its targets.
+    pub fn describe(&self, device: u64, text: &mut String) -> Vec<Cow<'a, str>> {
+        let state = if self.flags() & SUSPENDED == 0 { "active" } else { "suspended" };
+        let (name, uuid) = (self.text(48), self.text(176));
+        let _ = writeln!(text, "{}\t{name}\t{uuid}\t{state}", major_minor(device));
+        self.targets("status", text)
+    }
+
+    /// Records of `start, length: u64`, `status: i32`, `next: u32` from the first record, `type: [u8; 16]`, then text.
+    pub fn targets(&self, word: &str, text: &mut String) -> Vec<Cow<'a, str>> {
+        let mut kinds = Vec::new();
+        let mut at = HEADER;
+        for _ in 0..self.u32(20).unwrap_or_default() {
+            let (Some(start), Some(length)) = (self.u64(at), self.u64(at + 8)) else { break };
+            let (kind, parameters) = (self.text(at + 24), self.text(at + TARGET));
+            let _ = writeln!(text, "\t{word} {start} {length} {kind} {parameters}");
+            kinds.push(kind);
+            at = HEADER + self.u32(at + 20).unwrap_or_default() as usize;
+        }
+        kinds
+    }
+}
+
+/// A device in the device-mapper's list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Listed {
+    pub number: u64,
+    pub name: String,
+}
+
+/// `dev` as the device-mapper packs it (`huge_encode_dev`), written as people write it.
+pub fn major_minor(device: u64) -> String {
+    let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xf_ff00));
+    format!("{major}:{minor}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_are_those_of_the_kernels_header() {
+        let mut buffer = vec![0; 64];
+        for (command, number) in [
+            (Command::ListDevices, 0xC138_FD02_u32),
+            (Command::TableStatus, 0xC138_FD0C),
+            (Command::ArmPoll, 0xC138_FD10),
+        ] {
+            let call = Call { command, buffer: &mut buffer };
+            assert_eq!(call.opcode() as u32, number);
+        }
+    }
+
+    #[test]
+    fn an_answer_of_any_bytes_is_read_without_harm() {
+        for seed in 0..=255_u64 {
+            let words: Vec<u64> = (0..100).map(|i| (seed << 56 | seed << 3).rotate_left(i)).collect();
+            let answer = Answer::of(&words);
+            answer.devices();
+            answer.describe(seed, &mut String::new());
+        }
+    }
+
+    #[test]
+    fn device_numbers_are_unpacked() {
+        assert_eq!(major_minor(0xfd03), "253:3");
+        assert_eq!(major_minor(0x0010_fd03), "253:259");
+    }
+}

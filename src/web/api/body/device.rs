@@ -1,0 +1,87 @@
+//! A device's line: what it is, what it did in the last tick, and how much of that was copying.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::interval::{DeviceInterval, Interval};
+use crate::series::Observation;
+use crate::series::quantity::DeviceQuantity;
+use crate::topology::{Device, DeviceKind};
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct DeviceBody {
+    /// The kernel's name, such as `dm-3`.
+    pub device: String,
+    /// What stays when the name changes: the device-mapper's UUID, WWID or serial number.
+    pub uuid: String,
+    /// What a person calls it: `vg0/mysql`, `PV of vg0`.
+    pub label: String,
+    pub kind: DeviceKind,
+    pub vg: Option<String>,
+    pub read_bytes_per_s: Option<f64>,
+    pub written_bytes_per_s: Option<f64>,
+    pub reads_per_s: Option<f64>,
+    pub writes_per_s: Option<f64>,
+    /// `null` where nothing was read.
+    pub read_await_ms: Option<f64>,
+    pub write_await_ms: Option<f64>,
+    pub queue_depth: Option<f64>,
+    /// From 0 to 1.
+    pub utilisation: Option<f64>,
+    /// Of a PV: the part of its throughput that is copying for snapshots; `null` where that is not known, because
+    /// what is copied lies on several PVs.
+    pub copying: Option<ShareBody>,
+    pub model: Option<String>,
+    pub rotational: Option<bool>,
+    /// The I/O scheduler in use.
+    pub scheduler: Option<String>,
+    pub read_ahead_bytes: Option<u64>,
+}
+
+/// The part of a PV's throughput that is copying for snapshots: reading what is about to be overwritten, and writing
+/// COW areas.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ShareBody {
+    pub read_bytes_per_s: f64,
+    pub written_bytes_per_s: f64,
+}
+
+impl DeviceBody {
+    pub fn all(interval: &Interval) -> Vec<Self> {
+        let devices = interval.topology.devices.iter().zip(&interval.devices);
+        devices.map(|(device, done)| Self::new(interval, device, done)).collect()
+    }
+
+    fn new(interval: &Interval, device: &Device, done: &DeviceInterval) -> Self {
+        let value = |quantity: DeviceQuantity| {
+            done.work.and_then(|work| quantity.observe(&work, interval.elapsed_us)).map(Observation::value)
+        };
+        let per_second = |bytes: u64| Observation::ratio(bytes as f64, interval.elapsed_us as f64 / 1e6);
+        let share = device.is_pv.then(|| interval.share(device)).flatten();
+        Self {
+            device: device.name.to_string(),
+            uuid: device.identity.to_string(),
+            label: device.label.clone(),
+            kind: device.kind,
+            vg: device.vg.clone(),
+            read_bytes_per_s: value(DeviceQuantity::ReadBytes),
+            written_bytes_per_s: value(DeviceQuantity::WrittenBytes),
+            reads_per_s: value(DeviceQuantity::Reads),
+            writes_per_s: value(DeviceQuantity::Writes),
+            read_await_ms: value(DeviceQuantity::ReadAwaitMs),
+            write_await_ms: value(DeviceQuantity::WriteAwaitMs),
+            queue_depth: value(DeviceQuantity::QueueDepth),
+            utilisation: value(DeviceQuantity::Utilisation),
+            copying: share.and_then(|share| {
+                Some(ShareBody {
+                    read_bytes_per_s: per_second(share.read)?.value(),
+                    written_bytes_per_s: per_second(share.written)?.value(),
+                })
+            }),
+            model: device.model.clone(),
+            rotational: device.rotational,
+            scheduler: device.scheduler.clone(),
+            read_ahead_bytes: device.read_ahead_kib.map(|kib| kib * 1024),
+        }
+    }
+}
