@@ -165,7 +165,7 @@ impl Watcher {
     }
 
     /// Only a recording waits for the database.
-    async fn keep(&self, entry: Entry, outlets: &Outlets) {
+    async fn keep(&self, entry: Entry, outlets: &mut Outlets) {
         if self.is_live {
             outlets.store.append(entry);
         } else {

@@ -31,27 +31,49 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// One tick's word on a quantity: `amount` per `over`.
+/// One tick's word on a quantity, in whole numbers: `amount` per `over`, times `scale`.
 ///
-/// A rate is bytes over seconds, a latency milliseconds over requests, a gauge its value over one.
+/// A rate is sectors over microseconds, a latency milliseconds over requests, a gauge its value over one. Of several
+/// ticks the amounts and the overs are added, so that their mean is exact.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    pub amount: f64,
-    pub over: f64,
+    pub amount: u64,
+    pub over: u64,
+    /// Makes the quantity's unit of the ratio; the same for all observations of a quantity.
+    pub scale: f64,
 }
 
 impl Observation {
     /// `None` where there is nothing to divide by: no time has passed, or no request was made.
-    pub fn ratio(amount: f64, over: f64) -> Option<Self> {
-        (over > 0.0).then_some(Self { amount, over })
+    pub fn ratio(amount: u64, over: u64, scale: f64) -> Option<Self> {
+        (over > 0).then_some(Self { amount, over, scale })
     }
 
-    pub fn gauge(value: f64) -> Self {
-        Self { amount: value, over: 1.0 }
+    /// Per second, of something counted over microseconds; `scale` makes its unit of what was counted.
+    pub fn per_second(amount: u64, elapsed_us: u64, scale: f64) -> Option<Self> {
+        Self::ratio(amount, elapsed_us, scale * 1e6)
+    }
+
+    pub fn gauge(amount: u64) -> Self {
+        Self { amount, over: 1, scale: 1.0 }
     }
 
     pub fn value(self) -> f64 {
-        self.amount / self.over
+        self.amount as f64 / self.over as f64 * self.scale
+    }
+}
+
+/// What one tick or several say of a quantity: all of it together, and the smallest and the largest value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Extent {
+    pub all: Observation,
+    pub min: f64,
+    pub max: f64,
+}
+
+impl From<Observation> for Extent {
+    fn from(all: Observation) -> Self {
+        Self { all, min: all.value(), max: all.value() }
     }
 }
 
@@ -77,14 +99,14 @@ impl Range {
 pub struct Thinner {
     range: Range,
     points: usize,
-    done: Vec<Point>,
-    open: Option<Bucket>,
+    /// In the order of time.
+    buckets: Vec<Bucket>,
 }
 
 #[derive(Debug)]
 struct Bucket {
-    number: i64,
-    last_at: Timestamp,
+    span_ms: std::ops::Range<i64>,
+    last_ms: i64,
     sum: f64,
     over: f64,
     min: f64,
@@ -93,53 +115,65 @@ struct Bucket {
 
 impl Thinner {
     pub fn new(range: Range, points: usize) -> Self {
-        Self { range, points: points.clamp(1, MOST_POINTS), done: Vec::new(), open: None }
+        Self { range, points: points.clamp(1, MOST_POINTS), buckets: Vec::new() }
     }
 
-    /// Takes the next tick; ticks come in the order of time, those outside of the range are passed over.
-    pub fn push(&mut self, at: Timestamp, observation: Option<Observation>) {
-        if !self.range.contains(at) {
+    /// Milliseconds that a point covers.
+    pub fn width_ms(&self) -> i64 {
+        self.length_ms() / i64::try_from(self.points).unwrap_or(i64::MAX)
+    }
+
+    /// Takes a tick, or several as one, that ended at `at_ms` since 1970; those outside of the range are passed over.
+    /// The order of time is the cheapest.
+    pub fn push(&mut self, at_ms: i64, seen: Option<Extent>) {
+        if let Some(last) = self.buckets.last_mut().filter(|last| last.span_ms.contains(&at_ms)) {
+            return last.add(at_ms, seen);
+        }
+        if !(self.range.from.as_millisecond()..=self.range.to.as_millisecond()).contains(&at_ms) {
             return;
         }
-        let number = self.bucket_of(at);
-        if self.open.as_ref().is_none_or(|open| open.number != number) {
-            self.seal();
-            self.open = Some(Bucket::empty(number, at));
-        }
-        if let Some(open) = &mut self.open {
-            open.add(at, observation);
-        }
+        let span_ms = self.span_of(at_ms);
+        let place = self.buckets.binary_search_by_key(&span_ms.start, |bucket| bucket.span_ms.start);
+        let index = place.unwrap_or_else(|index| {
+            self.buckets.insert(index, Bucket::empty(span_ms, at_ms));
+            index
+        });
+        self.buckets[index].add(at_ms, seen);
     }
 
-    pub fn finish(mut self) -> Series {
-        self.seal();
-        Series { points: self.done }
+    pub fn finish(self) -> Series {
+        Series { points: self.buckets.into_iter().map(|bucket| bucket.point()).collect() }
     }
 
-    fn bucket_of(&self, at: Timestamp) -> i64 {
-        let (from, to) = (self.range.from.as_millisecond(), self.range.to.as_millisecond());
-        let width = i128::from(to - from + 1);
-        let number = i128::from(at.as_millisecond() - from) * self.points as i128 / width;
-        i64::try_from(number).unwrap_or(i64::MAX)
+    fn length_ms(&self) -> i64 {
+        self.range.to.as_millisecond() - self.range.from.as_millisecond() + 1
     }
 
-    fn seal(&mut self) {
-        self.done.extend(self.open.take().map(|bucket| bucket.point()));
+    /// The instants of the point that this one belongs to.
+    fn span_of(&self, at_ms: i64) -> std::ops::Range<i64> {
+        let (from_ms, points) = (self.range.from.as_millisecond(), self.points as i128);
+        let length_ms = i128::from(self.length_ms());
+        let number = i128::from(at_ms - from_ms) * points / length_ms;
+        let start_of = |number: i128| {
+            let passed = (number * length_ms + points - 1) / points;
+            from_ms.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
+        };
+        start_of(number)..start_of(number + 1)
     }
 }
 
 impl Bucket {
-    fn empty(number: i64, at: Timestamp) -> Self {
-        Self { number, last_at: at, sum: 0.0, over: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }
+    fn empty(span_ms: std::ops::Range<i64>, last_ms: i64) -> Self {
+        Self { span_ms, last_ms, sum: 0.0, over: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }
     }
 
-    fn add(&mut self, at: Timestamp, observation: Option<Observation>) {
-        self.last_at = at;
-        if let Some(seen) = observation {
-            self.sum += seen.amount;
-            self.over += seen.over;
-            self.min = self.min.min(seen.value());
-            self.max = self.max.max(seen.value());
+    fn add(&mut self, at_ms: i64, seen: Option<Extent>) {
+        self.last_ms = self.last_ms.max(at_ms);
+        if let Some(Extent { all, min, max }) = seen {
+            self.sum += all.amount as f64 * all.scale;
+            self.over += all.over as f64;
+            self.min = self.min.min(min);
+            self.max = self.max.max(max);
         }
     }
 
@@ -147,7 +181,7 @@ impl Bucket {
         let known = self.over > 0.0;
         let when_known = |value: f64| known.then_some(value);
         Point {
-            t: self.last_at,
+            t: Timestamp::from_millisecond(self.last_ms).unwrap_or_default(),
             min: when_known(self.min),
             avg: when_known(self.sum / self.over),
             max: when_known(self.max),

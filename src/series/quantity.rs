@@ -7,6 +7,10 @@ use crate::interval::copying::Share;
 use crate::interval::estimate::Estimate;
 use crate::interval::{Host, Work};
 use crate::topology::VolumeState;
+use crate::units::{Fill, SECTOR};
+
+/// Lengths are counted in microseconds.
+const PER_SECOND: f64 = 1e6;
 
 /// What a device does. Names are those of the API's `metric`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,23 +73,30 @@ impl DeviceQuantity {
 
     /// One tick's word; `None` where no request was made, for what is said per request.
     pub fn observe(self, work: &Work, elapsed_us: u64) -> Option<Observation> {
-        let seconds = elapsed_us as f64 / 1e6;
-        let per_second = |amount: u64| Observation::ratio(amount as f64, seconds);
-        let per_request = |amount: f64, requests: u64| Observation::ratio(amount, requests as f64);
-        match self {
-            Self::ReadBytes => per_second(work.sectors_read.bytes()),
-            Self::WrittenBytes => per_second(work.sectors_written.bytes()),
-            Self::Reads => per_second(work.reads),
-            Self::Writes => per_second(work.writes),
-            Self::ReadAwaitMs => per_request(f64::from(work.read_ms), work.reads),
-            Self::WriteAwaitMs => per_request(f64::from(work.write_ms), work.writes),
-            Self::ReadRequestBytes => per_request(work.sectors_read.bytes() as f64, work.reads),
-            Self::WriteRequestBytes => per_request(work.sectors_written.bytes() as f64, work.writes),
-            Self::QueueDepth => Observation::ratio(f64::from(work.queue_ms), seconds * 1e3),
+        let (amount, over) = match self {
+            Self::ReadBytes => (work.sectors_read.0, elapsed_us),
+            Self::WrittenBytes => (work.sectors_written.0, elapsed_us),
+            Self::Reads => (work.reads, elapsed_us),
+            Self::Writes => (work.writes, elapsed_us),
+            Self::ReadAwaitMs => (work.read_ms.into(), work.reads),
+            Self::WriteAwaitMs => (work.write_ms.into(), work.writes),
+            Self::ReadRequestBytes => (work.sectors_read.0, work.reads),
+            Self::WriteRequestBytes => (work.sectors_written.0, work.writes),
+            Self::QueueDepth => (work.queue_ms.into(), elapsed_us),
             // The kernel counts in steps of its clock and may say a little more than there was.
-            Self::Utilisation => {
-                Observation::ratio(f64::from(work.busy_ms).min(seconds * 1e3), seconds * 1e3)
-            }
+            Self::Utilisation => ((u64::from(work.busy_ms) * 1000).min(elapsed_us), elapsed_us),
+        };
+        Observation::ratio(amount, over, self.scale())
+    }
+
+    /// Makes the unit of this quantity of what is counted.
+    pub fn scale(self) -> f64 {
+        match self {
+            Self::ReadBytes | Self::WrittenBytes => SECTOR as f64 * PER_SECOND,
+            Self::Reads | Self::Writes => PER_SECOND,
+            Self::ReadRequestBytes | Self::WriteRequestBytes => SECTOR as f64,
+            Self::QueueDepth => PER_SECOND / 1e3,
+            Self::ReadAwaitMs | Self::WriteAwaitMs | Self::Utilisation => 1.0,
         }
     }
 }
@@ -94,13 +105,17 @@ impl VolumeQuantity {
     pub const NAMES: &str = "fill_percent, used_bytes, metadata_percent";
 
     pub fn observe(self, volume: &VolumeState) -> Option<Observation> {
-        let value = match self {
-            Self::FillPercent => volume.fill?.percent(),
-            Self::UsedBytes => volume.fill.filter(|fill| fill.unit > 0)?.used_bytes() as f64,
-            Self::MetadataPercent => volume.metadata?.percent(),
-        };
-        Some(Observation::gauge(value))
+        Some(match self {
+            Self::FillPercent => percent(volume.fill?),
+            Self::UsedBytes => Observation::gauge(volume.fill.filter(|fill| fill.unit > 0)?.used_bytes()),
+            Self::MetadataPercent => percent(volume.metadata?),
+        })
     }
+}
+
+/// To the hundredth, as `lvs` prints it.
+fn percent(fill: Fill) -> Observation {
+    Observation { amount: (fill.percent() * 100.0).round() as u64, over: 100, scale: 1.0 }
 }
 
 impl ShareQuantity {
@@ -111,7 +126,7 @@ impl ShareQuantity {
             Self::CopyReadBytes => share.read,
             Self::CopyWrittenBytes => share.written,
         };
-        Observation::ratio(bytes as f64, elapsed_us as f64 / 1e6)
+        Observation::ratio(bytes, elapsed_us, PER_SECOND)
     }
 }
 
@@ -119,10 +134,10 @@ impl EstimateQuantity {
     pub const NAMES: &str = "estimated_percent, estimated_low_percent, estimated_high_percent";
 
     pub fn observe(self, estimate: &Estimate) -> Observation {
-        Observation::gauge(match self {
-            Self::EstimatedPercent => estimate.likely.percent(),
-            Self::EstimatedLowPercent => estimate.low.percent(),
-            Self::EstimatedHighPercent => estimate.high.percent(),
+        percent(match self {
+            Self::EstimatedPercent => estimate.likely,
+            Self::EstimatedLowPercent => estimate.low,
+            Self::EstimatedHighPercent => estimate.high,
         })
     }
 }
@@ -131,18 +146,23 @@ impl HostQuantity {
     pub const NAMES: &str = "bi_kib_per_s, bo_kib_per_s, user, system, iowait, blocked, pressure_io_some";
 
     pub fn observe(self, host: &Host, elapsed_us: u64) -> Option<Observation> {
-        let per_second = |amount: u64| Observation::ratio(amount as f64, elapsed_us as f64 / 1e6);
-        let share = |part: u64, total: u64| Observation::ratio(part as f64, total as f64);
+        let share = |part: u64, total: u64| Observation::ratio(part, total, 1.0);
         match self {
-            Self::BiKibPerS => per_second(host.paged_kib?.0),
-            Self::BoKibPerS => per_second(host.paged_kib?.1),
+            Self::BiKibPerS => Observation::ratio(host.paged_kib?.0, elapsed_us, self.scale()),
+            Self::BoKibPerS => Observation::ratio(host.paged_kib?.1, elapsed_us, self.scale()),
             Self::User => share(host.cpu?.user, host.cpu?.total),
             Self::System => share(host.cpu?.system, host.cpu?.total),
             Self::Iowait => share(host.cpu?.iowait, host.cpu?.total),
-            Self::Blocked => Some(Observation::gauge(f64::from(host.blocked?))),
-            Self::PressureIoSome => {
-                Observation::ratio(host.pressure_us?.min(elapsed_us) as f64, elapsed_us as f64)
-            }
+            Self::Blocked => Some(Observation::gauge(host.blocked?.into())),
+            Self::PressureIoSome => share(host.pressure_us?.min(elapsed_us), elapsed_us),
+        }
+    }
+
+    /// Makes the unit of this quantity of what is counted.
+    pub fn scale(self) -> f64 {
+        match self {
+            Self::BiKibPerS | Self::BoKibPerS => PER_SECOND,
+            _ => 1.0,
         }
     }
 }
@@ -155,6 +175,18 @@ pub enum Quantity {
     Estimate(EstimateQuantity),
     Volume(VolumeQuantity),
     Host(HostQuantity),
+}
+
+impl Quantity {
+    /// Makes the unit of this quantity of what is counted.
+    pub fn scale(self) -> f64 {
+        match self {
+            Self::Device(quantity) => quantity.scale(),
+            Self::Host(quantity) => quantity.scale(),
+            Self::Share(_) => PER_SECOND,
+            Self::Volume(_) | Self::Estimate(_) => 1.0,
+        }
+    }
 }
 
 /// Understands the name of a quantity, as serde spells it.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::interval::Interval;
+use super::tick::Tick;
 
 /// A clock is believed when it has not jumped for this long.
 const STEADY: Duration = Duration::from_secs(600);
@@ -22,16 +22,17 @@ impl Clock {
         Self { last_at: None, steady_since: Instant::now() }
     }
 
-    pub fn see(&mut self, interval: &Interval) {
-        let elapsed_us = i64::try_from(interval.elapsed_us).unwrap_or(i64::MAX);
+    pub fn see(&mut self, tick: &Tick) {
+        let Ok(at) = Timestamp::from_millisecond(tick.at_ms) else { return };
+        let elapsed_us = i64::try_from(tick.elapsed_us).unwrap_or(i64::MAX);
         let jumped = self.last_at.is_some_and(|last_at| {
-            let walked_us = interval.at.as_microsecond() - last_at.as_microsecond();
+            let walked_us = at.as_microsecond() - last_at.as_microsecond();
             (walked_us - elapsed_us).abs() > SLACK_US
         });
         if jumped {
             self.steady_since = Instant::now();
         }
-        self.last_at = Some(interval.at);
+        self.last_at = Some(at);
     }
 
     /// The last tick's time, when it can be believed.

@@ -1,36 +1,58 @@
-//! SQLite: one writer behind a bounded queue, and readers beside it.
+//! SQLite and a journal: one writer behind a bounded queue, and readers beside it.
 //!
-//! The loop hands over what it saw and goes on; the writer keeps what it cannot write until it can. What did not fit
-//! into the queue is counted. Only this module contains SQL.
+//! The loop hands over what it saw and goes on; the writer keeps what it cannot write until it can, and what is not yet
+//! in the database is read from memory. What did not fit into the queue is counted. Only this module contains SQL.
 
+mod book;
 mod clock;
+mod codec;
+mod convert;
+mod inspect;
+mod journal;
+mod lasting;
 mod open;
 mod packed;
+mod plan;
 mod read;
+mod record;
+mod rollup;
 mod rows;
+mod seal;
+mod segment;
+mod shelf;
+mod stream;
+mod tick;
 mod write;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use sqlx::SqlitePool;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot, watch};
 
+pub use inspect::{Inventory, inventory};
+pub use lasting::Known;
 pub use open::{made_path, passing_folder, path};
-pub use read::{Known, Subject, Wanted};
+pub use read::{Subject, Wanted};
 
 use crate::alert::Alert;
 use crate::interval::Interval;
 use crate::job::Job;
+use book::Book;
+use segment::Level;
+use shelf::{Cutter, Shelf};
+use tick::Tick;
+use write::{Gap, Load};
 
-/// What waits to be written at most: a quarter of an hour of ticks at one a second, with jobs and alerts.
-const QUEUE: usize = 1_000;
+/// What waits to be written at most: a quarter of an hour of ticks at ten a second, with jobs and alerts.
+const QUEUE: usize = 10_000;
+/// Rows of a segment at most, should ticks come very often.
+const SEGMENT_ROWS: usize = 8_192;
 
-/// When the program ends, a database that takes nothing is waited for this long.
+/// When the program ends, a disk that takes nothing is waited for this long.
 const CLOSING: Duration = Duration::from_secs(5);
 
 /// What the loop hands over to be kept.
@@ -46,25 +68,36 @@ pub enum Entry {
 pub struct Health {
     pub error: Option<String>,
     pub took_us: u64,
-    /// Entries that are in the database since the start.
+    /// Entries that are in the database or its journal since the start.
     pub written: u64,
     pub last_ok_at: Option<Timestamp>,
+    /// What was found when the database was opened, such as damage: a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// Where the loop hands over what is to be kept.
 pub struct Inlet {
-    queue: mpsc::Sender<Entry>,
+    queue: mpsc::Sender<Load>,
     health: watch::Receiver<Health>,
-    /// Entries that were handed over, and those that found no room.
-    taken: AtomicU64,
+    book: Arc<RwLock<Book>>,
+    shelf: Arc<Shelf>,
+    cutter: Cutter,
+    last: Option<Arc<Tick>>,
+    /// Loads that were handed over, and those that found no room.
+    taken: u64,
     lost: AtomicU64,
-    writer: JoinHandle<()>,
+    /// Ticks that were lost since the queue last had room.
+    gap: Option<Gap>,
+    done: oneshot::Receiver<()>,
 }
 
 /// What was kept, to be asked. Cheap to clone.
 #[derive(Clone)]
 pub struct Archive {
     readers: SqlitePool,
+    /// Held for as long as it takes to look something up.
+    book: Arc<RwLock<Book>>,
+    shelf: Arc<Shelf>,
 }
 
 /// Whose ticks a database holds: the two are never mixed. Kept in the file as its `user_version`.
@@ -76,13 +109,19 @@ pub enum Holds {
 
 /// Opens the database at `path`, making or migrating it. Errors are one sentence each, and leave it as it was.
 pub async fn open(path: &Path, holds: Holds) -> anyhow::Result<(Inlet, Archive)> {
-    let connection = open::for_writing(path, holds).await?;
-    let readers = open::for_reading(path);
+    let mut connection = open::for_writing(path, holds).await?;
+    convert::old_ticks(&mut connection).await?;
+    let book = Arc::new(RwLock::new(rows::book(&mut connection).await?));
+    let shelf = Arc::new(Shelf::new(rows::last_instant(&mut connection).await?));
     let (queue, entries) = mpsc::channel(QUEUE);
     let (report, health) = watch::channel(Health::default());
-    let writer = tokio::spawn(write::Writer::new(connection, report).run(entries));
-    let (taken, lost) = (AtomicU64::new(0), AtomicU64::new(0));
-    Ok((Inlet { queue, health, taken, lost, writer }, Archive { readers }))
+    let writer = write::Writer::open(path, connection, report, Arc::clone(&shelf)).await?;
+    let cutter = Cutter::new(writer.next_segment());
+    let done = write::start(writer, entries)?;
+    let archive =
+        Archive { readers: open::for_reading(path), book: Arc::clone(&book), shelf: Arc::clone(&shelf) };
+    let lost = AtomicU64::new(0);
+    Ok((Inlet { queue, health, book, shelf, cutter, last: None, taken: 0, lost, gap: None, done }, archive))
 }
 
 /// Whether `serve` could use the database; nothing is changed or left behind.
@@ -92,21 +131,62 @@ pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
 
 impl Inlet {
     /// Hands over an entry without waiting; when the queue is full it is lost, and counted.
-    pub fn append(&self, entry: Entry) {
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        if self.queue.try_send(entry).is_err() && self.lost.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::error!(
-                "the database takes nothing and {QUEUE} entries wait: what comes now is not kept"
-            );
+    pub fn append(&mut self, entry: Entry) {
+        for load in self.loads(entry) {
+            self.taken += 1;
+            match self.queue.try_send(load.clone()) {
+                Ok(()) => self.shelve(load),
+                Err(_) => self.lose(&load),
+            }
         }
     }
 
     /// Hands over an entry, waiting for room: for a recording, which has the time.
-    pub async fn append_when_there_is_room(&self, entry: Entry) {
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        if self.queue.send(entry).await.is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+    pub async fn append_when_there_is_room(&mut self, entry: Entry) {
+        for load in self.loads(entry) {
+            self.taken += 1;
+            match self.queue.send(load.clone()).await {
+                Ok(()) => self.shelve(load),
+                Err(_) => self.lose(&load),
+            }
         }
+    }
+
+    /// What is new of devices and volumes goes before the tick that has them.
+    fn loads(&mut self, entry: Entry) -> Vec<Load> {
+        match entry {
+            Entry::Job(job) => vec![Load::Job(job)],
+            Entry::Alert(alert) => vec![Load::Alert(alert)],
+            Entry::Tick(interval) => {
+                let mut book = self.book.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let rows = book.learn(&interval).map(Load::Rows);
+                let tick = Arc::new(Tick::of(&interval, &book, self.last.as_deref()));
+                drop(book);
+                let segment = self.cutter.number(tick.at_ms, Level::Ticks.window_ms(), SEGMENT_ROWS);
+                self.last = Some(Arc::clone(&tick));
+                let gap = self.gap.take().map(Load::Gap);
+                rows.into_iter().chain(gap).chain([Load::Tick(segment, tick)]).collect()
+            }
+        }
+    }
+
+    fn shelve(&self, load: Load) {
+        if let Load::Tick(segment, tick) = load {
+            self.shelf.put(segment, tick);
+        }
+    }
+
+    fn lose(&mut self, load: &Load) {
+        if self.lost.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::error!(
+                "the database takes nothing and {QUEUE} entries wait: what comes now is not kept"
+            );
+        }
+        self.gap = match load {
+            Load::Tick(_, tick) => Some(Gap::with(self.gap.take(), tick.at_ms)),
+            Load::Gap(gap) => Some(gap.clone()),
+            _ => self.gap.take(),
+        };
     }
 
     /// How writing goes, with the number of entries that could not be kept since the start.
@@ -117,12 +197,13 @@ impl Inlet {
     /// Takes no more entries, and waits until all are written, or five seconds are over.
     pub async fn close(self) {
         drop(self.queue);
-        match tokio::time::timeout(CLOSING, self.writer).await {
+        match tokio::time::timeout(CLOSING, self.done).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!("the database's writer ended early: {error}"),
+            Ok(Err(_)) => tracing::error!("the database's writer ended early"),
             Err(_) => {
-                let left = self.taken.into_inner().saturating_sub(self.health.borrow().written);
-                tracing::error!("the database takes nothing: {left} entries could not be kept");
+                let lost = self.lost.load(Ordering::Relaxed);
+                let left = (self.taken - lost).saturating_sub(self.health.borrow().written);
+                tracing::error!("the disk takes nothing: {left} entries could not be kept");
             }
         }
     }

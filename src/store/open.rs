@@ -87,7 +87,7 @@ async fn open_and_migrate(path: &Path, holds: Holds) -> anyhow::Result<SqliteCon
     let options = options(path)
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Normal)
+        .synchronous(SqliteSynchronous::Full)
         .auto_vacuum(SqliteAutoVacuum::Incremental);
     let mut connection = options.connect().await.map_err(|error| anyhow!("{error}"))?;
     MIGRATIONS.run(&mut connection).await?;
@@ -130,6 +130,15 @@ pub fn for_reading(path: &Path) -> SqlitePool {
         .min_connections(0)
         .idle_timeout(Duration::from_secs(60))
         .connect_lazy_with(options(path).read_only(true))
+}
+
+/// One connection that only reads, to a database of this version.
+pub async fn to_look_at(path: &Path) -> anyhow::Result<SqliteConnection> {
+    let named = || format!("cannot read the database {}", path.display());
+    if !has_content(path).with_context(named)? {
+        bail!("{}: there is none", named());
+    }
+    options(path).read_only(true).connect().await.with_context(named)
 }
 
 fn options(path: &Path) -> SqliteConnectOptions {

@@ -1,25 +1,22 @@
-//! Questions to the database: series over a range, jobs and alerts, and what was open when the program ended.
+//! Series over a range: from the database, and from memory what is not there yet, without a seam.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
 
 use anyhow::Context;
-use jiff::Timestamp;
-use serde::Deserialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row};
 
 use super::Archive;
-use super::packed::{More, Packed};
-use crate::alert::{Alert, Rule, Severity};
-use crate::interval::Work;
-use crate::job::{Job, JobKind, Outcome};
-use crate::series::quantity::{Quantity, named};
-use crate::series::{Observation, Range, Series, Thinner};
-
-/// Ticks that are read in one go: a reader never keeps the database from being tidied for long.
-const TICKS_AT_ONCE: i64 = 5_000;
-/// Ended jobs that are gone on with after a start, should their volumes come back.
-const JOBS_TO_RESUME: i64 = 200;
+use super::codec::{Presence, Rows, decode};
+use super::plan::{Part, RolledUntil, level_for, plan};
+use super::rollup;
+use super::seal::Segment;
+use super::segment::{Axis, Level, chunk_key};
+use super::stream::{Kind, Stream};
+use super::tick::{Cell, Tick};
+use crate::series::quantity::Quantity;
+use crate::series::{Extent, Range, Series, Thinner};
 
 /// What a series is of.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,23 +37,18 @@ pub struct Wanted {
     pub quantity: Quantity,
 }
 
-/// What an earlier run of the program left open, and where its numbers ended.
-#[derive(Debug, Default)]
-pub struct Known {
-    pub jobs: Vec<Job>,
-    pub last_job_id: i64,
-    pub alerts: Vec<Alert>,
-    pub last_alert_id: i64,
-    /// The last tick that was kept before the program ended.
-    pub last_tick_at: Option<Timestamp>,
+/// A series that is being gathered.
+struct Gathered {
+    stream: Stream,
+    quantity: Quantity,
+    thinner: Thinner,
 }
 
-/// A subject's rows.
-enum Found {
-    Device(i64),
-    Volume(i64),
-    Total(HashSet<i64>),
-    Host,
+/// What was read from the database.
+#[derive(Default)]
+struct Kept {
+    parts: Vec<(Part, Axis)>,
+    chunks: HashMap<i64, Vec<u8>>,
 }
 
 impl Archive {
@@ -68,283 +60,228 @@ impl Archive {
         range: Range,
         points: usize,
     ) -> anyhow::Result<Vec<Option<Series>>> {
-        let mut found = Vec::with_capacity(wanted.len());
-        for wanted in wanted {
-            let rows = self.find(wanted).await?;
-            found.push(rows.map(|rows| (rows, wanted.quantity, Thinner::new(range, points))));
+        let found = wanted.iter().map(|wanted| {
+            let stream = self.stream(wanted)?;
+            Some(Gathered { stream, quantity: wanted.quantity, thinner: Thinner::new(range, points) })
+        });
+        let mut found: Vec<Option<Gathered>> = found.collect();
+        let mut streams: Vec<Stream> = found.iter().flatten().map(|gathered| gathered.stream).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        if streams.is_empty() {
+            return Ok(found.into_iter().map(|_| None).collect());
         }
-        if found.iter().any(Option::is_some) {
-            self.read_ticks(range, &mut found).await?;
-        }
-        Ok(found.into_iter().map(|found| found.map(|(_, _, thinner)| thinner.finish())).collect())
+        let level = level_for(Thinner::new(range, points).width_ms());
+        let (ticks, kept) = loop {
+            let shelved = self.shelf.all();
+            if shelved.reaches_back_to(range.from.as_millisecond()) {
+                break (shelved.ticks, Kept::default());
+            }
+            let kept = self
+                .kept(level, range, &streams, shelved.first_segment)
+                .await
+                .context("cannot read ticks")?;
+            // Else what is in memory was rolled up in between; that happens every two hours.
+            if let Some(kept) = kept {
+                break (shelved.ticks, kept);
+            }
+        };
+        let gathering = tokio::task::spawn_blocking(move || {
+            for (part, axis) in &kept.parts {
+                add_part(&mut found, &streams, part, axis, &kept.chunks);
+            }
+            for gathered in found.iter_mut().flatten() {
+                add_ticks(gathered, &ticks);
+            }
+            found.into_iter().map(|gathered| gathered.map(|gathered| gathered.thinner.finish())).collect()
+        });
+        Ok(gathering.await?)
     }
 
-    async fn read_ticks(
+    /// What the database has of these streams, but for the segments that are in memory; `None` where one of those has
+    /// gone into a roll-up.
+    async fn kept(
         &self,
+        level: Level,
         range: Range,
-        found: &mut [Option<(Found, Quantity, Thinner)>],
-    ) -> anyhow::Result<()> {
-        let mut after = range.from.as_millisecond() - 1;
-        loop {
-            let ticks: Vec<TickRow> = sqlx::query_as(
-                "SELECT at_ms, elapsed_us, packed, more FROM tick WHERE at_ms > ? AND at_ms <= ? ORDER BY at_ms LIMIT ?",
-            )
-            .bind(after)
-            .bind(range.to.as_millisecond())
-            .bind(TICKS_AT_ONCE)
-            .fetch_all(&self.readers)
-            .await
-            .context("cannot read ticks")?;
-            let Some(last) = ticks.last() else { return Ok(()) };
-            after = last.at_ms;
-            for row in &ticks {
-                let at = Timestamp::from_millisecond(row.at_ms)?;
-                let tick = Tick::of(row).with_context(|| format!("cannot read the tick at {at}"))?;
-                for (rows, quantity, thinner) in found.iter_mut().flatten() {
-                    thinner.push(at, observe(rows, *quantity, &tick));
-                }
+        streams: &[Stream],
+        first_in_memory: Option<i64>,
+    ) -> anyhow::Result<Option<Kept>> {
+        // One look at one moment: what is sealed or rolled up meanwhile is not seen halfway.
+        let mut transaction = self.readers.begin().await?;
+        let mut rolled_until: RolledUntil = Default::default();
+        for level in Level::ALL {
+            rolled_until[level as usize] = super::seal::rolled_until(&mut transaction, level).await?;
+        }
+        if first_in_memory.is_some_and(|first| first <= rolled_until[Level::TenSeconds as usize]) {
+            return Ok(None);
+        }
+        let rows: Vec<SegmentRow> = sqlx::query_as(
+            "SELECT id, from_ms, to_ms, first_source, last_source, axis FROM segment
+             WHERE to_ms >= ? AND from_ms <= ?
+                 AND (id >= ? OR id BETWEEN ? AND ? OR id BETWEEN ? AND ?)",
+        )
+        .bind(range.from.as_millisecond())
+        .bind(range.to.as_millisecond())
+        .bind(level.key(0))
+        .bind(Level::Ticks.key(rolled_until[Level::TenSeconds as usize] + 1))
+        .bind(Level::Ticks.keys().1 - 1)
+        .bind(Level::TenSeconds.key(rolled_until[Level::Minutes as usize] + 1))
+        .bind(Level::TenSeconds.keys().1 - 1)
+        .fetch_all(&mut *transaction)
+        .await?;
+        let is_in_memory = |segment: &Segment| {
+            let last = if segment.level() == Level::Ticks { Some(segment.number()) } else { None };
+            first_in_memory.zip(last).is_some_and(|(first, last)| last >= first)
+        };
+        let (segments, mut axes): (Vec<Segment>, HashMap<i64, Vec<u8>>) = rows
+            .into_iter()
+            .filter(|row| !is_in_memory(&row.segment))
+            .map(|row| (row.segment.clone(), (row.segment.id, row.axis)))
+            .unzip();
+        let mut kept = Kept::default();
+        for part in plan(level, &segments, &rolled_until) {
+            let axis = axes.remove(&part.segment.id).unwrap_or_default();
+            match Axis::decode(&axis) {
+                Ok(axis) => kept.parts.push((part, axis)),
+                Err(damaged) => tracing::warn!("segment {} cannot be read: {damaged}", part.segment.number()),
             }
         }
+        let keys = kept
+            .parts
+            .iter()
+            .flat_map(|(part, _)| streams.iter().map(|stream| chunk_key(part.segment.id, *stream)));
+        let keys = serde_json::to_string(&keys.collect::<Vec<_>>())?;
+        let chunks: Vec<(i64, Vec<u8>)> =
+            sqlx::query_as("SELECT id, data FROM chunk WHERE id IN (SELECT value FROM json_each(?))")
+                .bind(keys)
+                .fetch_all(&mut *transaction)
+                .await?;
+        kept.chunks = chunks.into_iter().collect();
+        Ok(Some(kept))
     }
 
-    async fn find(&self, wanted: &Wanted) -> anyhow::Result<Option<Found>> {
-        Ok(match (&wanted.subject, wanted.quantity) {
-            (Subject::Device(name), Quantity::Device(_) | Quantity::Share(_)) => {
-                self.device_row(name).await?.map(Found::Device)
+    fn stream(&self, wanted: &Wanted) -> Option<Stream> {
+        let book = self.book.read().unwrap_or_else(PoisonError::into_inner);
+        match (&wanted.subject, wanted.quantity) {
+            (Subject::Device(name), quantity @ (Quantity::Device(_) | Quantity::Share(_))) => {
+                Some(Stream::new(quantity.into(), book.device_named(name)?))
             }
             (Subject::Volume(name), Quantity::Device(_)) => {
-                self.device_row_of_volume(name).await?.map(Found::Device)
+                Some(Stream::new(Kind::Device, book.device_of_volume(book.volume_named(name)?)?))
             }
-            (Subject::Volume(name), Quantity::Volume(_) | Quantity::Estimate(_)) => {
-                self.volume_row(name).await?.map(Found::Volume)
+            (Subject::Volume(name), quantity @ (Quantity::Volume(_) | Quantity::Estimate(_))) => {
+                Some(Stream::new(quantity.into(), book.volume_named(name)?))
             }
-            (Subject::Total, Quantity::Device(_)) => Some(Found::Total(self.counted_rows().await?)),
-            (Subject::Host, Quantity::Host(_)) => Some(Found::Host),
+            (Subject::Total, Quantity::Device(_)) => Some(Stream::TOTAL),
+            (Subject::Host, Quantity::Host(_)) => Some(Stream::HOST),
             _ => None,
-        })
+        }
     }
 
     /// Whether anything of this subject was ever kept.
-    pub async fn knows(&self, subject: &Subject) -> anyhow::Result<bool> {
-        Ok(match subject {
-            Subject::Device(name) => self.device_row(name).await?.is_some(),
-            Subject::Volume(name) => self.volume_row(name).await?.is_some(),
+    pub fn knows(&self, subject: &Subject) -> bool {
+        let book = self.book.read().unwrap_or_else(PoisonError::into_inner);
+        match subject {
+            Subject::Device(name) => book.device_named(name).is_some(),
+            Subject::Volume(name) => book.volume_named(name).is_some(),
             Subject::Total | Subject::Host => true,
-        })
-    }
-
-    async fn device_row(&self, name: &str) -> anyhow::Result<Option<i64>> {
-        Ok(sqlx::query_scalar(
-            "SELECT id FROM device WHERE identity = ?1 OR name = ?1 OR label = ?1
-             ORDER BY identity = ?1 DESC, last_seen_ms DESC, name = ?1 DESC LIMIT 1",
-        )
-        .bind(name)
-        .fetch_optional(&self.readers)
-        .await?)
-    }
-
-    async fn volume_row(&self, name: &str) -> anyhow::Result<Option<i64>> {
-        Ok(sqlx::query_scalar(
-            "SELECT id FROM volume WHERE uuid = ?1 OR vg || '/' || lv = ?1
-             ORDER BY uuid = ?1 DESC, last_seen_ms DESC, id DESC LIMIT 1",
-        )
-        .bind(name)
-        .fetch_optional(&self.readers)
-        .await?)
-    }
-
-    async fn device_row_of_volume(&self, name: &str) -> anyhow::Result<Option<i64>> {
-        let Some(volume) = self.volume_row(name).await? else { return Ok(None) };
-        Ok(sqlx::query_scalar(
-            "SELECT device.id FROM volume JOIN device ON device.identity = volume.device_identity WHERE volume.id = ?",
-        )
-        .bind(volume)
-        .fetch_optional(&self.readers)
-        .await?)
-    }
-
-    async fn counted_rows(&self) -> anyhow::Result<HashSet<i64>> {
-        let ids: Vec<i64> =
-            sqlx::query_scalar("SELECT id FROM device WHERE counts = 1").fetch_all(&self.readers).await?;
-        Ok(ids.into_iter().collect())
-    }
-
-    /// Jobs that ran at any time in the range, the latest first.
-    pub async fn jobs(&self, range: Range, most: usize) -> anyhow::Result<Vec<Job>> {
-        let rows = sqlx::query(
-            "SELECT * FROM job WHERE started_ms <= ?1 AND coalesce(ended_ms, ?1) >= ?2
-             ORDER BY started_ms DESC, id DESC LIMIT ?3",
-        )
-        .bind(range.to.as_millisecond())
-        .bind(range.from.as_millisecond())
-        .bind(i64::try_from(most)?)
-        .fetch_all(&self.readers)
-        .await
-        .context("cannot read jobs")?;
-        rows.iter().map(|row| Ok(Job::from_row(row)?)).collect()
-    }
-
-    pub async fn job(&self, id: i64) -> anyhow::Result<Option<Job>> {
-        let row =
-            sqlx::query("SELECT * FROM job WHERE id = ?").bind(id).fetch_optional(&self.readers).await?;
-        Ok(row.map(|row| Job::from_row(&row)).transpose()?)
-    }
-
-    /// Alerts, the latest first.
-    pub async fn alerts(&self, most: usize) -> anyhow::Result<Vec<Alert>> {
-        let rows = sqlx::query("SELECT * FROM alert ORDER BY raised_ms DESC, id DESC LIMIT ?")
-            .bind(i64::try_from(most)?)
-            .fetch_all(&self.readers)
-            .await
-            .context("cannot read alerts")?;
-        rows.iter().map(|row| Ok(Alert::from_row(row)?)).collect()
-    }
-
-    /// What an earlier run left behind.
-    pub async fn known(&self) -> anyhow::Result<Known> {
-        let jobs = sqlx::query("SELECT * FROM job ORDER BY ended_ms IS NULL DESC, id DESC LIMIT ?")
-            .bind(JOBS_TO_RESUME)
-            .fetch_all(&self.readers)
-            .await?;
-        let alerts = sqlx::query("SELECT * FROM alert WHERE cleared_ms IS NULL ORDER BY id")
-            .fetch_all(&self.readers)
-            .await?;
-        let (last_job_id, last_alert_id) = sqlx::query_as(
-            "SELECT coalesce((SELECT max(id) FROM job), 0), coalesce((SELECT max(id) FROM alert), 0)",
-        )
-        .fetch_one(&self.readers)
-        .await?;
-        let last_tick_ms: Option<i64> =
-            sqlx::query_scalar("SELECT max(at_ms) FROM tick").fetch_one(&self.readers).await?;
-        let mut jobs = jobs.iter().map(Job::from_row).collect::<Result<Vec<_>, _>>()?;
-        jobs.sort_by_key(|job| job.id);
-        Ok(Known {
-            jobs,
-            last_job_id,
-            alerts: alerts.iter().map(Alert::from_row).collect::<Result<_, _>>()?,
-            last_alert_id,
-            last_tick_at: last_tick_ms.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok()),
-        })
+        }
     }
 }
 
-#[derive(FromRow)]
-struct TickRow {
-    at_ms: i64,
-    elapsed_us: i64,
-    packed: Vec<u8>,
-    more: Option<Vec<u8>>,
+struct SegmentRow {
+    segment: Segment,
+    axis: Vec<u8>,
 }
 
-/// A tick as it was kept.
-struct Tick {
-    packed: Packed,
-    more: More,
-    elapsed_us: u64,
-}
-
-impl Tick {
-    fn of(row: &TickRow) -> anyhow::Result<Self> {
-        Ok(Self {
-            packed: Packed::of_bytes(&row.packed)?,
-            more: More::of_bytes(row.more.as_deref())?,
-            elapsed_us: row.elapsed_us.unsigned_abs(),
-        })
-    }
-}
-
-fn observe(rows: &Found, quantity: Quantity, tick: &Tick) -> Option<Observation> {
-    let Tick { packed, more, elapsed_us } = tick;
-    match (rows, quantity) {
-        (Found::Device(id), Quantity::Device(quantity)) => {
-            let (_, work) = packed.devices.iter().find(|(device, _)| device == id)?;
-            quantity.observe(&Option::<Work>::from(*work)?, *elapsed_us)
-        }
-        (Found::Device(id), Quantity::Share(quantity)) => {
-            let (_, share) = more.copying.iter().find(|(device, _)| device == id)?;
-            quantity.observe(share, *elapsed_us)
-        }
-        (Found::Total(ids), Quantity::Device(quantity)) => {
-            let devices = packed.devices.iter().filter(|(device, _)| ids.contains(device));
-            quantity.observe(&Work::sum(devices.map(|(_, work)| (*work).into()))?, *elapsed_us)
-        }
-        (Found::Volume(id), Quantity::Volume(quantity)) => {
-            let (_, state) = packed.volumes.iter().find(|(volume, _)| volume == id)?;
-            quantity.observe(&(*state).into())
-        }
-        (Found::Volume(id), Quantity::Estimate(quantity)) => {
-            let (_, estimate) = more.estimates.iter().find(|(volume, _)| volume == id)?;
-            Some(quantity.observe(estimate))
-        }
-        (Found::Host, Quantity::Host(quantity)) => quantity.observe(&packed.host, *elapsed_us),
-        _ => None,
-    }
-}
-
-impl FromRow<'_, SqliteRow> for Job {
+impl FromRow<'_, SqliteRow> for SegmentRow {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let bytes =
-            |column| Ok::<_, sqlx::Error>(row.try_get::<Option<i64>, _>(column)?.map(i64::unsigned_abs));
-        Ok(Self {
-            id: row.try_get("id")?,
-            kind: word::<JobKind>(row, "kind")?,
-            key: row.try_get("key")?,
-            name: row.try_get("name")?,
-            vg: row.try_get("vg")?,
-            lv: row.try_get("lv")?,
-            origin: row.try_get("origin")?,
-            started_at: time(row, "started_ms")?,
-            ended_at: optional_time(row, "ended_ms")?,
-            outcome: optional_word::<Outcome>(row, "outcome")?,
-            died_at: optional_time(row, "died_ms")?,
-            mounted_on: row.try_get("mounted_on")?,
-            unmounted_at: optional_time(row, "unmounted_ms")?,
-            partly_seen: row.try_get("partly_seen")?,
-            last_fill_percent: row.try_get("last_fill_percent")?,
-            peak_fill_percent: row.try_get("peak_fill_percent")?,
-            bytes_read: bytes("bytes_read")?,
-            read_counter: bytes("read_counter")?,
-        })
+        Ok(Self { segment: Segment::from_row(row)?, axis: row.try_get("axis")? })
     }
 }
 
-impl FromRow<'_, SqliteRow> for Alert {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.try_get("id")?,
-            rule: word::<Rule>(row, "rule")?,
-            severity: word::<Severity>(row, "severity")?,
-            worst: word::<Severity>(row, "severity")?,
-            vg: row.try_get("vg")?,
-            lv: row.try_get("lv")?,
-            uuid: row.try_get("uuid")?,
-            value: row.try_get("value")?,
-            raised_at: time(row, "raised_ms")?,
-            cleared_at: optional_time(row, "cleared_ms")?,
-            sentence: row.try_get("sentence")?,
-        })
+/// Adds what a segment says to each of the series.
+fn add_part(
+    found: &mut [Option<Gathered>],
+    streams: &[Stream],
+    part: &Part,
+    axis: &Axis,
+    chunks: &HashMap<i64, Vec<u8>>,
+) {
+    let level = part.segment.level();
+    for stream in streams {
+        let is_of_stream = |gathered: &Gathered| gathered.stream == *stream;
+        let wanted = found.iter().flatten().filter(|gathered| is_of_stream(gathered));
+        let wanted: Vec<usize> =
+            wanted.flat_map(|gathered| columns(level, stream.kind, gathered.quantity)).collect();
+        let data = chunks.get(&chunk_key(part.segment.id, *stream));
+        let rows =
+            data.map(|data| decode(shape(level, stream.kind), data, |column| wanted.contains(&column)));
+        let rows = match rows {
+            Some(Ok(rows)) if rows.presence.len() == axis.len() => rows,
+            None => Rows { presence: vec![Presence::Absent; axis.len()], columns: Vec::new() },
+            damaged => {
+                let number = part.segment.number();
+                tracing::warn!("{stream:?} in segment {number} is damaged and shown as a gap: {damaged:?}");
+                Rows { presence: vec![Presence::Unknown; axis.len()], columns: Vec::new() }
+            }
+        };
+        for gathered in found.iter_mut().flatten().filter(|gathered| is_of_stream(gathered)) {
+            add_rows(gathered, part, axis, &rows);
+        }
     }
 }
 
-fn time(row: &SqliteRow, column: &str) -> sqlx::Result<Timestamp> {
-    Timestamp::from_millisecond(row.try_get(column)?).map_err(|error| sqlx::Error::Decode(error.into()))
+fn shape(level: Level, kind: Kind) -> &'static [super::codec::Foretold] {
+    if level == Level::Ticks { kind.shape() } else { rollup::shape(kind) }
 }
 
-fn optional_time(row: &SqliteRow, column: &str) -> sqlx::Result<Option<Timestamp>> {
-    match row.try_get::<Option<i64>, _>(column)? {
-        Some(_) => time(row, column).map(Some),
-        None => Ok(None),
+/// The columns of a level's rows that tell of a quantity.
+fn columns(level: Level, kind: Kind, quantity: Quantity) -> Vec<usize> {
+    match level {
+        Level::Ticks => kind.columns_of(quantity).to_vec(),
+        _ => rollup::columns_of(kind, quantity).collect(),
     }
 }
 
-fn word<W: for<'a> Deserialize<'a>>(row: &SqliteRow, column: &str) -> sqlx::Result<W> {
-    let text: String = row.try_get(column)?;
-    named(&text).ok_or_else(|| sqlx::Error::Decode(format!("`{text}` is no word for {column}").into()))
+fn add_rows(gathered: &mut Gathered, part: &Part, axis: &Axis, rows: &Rows) {
+    let (level, kind, quantity) = (part.segment.level(), gathered.stream.kind, gathered.quantity);
+    let wanted = columns(level, kind, quantity);
+    let mut numbers = [0; 16];
+    for (row, presence) in rows.presence.iter().enumerate() {
+        let at_ms = axis.at_ms[row];
+        if part.covered.iter().any(|(from, to)| (*from..=*to).contains(&at_ms)) {
+            continue;
+        }
+        let seen = (*presence == Presence::Known).then(|| match level {
+            Level::Ticks => {
+                for column in &wanted {
+                    numbers[*column] = rows.columns[*column][row];
+                }
+                kind.observe(quantity, &numbers, axis.elapsed_us[row]).map(Extent::from)
+            }
+            _ => {
+                for (number, column) in numbers.iter_mut().zip(&wanted) {
+                    *number = rows.columns[*column][row];
+                }
+                rollup::extent(quantity, &numbers, axis.elapsed_us[row])
+            }
+        });
+        gathered.thinner.push(at_ms, seen.flatten());
+    }
 }
 
-fn optional_word<W: for<'a> Deserialize<'a>>(row: &SqliteRow, column: &str) -> sqlx::Result<Option<W>> {
-    match row.try_get::<Option<String>, _>(column)? {
-        Some(_) => word(row, column).map(Some),
-        None => Ok(None),
+fn add_ticks(gathered: &mut Gathered, ticks: &[Arc<Tick>]) {
+    let (stream, quantity) = (gathered.stream, gathered.quantity);
+    let zeros = [0; 16];
+    for tick in ticks {
+        let row = match tick.cell(stream) {
+            Cell::Absent | Cell::Unknown => None,
+            Cell::Zero => Some(&zeros[..]),
+            Cell::Row(row) => Some(row),
+        };
+        let seen = row.and_then(|row| stream.kind.observe(quantity, row, tick.elapsed_us));
+        gathered.thinner.push(tick.at_ms, seen.map(Extent::from));
     }
 }

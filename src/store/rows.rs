@@ -1,84 +1,140 @@
-//! Rows of devices, volumes, jobs and alerts: one for each, found again by what makes it unlike all others.
-
-use std::collections::HashMap;
-use std::sync::Arc;
+//! Rows of devices, volumes, jobs, alerts and gaps: one for each, found again by what makes it unlike all others.
 
 use anyhow::Context;
-use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
 
+use super::book::{Book, DeviceRow, Rows, VolumeRow};
+use super::segment::Level;
+use super::write::Gap;
 use crate::alert::Alert;
-use crate::interval::Interval;
 use crate::job::Job;
-use crate::topology::{Device, Topology, Volume};
 
-/// Row numbers of devices and volumes.
-#[derive(Default)]
-pub struct Rows {
-    pub topology: Option<Arc<Topology>>,
-    pub devices: HashMap<Arc<str>, i64>,
-    pub volumes: HashMap<Arc<str>, i64>,
+/// Every device and volume of which something is kept.
+pub async fn book(connection: &mut SqliteConnection) -> anyhow::Result<Book> {
+    let devices = sqlx::query("SELECT * FROM device ORDER BY id").fetch_all(&mut *connection).await?;
+    let volumes = sqlx::query("SELECT * FROM volume ORDER BY id").fetch_all(&mut *connection).await?;
+    let devices = devices.iter().map(device_row).collect::<sqlx::Result<_>>();
+    let volumes = volumes.iter().map(volume_row).collect::<sqlx::Result<_>>();
+    Ok(Book::new(Rows {
+        devices: devices.context("cannot read the devices")?,
+        volumes: volumes.context("cannot read the volumes")?,
+    }))
 }
 
-pub async fn learn_rows(
-    connection: &mut SqliteConnection,
-    rows: &mut Rows,
-    interval: &Interval,
-) -> anyhow::Result<()> {
-    let at_ms = interval.at.as_millisecond();
-    let topology = &interval.topology;
-    for device in &topology.devices {
-        let id = device_row(connection, device, at_ms).await?;
-        rows.devices.insert(Arc::clone(&device.identity), id);
+fn device_row(row: &SqliteRow) -> sqlx::Result<DeviceRow> {
+    Ok(DeviceRow {
+        id: row.try_get("id")?,
+        identity: row.try_get::<String, _>("identity")?.into(),
+        name: row.try_get("name")?,
+        label: row.try_get("label")?,
+        kind: row.try_get("kind")?,
+        counts: row.try_get("counts")?,
+        last_seen_ms: row.try_get("last_seen_ms")?,
+    })
+}
+
+fn volume_row(row: &SqliteRow) -> sqlx::Result<VolumeRow> {
+    Ok(VolumeRow {
+        id: row.try_get("id")?,
+        uuid: row.try_get::<String, _>("uuid")?.into(),
+        vg: row.try_get("vg")?,
+        lv: row.try_get("lv")?,
+        device_identity: row.try_get::<Option<String>, _>("device_identity")?.map(Into::into),
+        last_seen_ms: row.try_get("last_seen_ms")?,
+    })
+}
+
+/// The number by which the journal's files know that they are this database's; made when it is first asked for.
+pub async fn identity(connection: &mut SqliteConnection) -> anyhow::Result<u64> {
+    sqlx::query("INSERT INTO identity (one, id) VALUES (1, random()) ON CONFLICT DO NOTHING")
+        .execute(&mut *connection)
+        .await?;
+    identity_of(connection).await?.context("the database has no identity")
+}
+
+/// As [`identity`]; `None` where nobody has asked for it yet.
+pub async fn identity_of(connection: &mut SqliteConnection) -> anyhow::Result<Option<u64>> {
+    let id: Option<i64> = sqlx::query_scalar("SELECT id FROM identity").fetch_optional(connection).await?;
+    Ok(id.map(i64::cast_unsigned))
+}
+
+/// The last segment of ticks that is in the database; 0 where there is none.
+pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
+    let (first, end) = Level::Ticks.keys();
+    let key: Option<i64> = sqlx::query_scalar("SELECT max(id) FROM segment WHERE id >= ? AND id < ?")
+        .bind(first)
+        .bind(end)
+        .fetch_one(connection)
+        .await?;
+    Ok(key.map_or(0, |key| key - first))
+}
+
+/// The latest instant of which there is a tick, in milliseconds.
+pub async fn last_instant(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
+    let last: Option<i64> =
+        sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(connection).await?;
+    Ok(last.unwrap_or(i64::MIN))
+}
+
+pub async fn write_rows(connection: &mut SqliteConnection, rows: &Rows) -> anyhow::Result<()> {
+    for device in &rows.devices {
+        write_device(connection, device)
+            .await
+            .with_context(|| format!("cannot keep device {}", device.name))?;
     }
-    for volume in &topology.volumes {
-        let device = volume.device.map(|index| &topology.devices[index]);
-        let id = volume_row(connection, volume, device, at_ms).await?;
-        rows.volumes.insert(Arc::clone(&volume.uuid), id);
+    for volume in &rows.volumes {
+        write_volume(connection, volume)
+            .await
+            .with_context(|| format!("cannot keep volume {}/{}", volume.vg, volume.lv))?;
     }
-    rows.topology = Some(Arc::clone(topology));
     Ok(())
 }
 
-async fn device_row(connection: &mut SqliteConnection, device: &Device, at_ms: i64) -> anyhow::Result<i64> {
-    let kind = serde_json::to_value(device.kind)?;
-    sqlx::query_scalar(
-        "INSERT INTO device (identity, name, label, kind, counts, last_seen_ms) VALUES (?, ?, ?, ?, ?, ?)
-         ON CONFLICT (identity) DO UPDATE SET name = excluded.name, label = excluded.label,
-             counts = excluded.counts, last_seen_ms = excluded.last_seen_ms
-         RETURNING id",
+async fn write_device(connection: &mut SqliteConnection, device: &DeviceRow) -> anyhow::Result<()> {
+    sqlx::query(
+        "INSERT INTO device (id, identity, name, label, kind, counts, last_seen_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT (id) DO UPDATE SET name = excluded.name, label = excluded.label, kind = excluded.kind,
+             counts = excluded.counts, last_seen_ms = excluded.last_seen_ms",
     )
+    .bind(device.id)
     .bind(&*device.identity)
-    .bind(&*device.name)
+    .bind(&device.name)
     .bind(&device.label)
-    .bind(kind.as_str().unwrap_or_default())
+    .bind(&device.kind)
     .bind(device.counts)
-    .bind(at_ms)
-    .fetch_one(&mut *connection)
-    .await
-    .context("cannot keep a device")
+    .bind(device.last_seen_ms)
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
-async fn volume_row(
-    connection: &mut SqliteConnection,
-    volume: &Volume,
-    device: Option<&Device>,
-    at_ms: i64,
-) -> anyhow::Result<i64> {
-    sqlx::query_scalar(
-        "INSERT INTO volume (uuid, vg, lv, device_identity, last_seen_ms) VALUES (?, ?, ?, ?, ?)
-         ON CONFLICT (uuid) DO UPDATE SET vg = excluded.vg, lv = excluded.lv,
-             device_identity = coalesce(excluded.device_identity, device_identity),
-             last_seen_ms = excluded.last_seen_ms
-         RETURNING id",
+async fn write_volume(connection: &mut SqliteConnection, volume: &VolumeRow) -> anyhow::Result<()> {
+    sqlx::query(
+        "INSERT INTO volume (id, uuid, vg, lv, device_identity, last_seen_ms) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT (id) DO UPDATE SET vg = excluded.vg, lv = excluded.lv,
+             device_identity = excluded.device_identity, last_seen_ms = excluded.last_seen_ms",
     )
+    .bind(volume.id)
     .bind(&*volume.uuid)
     .bind(&volume.vg)
     .bind(&volume.lv)
-    .bind(device.map(|device| &*device.identity))
-    .bind(at_ms)
-    .fetch_one(&mut *connection)
-    .await
-    .context("cannot keep a volume")
+    .bind(volume.device_identity.as_deref())
+    .bind(volume.last_seen_ms)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+pub async fn write_gap(connection: &mut SqliteConnection, gap: &Gap) -> anyhow::Result<()> {
+    sqlx::query("INSERT INTO gap (from_ms, to_ms, ticks, reason) VALUES (?, ?, ?, ?)")
+        .bind(gap.from_ms)
+        .bind(gap.to_ms)
+        .bind(gap.ticks)
+        .bind(&gap.reason)
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {

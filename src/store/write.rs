@@ -1,236 +1,333 @@
-//! The one writer: gathers entries, commits them together, and holds on to them while it cannot.
+//! The one writer, on a thread of its own: a tick becomes a record of the journal, a complete segment is sealed into the
+//! database, and what a disk does not take is held until it does.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use jiff::Timestamp;
 use sqlx::{Connection, SqliteConnection};
-use tokio::sync::{mpsc, watch};
-use tokio::time::timeout_at;
+use tokio::sync::{mpsc, oneshot, watch};
 
+use super::Health;
+use super::book::Rows;
 use super::clock::Clock;
-use super::packed::{More, Packed};
-use super::rows::{Rows, learn_rows, write_alert, write_job};
-use super::{Entry, Health};
-use crate::interval::Interval;
+use super::journal::Journal;
+use super::record::Recorder;
+use super::rows::{write_alert, write_gap, write_job, write_rows};
+use super::seal::{roll_up, seal};
+use super::shelf::Shelf;
+use super::tick::Tick;
+use crate::alert::Alert;
+use crate::job::Job;
 
-/// Commits are at least this far apart: short ticks share one.
-const COMMIT_PAUSE: Duration = Duration::from_millis(950);
-/// After a commit that failed, the next try.
+/// After something that failed, the next try.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Entries that one commit takes at most.
+/// Loads that are taken in one go at most.
 const MOST_AT_ONCE: usize = 256;
-/// Ticks are kept for this long.
-const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How often old ticks are deleted, and how many at once: never so many that the writer falls behind.
-const CLEAN_EVERY: Duration = Duration::from_secs(60);
-const CLEAN_AT_ONCE: i64 = 1_000;
+/// A power cut costs the ticks since the journal last reached the disk: five seconds, less a little for the tick.
+const SYNC_EVERY: Duration = Duration::from_millis(4_500);
+
+/// What goes through the queue.
+#[derive(Clone, Debug)]
+pub enum Load {
+    Rows(Rows),
+    Tick(i64, Arc<Tick>),
+    Gap(Gap),
+    Job(Box<Job>),
+    Alert(Box<Alert>),
+}
+
+/// Ticks that could not be kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gap {
+    pub from_ms: i64,
+    pub to_ms: i64,
+    pub ticks: i64,
+    pub reason: String,
+}
+
+impl Gap {
+    /// One more tick that found no room in the queue.
+    pub fn with(gap: Option<Self>, at_ms: i64) -> Self {
+        let reason = "the disk of the database took nothing for so long that memory was full".to_string();
+        let gap = gap.unwrap_or(Self { from_ms: at_ms, to_ms: at_ms, ticks: 0, reason });
+        Self {
+            from_ms: gap.from_ms.min(at_ms),
+            to_ms: gap.to_ms.max(at_ms),
+            ticks: gap.ticks + 1,
+            reason: gap.reason,
+        }
+    }
+}
+
+/// Ticks of one segment.
+struct Window {
+    number: i64,
+    ticks: Vec<Arc<Tick>>,
+}
 
 pub struct Writer {
     connection: SqliteConnection,
+    journal: Journal,
     report: watch::Sender<Health>,
-    /// Rows by identity, for the topology that was last written.
-    rows: Rows,
-    cleaned_at: Option<Instant>,
+    shelf: Arc<Shelf>,
+    recorder: Recorder,
+    /// The segment to which ticks are added.
+    window: Option<Window>,
+    /// Segments that are complete and not yet in the database, the oldest first; each has a file of the journal.
+    complete: Vec<Window>,
+    next_segment: i64,
+    /// Why the oldest complete segment is not in the database yet.
+    sealing: Option<String>,
+    synced: Instant,
     clock: Clock,
 }
 
+/// Runs the writer on a thread of its own. It ends when the queue is closed and what can be kept is kept; the receiver
+/// is told then.
+pub fn start(writer: Writer, loads: mpsc::Receiver<Load>) -> anyhow::Result<oneshot::Receiver<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let (ended, done) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("store".into())
+        .spawn(move || {
+            runtime.block_on(writer.run(loads));
+            // Whoever waited for longer than it took is gone.
+            let _ = ended.send(());
+        })
+        .context("cannot start the thread that writes")?;
+    Ok(done)
+}
+
 impl Writer {
-    pub fn new(connection: SqliteConnection, report: watch::Sender<Health>) -> Self {
-        Self { connection, report, rows: Rows::default(), cleaned_at: None, clock: Clock::new() }
+    /// Opens the journal, and puts what it holds into the database.
+    pub async fn open(
+        path: &Path,
+        mut connection: SqliteConnection,
+        report: watch::Sender<Health>,
+        shelf: Arc<Shelf>,
+    ) -> anyhow::Result<Self> {
+        let identity = super::rows::identity(&mut connection).await?;
+        let sealed = super::rows::last_segment(&mut connection).await?;
+        let (journal, replayed) = Journal::open(path, identity, sealed)?;
+        for note in &replayed.said {
+            tracing::warn!("{note}");
+        }
+        report.send_modify(|health| health.notes.extend(replayed.said));
+        let mut complete = Vec::new();
+        for segment in &replayed.segments {
+            let ticks = ticks_of(&segment.records);
+            for tick in &ticks {
+                shelf.put(segment.number, Arc::clone(tick));
+            }
+            complete.push(Window { number: segment.number, ticks });
+        }
+        let next_segment = complete.last().map_or(sealed, |window| window.number) + 1;
+        complete.retain(|window| !window.ticks.is_empty());
+        let (recorder, window, sealing) = (Recorder::default(), None, None);
+        let (synced, clock) = (Instant::now(), Clock::new());
+        let mut writer = Self {
+            connection,
+            journal,
+            report,
+            shelf,
+            recorder,
+            window,
+            complete,
+            next_segment,
+            sealing,
+            synced,
+            clock,
+        };
+        writer.seal_when_complete().await;
+        Ok(writer)
+    }
+
+    pub fn next_segment(&self) -> i64 {
+        self.next_segment
     }
 
     /// Writes until the queue is closed and empty.
-    pub async fn run(mut self, mut entries: mpsc::Receiver<Entry>) {
+    async fn run(mut self, mut loads: mpsc::Receiver<Load>) {
         let mut batch = Vec::new();
-        let mut next_commit = tokio::time::Instant::now();
-        while gather(&mut entries, &mut batch, next_commit).await > 0 {
-            next_commit = tokio::time::Instant::now() + COMMIT_PAUSE;
-            self.write_all(&mut batch, &mut entries).await;
-            self.clean_when_due().await;
+        while loads.recv_many(&mut batch, MOST_AT_ONCE).await > 0 {
+            self.write_all(&mut batch, &loads).await;
+            if batch.is_empty() {
+                self.seal_when_complete().await;
+                self.sync_when_due();
+            }
         }
-        // Whoever copies the one file has all that was kept.
-        if let Err(error) = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut self.connection).await
-        {
-            tracing::warn!("cannot move the last entries into the database's own file: {error}");
-        }
-        if let Err(error) = self.connection.close().await {
-            tracing::error!("cannot close the database: {error}");
-        }
+        self.close().await;
     }
 
-    /// Tries until the batch is in the database; when the program ends, only once.
-    async fn write_all(&mut self, batch: &mut Vec<Entry>, entries: &mut mpsc::Receiver<Entry>) {
+    /// Tries until the batch is kept; when the program ends, only once.
+    async fn write_all(&mut self, batch: &mut Vec<Load>, loads: &mpsc::Receiver<Load>) {
         loop {
-            let started = Instant::now();
+            let (started, count) = (Instant::now(), batch.len());
+            let last_at = batch.iter().rev().find_map(|load| match load {
+                Load::Tick(_, tick) => Timestamp::from_millisecond(tick.at_ms).ok(),
+                _ => None,
+            });
             let outcome = self.write(batch).await;
-            self.tell(batch, started, outcome.as_ref().err());
+            self.tell(count - batch.len(), last_at, started, outcome.as_ref().err());
             match outcome {
-                Ok(()) => return self.note_written(batch),
-                Err(error) if entries.is_closed() => {
+                Ok(()) => return,
+                Err(error) if loads.is_closed() => {
                     tracing::error!("{} entries could not be kept: {error:#}", batch.len());
                     return batch.clear();
                 }
-                Err(_) => {
-                    // What was numbered in the transaction that failed has no row.
-                    self.rows = Rows::default();
-                    tokio::time::sleep(RETRY_PAUSE).await;
-                }
+                Err(_) => tokio::time::sleep(RETRY_PAUSE).await,
             }
         }
     }
 
-    fn note_written(&mut self, batch: &mut Vec<Entry>) {
-        for entry in batch.iter() {
-            if let Entry::Tick(interval) = entry {
-                self.clock.see(interval);
-            }
-        }
-        let count = batch.len() as u64;
-        self.report.send_modify(|health| health.written += count);
-        batch.clear();
-    }
-
-    fn tell(&self, batch: &[Entry], started: Instant, error: Option<&anyhow::Error>) {
-        let last_tick = batch.iter().rev().find_map(|entry| match entry {
-            Entry::Tick(interval) => Some(interval.at),
-            _ => None,
-        });
+    fn tell(
+        &self,
+        written: usize,
+        last_at: Option<Timestamp>,
+        started: Instant,
+        error: Option<&anyhow::Error>,
+    ) {
+        let error = error.map(|error| format!("cannot write to the database: {error:#}"));
+        let error = error.or_else(|| self.sealing.clone());
         self.report.send_modify(|health| {
-            if let (Some(error), None) = (error, &health.error) {
-                tracing::error!("cannot write to the database, going on from memory: {error:#}");
+            if let (Some(error), None) = (&error, &health.error) {
+                tracing::error!("going on from memory: {error}");
             }
             if error.is_none() {
-                health.last_ok_at = last_tick.or(health.last_ok_at);
+                health.last_ok_at = last_at.or(health.last_ok_at);
             }
-            health.error = error.map(|error| format!("cannot write to the database: {error:#}"));
+            health.error = error;
             health.took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+            health.written += written as u64;
         });
     }
 
-    /// One entry is written as it is; several are written all or none.
-    async fn write(&mut self, batch: &[Entry]) -> anyhow::Result<()> {
-        if let [entry] = batch {
-            return write_entry(&mut self.connection, &mut self.rows, entry).await;
+    /// Takes out of the batch what it has kept. Rows go before the ticks that have them.
+    async fn write(&mut self, batch: &mut Vec<Load>) -> anyhow::Result<()> {
+        if batch.iter().any(|load| !matches!(load, Load::Tick(..))) {
+            self.write_lasting(batch).await?;
+            batch.retain(|load| matches!(load, Load::Tick(..)));
         }
+        let mut kept = 0;
+        let mut outcome = Ok(());
+        for load in batch.iter() {
+            if let Load::Tick(segment, tick) = load {
+                outcome = self.keep(*segment, tick).await;
+                if outcome.is_err() {
+                    break;
+                }
+                self.clock.see(tick);
+            }
+            kept += 1;
+        }
+        batch.drain(..kept);
+        outcome
+    }
+
+    async fn write_lasting(&mut self, batch: &[Load]) -> anyhow::Result<()> {
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
-        for entry in batch {
-            write_entry(&mut transaction, &mut self.rows, entry).await?;
+        for load in batch {
+            match load {
+                Load::Tick(..) => {}
+                Load::Rows(rows) => write_rows(&mut transaction, rows).await?,
+                Load::Gap(gap) => write_gap(&mut transaction, gap).await?,
+                Load::Job(job) => write_job(&mut transaction, job).await?,
+                Load::Alert(alert) => write_alert(&mut transaction, alert).await?,
+            }
         }
         Ok(transaction.commit().await?)
     }
 
-    /// What cannot be deleted now is deleted another time.
-    async fn clean_when_due(&mut self) {
-        let is_due = self.cleaned_at.is_none_or(|at| at.elapsed() >= CLEAN_EVERY);
-        if let Some(now) = self.clock.believed().filter(|_| is_due) {
-            self.cleaned_at = Some(Instant::now());
-            if let Err(error) = self.clean(now).await {
-                tracing::warn!("cannot delete old ticks: {error:#}");
+    /// Adds the tick to the journal. One that begins a segment is in there before the segment before it is sealed.
+    async fn keep(&mut self, segment: i64, tick: &Arc<Tick>) -> anyhow::Result<()> {
+        if self.window.as_ref().is_none_or(|window| window.number != segment) {
+            self.begin(segment).await?;
+        }
+        let record = self.recorder.record(tick);
+        self.journal.append(&record).context("cannot write to the journal")?;
+        self.recorder.remember(tick);
+        if let Some(window) = &mut self.window {
+            window.ticks.push(Arc::clone(tick));
+        }
+        Ok(())
+    }
+
+    /// The journal's two files are used in turn: what the one to be used held has to be in the database.
+    async fn begin(&mut self, segment: i64) -> anyhow::Result<()> {
+        self.complete.extend(self.window.take().filter(|window| !window.ticks.is_empty()));
+        let in_the_way = self.complete.iter().any(|window| (window.number - segment) % 2 == 0);
+        if in_the_way {
+            self.seal_complete().await?;
+        }
+        self.journal.begin(segment).context("cannot begin a file of the journal")?;
+        self.recorder = Recorder::default();
+        self.window = Some(Window { number: segment, ticks: Vec::new() });
+        Ok(())
+    }
+
+    /// What cannot be sealed now stays in memory and in the journal, and is tried again with the next tick.
+    async fn seal_when_complete(&mut self) {
+        let outcome = self.seal_complete().await;
+        self.sealing = outcome.err().map(|error| format!("cannot write to the database: {error:#}"));
+    }
+
+    async fn seal_complete(&mut self) -> anyhow::Result<()> {
+        if self.complete.is_empty() {
+            return Ok(());
+        }
+        while let Some(window) = self.complete.first() {
+            seal(&mut self.connection, window.number, &window.ticks).await?;
+            self.shelf.clear(window.number);
+            self.complete.remove(0);
+        }
+        if let Err(error) = roll_up(&mut self.connection).await {
+            tracing::warn!("what is complete is not rolled up yet: {error:#}");
+        }
+        Ok(())
+    }
+
+    fn sync_when_due(&mut self) {
+        if self.synced.elapsed() >= SYNC_EVERY {
+            self.synced = Instant::now();
+            if let Err(error) = self.journal.sync() {
+                tracing::warn!("the journal did not reach the disk: {error}");
             }
         }
     }
 
-    /// Deletes what is older than [`KEPT`], a little at a time, and gives its pages back.
-    async fn clean(&mut self, now: Timestamp) -> anyhow::Result<()> {
-        sqlx::query(
-            "DELETE FROM tick WHERE at_ms IN (SELECT at_ms FROM tick WHERE at_ms < ? ORDER BY at_ms LIMIT ?)",
-        )
-        .bind(now.as_millisecond() - i64::try_from(KEPT.as_millis())?)
-        .bind(CLEAN_AT_ONCE)
-        .execute(&mut self.connection)
-        .await?;
-        sqlx::query("PRAGMA incremental_vacuum(100)").execute(&mut self.connection).await?;
-        Ok(())
-    }
-}
-
-/// Takes what comes until it is time to commit, and at once what is left when the queue was closed. Gives how much
-/// there is to write; 0 when nothing will come any more.
-async fn gather(
-    entries: &mut mpsc::Receiver<Entry>,
-    batch: &mut Vec<Entry>,
-    until: tokio::time::Instant,
-) -> usize {
-    while batch.len() < MOST_AT_ONCE {
-        let is_first = batch.is_empty();
-        let more = entries.recv_many(batch, MOST_AT_ONCE);
-        let came = if is_first { more.await } else { timeout_at(until, more).await.unwrap_or(0) };
-        if came == 0 {
-            break;
+    /// Whoever copies the one file has all that was kept.
+    async fn close(mut self) {
+        self.complete.extend(self.window.take().filter(|window| !window.ticks.is_empty()));
+        let checkpoint = async {
+            self.journal.sync()?;
+            self.seal_complete().await?;
+            sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut self.connection).await?;
+            Ok::<_, anyhow::Error>(self.connection.close().await?)
+        };
+        if let Err(error) = checkpoint.await {
+            tracing::warn!("the last ticks are in the journal alone: {error:#}");
         }
     }
-    batch.len()
 }
 
-async fn write_entry(
-    connection: &mut SqliteConnection,
-    rows: &mut Rows,
-    entry: &Entry,
-) -> anyhow::Result<()> {
-    match entry {
-        Entry::Tick(interval) => write_tick(connection, rows, interval).await,
-        Entry::Job(job) => write_job(connection, job).await,
-        Entry::Alert(alert) => write_alert(connection, alert).await,
-    }
-}
-
-async fn write_tick(
-    connection: &mut SqliteConnection,
-    rows: &mut Rows,
-    interval: &Interval,
-) -> anyhow::Result<()> {
-    if !rows.topology.as_ref().is_some_and(|topology| Arc::ptr_eq(topology, &interval.topology)) {
-        learn_rows(connection, rows, interval).await?;
-    }
-    let devices = interval.topology.devices.iter().zip(&interval.devices);
-    let packed = Packed {
-        devices: devices
-            .filter_map(|(device, done)| Some((*rows.devices.get(&device.identity)?, done.work.into())))
-            .collect(),
-        volumes: interval
-            .volumes()
-            .filter_map(|(volume, state)| Some((*rows.volumes.get(&volume.uuid)?, (*state).into())))
-            .collect(),
-        host: interval.host,
-    };
-    insert_tick(connection, interval, &packed.to_bytes()?, more(rows, interval).to_bytes()?).await
-}
-
-/// What the snapshots of this tick cost, and how full they probably are where nobody says it.
-fn more(rows: &Rows, interval: &Interval) -> More {
-    let pvs = interval.topology.devices.iter().filter(|device| device.is_pv && interval.may_copy(device));
-    let shares = pvs.filter_map(|pv| Some((*rows.devices.get(&pv.identity)?, interval.share(pv)?)));
-    let estimates = interval.topology.volumes.iter().zip(&interval.estimates);
-    More {
-        copying: shares.collect(),
-        estimates: estimates
-            .filter_map(|(volume, estimate)| Some((*rows.volumes.get(&volume.uuid)?, (*estimate)?)))
-            .collect(),
-    }
-}
-
-/// A clock that was set back brings instants that are taken: the tick goes to the next free millisecond.
-async fn insert_tick(
-    connection: &mut SqliteConnection,
-    interval: &Interval,
-    packed: &[u8],
-    more: Option<Vec<u8>>,
-) -> anyhow::Result<()> {
-    let mut at_ms = interval.at.as_millisecond();
-    loop {
-        let done = sqlx::query(
-            "INSERT INTO tick (at_ms, elapsed_us, packed, more) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        )
-        .bind(at_ms)
-        .bind(i64::try_from(interval.elapsed_us)?)
-        .bind(packed)
-        .bind(more.as_deref())
-        .execute(&mut *connection)
-        .await?;
-        if done.rows_affected() == 1 {
-            return Ok(());
+/// What is behind a record that is not understood cannot be understood either.
+pub fn ticks_of(records: &[Vec<u8>]) -> Vec<Arc<Tick>> {
+    let (mut recorder, mut ticks) = (Recorder::default(), Vec::with_capacity(records.len()));
+    for record in records {
+        match recorder.tick(record) {
+            Ok(tick) => {
+                let tick = Arc::new(tick);
+                recorder.remember(&tick);
+                ticks.push(tick);
+            }
+            Err(error) => {
+                tracing::warn!("{} ticks of the journal are lost: {error}", records.len() - ticks.len());
+                break;
+            }
         }
-        at_ms += 1;
     }
+    ticks
 }

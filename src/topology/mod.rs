@@ -220,6 +220,22 @@ pub enum State {
 }
 
 impl State {
+    /// In the order in which the store numbers them: a new one comes last.
+    pub const ALL: [Self; 12] = [
+        Self::Ok,
+        Self::Inactive,
+        Self::Suspended,
+        Self::Invalid,
+        Self::Merging,
+        Self::MergeFailed,
+        Self::ReadOnly,
+        Self::OutOfData,
+        Self::NeedsCheck,
+        Self::Failed,
+        Self::Unknown,
+        Self::Degraded,
+    ];
+
     /// Whether data is lost or about to be.
     pub fn is_bad(self) -> bool {
         !matches!(self, Self::Ok | Self::Inactive | Self::Suspended | Self::Merging | Self::Unknown)

@@ -120,8 +120,14 @@ async fn the_table_refuses_what_cannot_be() {
     let folder = tempfile::tempdir().unwrap();
     let mut connection = migrated(&folder.path().join("cowbell.db")).await;
     for nonsense in [
-        "INSERT INTO tick VALUES (1, -1, x'00')",
-        "INSERT INTO tick VALUES ('soon', 1, x'00')",
+        "INSERT INTO tick (at_ms, elapsed_us, packed) VALUES (1, -1, x'00')",
+        "INSERT INTO tick (at_ms, elapsed_us, packed) VALUES ('soon', 1, x'00')",
+        "INSERT INTO segment (id, from_ms, to_ms, rows, axis) VALUES (7, 2, 1, 1, x'00')",
+        "INSERT INTO segment (id, from_ms, to_ms, rows, axis) VALUES (1 << 36, 1, 1, 1, x'00')",
+        "INSERT INTO segment (id, from_ms, to_ms, rows, first_source, last_source, axis) VALUES (7, 1, 1, 1, 1, 1, x'00')",
+        "INSERT INTO chunk (id, data) VALUES (1, 'text')",
+        "INSERT INTO identity (one, id) VALUES (2, 1)",
+        "INSERT INTO gap (from_ms, to_ms, ticks, reason) VALUES (1, 1, 0, 'nothing')",
         "UPDATE job SET outcome = NULL WHERE ended_ms IS NOT NULL",
         "UPDATE job SET ended_ms = started_ms - 1, outcome = 'failed'",
         "UPDATE alert SET cleared_ms = raised_ms - 1",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::daemon::{Start, ask_database};
+use crate::daemon::{Start, kept_ticks};
 use crate::http::Live;
 use crate::machine::Machine;
 
@@ -24,7 +24,7 @@ fn check(signal: Signal) {
     for page in &mut pages {
         while page.tick().is_some() {}
     }
-    let kept = ask_database(&daemon.db, "SELECT count(*) FROM tick");
+    let kept = kept_ticks(&daemon.db).len();
     assert!(kept as u64 >= taken, "{taken} ticks were taken, and {kept} are in the store");
 }
 
@@ -44,7 +44,7 @@ fn what_was_kept_is_there_after_a_restart() {
     let mut first = Start::watching(&machine).start();
     crate::wait_for("some ticks", || (first.taken() > 5).then_some(()));
     first.stop(Signal::TERM);
-    let kept = ask_database(&first.db, "SELECT count(*) FROM tick") as usize;
+    let kept = kept_ticks(&first.db).len();
     let second = Start::watching(&machine).db(&first.db).start();
     crate::wait_for("ticks of both", || {
         (second.series("device:sda", "read_bytes").len() > kept).then_some(())

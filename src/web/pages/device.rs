@@ -83,7 +83,7 @@ async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
     let topology = &present.interval.topology;
     let device = topology.device(name);
     let subject = Subject::Device(device.map_or(name, |device| &device.identity).to_string());
-    if device.is_none() && !site.archive.knows(&subject).await? {
+    if device.is_none() && !site.archive.knows(&subject) {
         return Err(Problem::NotFound(format!("No device called {name} was ever seen here.")));
     }
     let range = view.range(&present)?;
@@ -180,7 +180,7 @@ fn copying_figure(interval: &Interval, device: &Device) -> Option<KeyFigure> {
         return None;
     }
     let rate = |bytes: u64| {
-        let rate = Observation::ratio(bytes as f64, interval.elapsed_us as f64 / 1e6).map(Observation::value);
+        let rate = Observation::per_second(bytes, interval.elapsed_us, 1.0).map(Observation::value);
         Writing::default().rate(rate)
     };
     Some(match interval.share(device) {

@@ -46,7 +46,7 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
     let name = format!("{vg}/{lv}");
     let found = present.interval.volumes().find(|(volume, _)| volume.vg == vg && volume.lv == lv);
     let subject = Subject::Volume(found.map_or(name.clone(), |(volume, _)| volume.uuid.to_string()));
-    if found.is_none() && !site.archive.knows(&subject).await? {
+    if found.is_none() && !site.archive.knows(&subject) {
         return Err(Problem::NotFound(format!("No volume called {name} was ever seen here.")));
     }
     let range = view.range(&present)?;
@@ -167,7 +167,7 @@ fn layout(volume: &Volume) -> Vec<LayoutRow> {
 fn cost_figures(interval: &Interval, volume: &Volume) -> Vec<KeyFigure> {
     let Some(copying) = interval.copying(volume) else { return Vec::new() };
     let rate = |bytes: u64| {
-        let rate = Observation::ratio(bytes as f64, interval.elapsed_us as f64 / 1e6).map(Observation::value);
+        let rate = Observation::per_second(bytes, interval.elapsed_us, 1.0).map(Observation::value);
         Writing::default().rate(rate)
     };
     let cost = text::or_dash(copying.write_cost().map(|cost| format!("{cost:.2} ×")));

@@ -56,7 +56,7 @@ impl DeviceBody {
         let value = |quantity: DeviceQuantity| {
             done.work.and_then(|work| quantity.observe(&work, interval.elapsed_us)).map(Observation::value)
         };
-        let per_second = |bytes: u64| Observation::ratio(bytes as f64, interval.elapsed_us as f64 / 1e6);
+        let per_second = |bytes: u64| Observation::per_second(bytes, interval.elapsed_us, 1.0);
         let share = device.is_pv.then(|| interval.share(device)).flatten();
         Self {
             device: device.name.to_string(),

@@ -109,8 +109,7 @@ impl From<Estimate> for EstimateBody {
 
 impl CopyingBody {
     fn new(copying: &Copying, elapsed_us: u64) -> Option<Self> {
-        let seconds = elapsed_us as f64 / 1e6;
-        let per_second = |bytes: u64| Some(Observation::ratio(bytes as f64, seconds)?.value());
+        let per_second = |bytes: u64| Some(Observation::per_second(bytes, elapsed_us, 1.0)?.value());
         Some(Self {
             copied_bytes_per_s: per_second(copying.copied_bytes())?,
             cow_written_bytes_per_s: per_second(copying.cow_written)?,

@@ -25,15 +25,15 @@ pub struct Figures {
 impl Figures {
     fn of(work: Option<Work>, elapsed_us: u64) -> Self {
         let value = |quantity: DeviceQuantity| quantity.observe(&work?, elapsed_us).map(Observation::value);
-        let bytes = |work: Work| (work.sectors_read.bytes() + work.sectors_written.bytes()) as f64;
-        let requests = |work: Work| (work.reads + work.writes) as f64;
-        let request =
-            work.and_then(|work| Observation::ratio(bytes(work), requests(work))).map(Observation::value);
+        let bytes = |work: Work| work.sectors_read.bytes() + work.sectors_written.bytes();
+        let request = work
+            .and_then(|work| Observation::ratio(bytes(work), work.reads + work.writes, 1.0))
+            .map(Observation::value);
         Self {
             read: value(DeviceQuantity::ReadBytes),
             written: value(DeviceQuantity::WrittenBytes),
             total: work
-                .and_then(|work| Observation::ratio(bytes(work), elapsed_us as f64 / 1e6))
+                .and_then(|work| Observation::per_second(bytes(work), elapsed_us, 1.0))
                 .map(Observation::value),
             reads: value(DeviceQuantity::Reads),
             writes: value(DeviceQuantity::Writes),

@@ -1,0 +1,178 @@
+//! Devices and volumes by row number, in memory: nobody waits for the disk to learn which is which.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::stream::Stream;
+use crate::interval::Interval;
+use crate::topology::{Device, Topology, Volume};
+
+/// Every device and volume of which something is kept.
+#[derive(Debug, Default)]
+pub struct Book {
+    devices: HashMap<Arc<str>, u32>,
+    volumes: HashMap<Arc<str>, u32>,
+    device_rows: BTreeMap<u32, DeviceRow>,
+    volume_rows: BTreeMap<u32, VolumeRow>,
+    topology: Option<Arc<Topology>>,
+}
+
+/// A device as it was when it was last seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceRow {
+    pub id: u32,
+    pub identity: Arc<str>,
+    pub name: String,
+    pub label: String,
+    pub kind: String,
+    /// Whether it is part of the host's total.
+    pub counts: bool,
+    pub last_seen_ms: i64,
+}
+
+/// A volume as it was when it was last seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VolumeRow {
+    pub id: u32,
+    pub uuid: Arc<str>,
+    pub vg: String,
+    pub lv: String,
+    pub device_identity: Option<Arc<str>>,
+    pub last_seen_ms: i64,
+}
+
+/// Rows that are new or changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    pub devices: Vec<DeviceRow>,
+    pub volumes: Vec<VolumeRow>,
+}
+
+impl Book {
+    pub fn new(rows: Rows) -> Self {
+        let mut book = Self::default();
+        for device in rows.devices {
+            book.devices.insert(Arc::clone(&device.identity), device.id);
+            book.device_rows.insert(device.id, device);
+        }
+        for volume in rows.volumes {
+            book.volumes.insert(Arc::clone(&volume.uuid), volume.id);
+            book.volume_rows.insert(volume.id, volume);
+        }
+        book
+    }
+
+    pub fn device(&self, identity: &str) -> Option<u32> {
+        self.devices.get(identity).copied()
+    }
+
+    pub fn volume(&self, uuid: &str) -> Option<u32> {
+        self.volumes.get(uuid).copied()
+    }
+
+    /// Learns the devices and volumes of a topology that is not the one before; gives the rows to be kept.
+    pub fn learn(&mut self, interval: &Interval) -> Option<Rows> {
+        let topology = &interval.topology;
+        if self.topology.as_ref().is_some_and(|known| Arc::ptr_eq(known, topology)) {
+            return None;
+        }
+        self.topology = Some(Arc::clone(topology));
+        let at_ms = interval.at.as_millisecond();
+        let devices = topology.devices.iter().filter_map(|device| self.see_device(device, at_ms)).collect();
+        let volumes = topology
+            .volumes
+            .iter()
+            .filter_map(|volume| {
+                let device = volume.device.map(|index| Arc::clone(&topology.devices[index].identity));
+                self.see_volume(volume, device, at_ms)
+            })
+            .collect();
+        Some(Rows { devices, volumes })
+    }
+
+    fn see_device(&mut self, device: &Device, last_seen_ms: i64) -> Option<DeviceRow> {
+        let id = self.device(&device.identity).or_else(|| next_id(&self.device_rows))?;
+        let kind = serde_json::to_value(device.kind).unwrap_or_default();
+        let row = DeviceRow {
+            id,
+            identity: Arc::clone(&device.identity),
+            name: device.name.to_string(),
+            label: device.label.clone(),
+            kind: kind.as_str().unwrap_or_default().to_string(),
+            counts: device.counts,
+            last_seen_ms,
+        };
+        self.devices.insert(Arc::clone(&row.identity), id);
+        self.device_rows.insert(id, row.clone());
+        Some(row)
+    }
+
+    fn see_volume(
+        &mut self,
+        volume: &Volume,
+        device: Option<Arc<str>>,
+        last_seen_ms: i64,
+    ) -> Option<VolumeRow> {
+        let known = self.volume(&volume.uuid);
+        let id = known.or_else(|| next_id(&self.volume_rows))?;
+        let before = known.and_then(|id| self.volume_rows.get(&id)?.device_identity.clone());
+        let row = VolumeRow {
+            id,
+            uuid: Arc::clone(&volume.uuid),
+            vg: volume.vg.clone(),
+            lv: volume.lv.clone(),
+            device_identity: device.or(before),
+            last_seen_ms,
+        };
+        self.volumes.insert(Arc::clone(&row.uuid), id);
+        self.volume_rows.insert(id, row.clone());
+        Some(row)
+    }
+
+    /// A device by identity, kernel name or label; of those that had the name, the one that had it last.
+    pub fn device_named(&self, name: &str) -> Option<u32> {
+        if let Some(row) = self.device(name) {
+            return Some(row);
+        }
+        let had_it = self.device_rows.values().filter(|row| row.name == name || row.label == name);
+        had_it.max_by_key(|row| (row.last_seen_ms, row.name == name)).map(|row| row.id)
+    }
+
+    /// A volume by `vg/lv` or UUID; of those that had the name, the one that had it last.
+    pub fn volume_named(&self, name: &str) -> Option<u32> {
+        if let Some(row) = self.volume(name) {
+            return Some(row);
+        }
+        let (vg, lv) = name.split_once('/')?;
+        let had_it = self.volume_rows.values().filter(|row| row.vg == vg && row.lv == lv);
+        had_it.max_by_key(|row| (row.last_seen_ms, row.id)).map(|row| row.id)
+    }
+
+    pub fn device_of_volume(&self, volume: u32) -> Option<u32> {
+        self.device(self.volume_rows.get(&volume)?.device_identity.as_deref()?)
+    }
+
+    /// Everything, in the order of the rows' numbers.
+    pub fn rows(&self) -> Rows {
+        Rows {
+            devices: self.device_rows.values().cloned().collect(),
+            volumes: self.volume_rows.values().cloned().collect(),
+        }
+    }
+
+    /// Forgets rows of which nothing is kept any more.
+    pub fn forget(&mut self, devices: &[u32], volumes: &[u32]) {
+        for id in devices {
+            self.device_rows.remove(id).map(|row| self.devices.remove(&row.identity));
+        }
+        for id in volumes {
+            self.volume_rows.remove(id).map(|row| self.volumes.remove(&row.uuid));
+        }
+    }
+}
+
+/// `None` where there were more than can be numbered.
+fn next_id<Row>(rows: &BTreeMap<u32, Row>) -> Option<u32> {
+    let id = rows.last_key_value().map_or(1, |(id, _)| id + 1);
+    (id < Stream::MOST_ROWS).then_some(id)
+}

@@ -1,0 +1,117 @@
+//! Ticks of databases of versions 1 and 2, a row each, become segments when such a database is first opened.
+
+use std::collections::HashSet;
+
+use anyhow::Context;
+use sqlx::{Connection, FromRow, SqliteConnection};
+
+use super::SEGMENT_ROWS;
+use super::packed::{More, Packed};
+use super::rows::last_segment;
+use super::seal::{roll_up, write_ticks};
+use super::segment::Level;
+use super::shelf::Cutter;
+use super::stream::{Kind, Stream, estimate_columns, host_columns, volume_columns, work_columns};
+use super::tick::{Layout, Tick};
+use crate::interval::Work;
+
+#[derive(FromRow)]
+struct OldTick {
+    at_ms: i64,
+    elapsed_us: i64,
+    packed: Vec<u8>,
+    more: Option<Vec<u8>>,
+}
+
+/// Turns what the table `tick` holds into segments, each as whole as if it had been kept so, and drops the table.
+pub async fn old_ticks(connection: &mut SqliteConnection) -> anyhow::Result<()> {
+    let table = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'tick'";
+    let tables: i64 = sqlx::query_scalar(table).fetch_one(&mut *connection).await?;
+    if tables == 0 {
+        return Ok(());
+    }
+    let counted: Vec<i64> =
+        sqlx::query_scalar("SELECT id FROM device WHERE counts = 1").fetch_all(&mut *connection).await?;
+    let counted: HashSet<i64> = counted.into_iter().collect();
+    let mut number = last_segment(connection).await?;
+    loop {
+        number += 1;
+        let ticks = next_segment(connection, number, &counted).await?;
+        let Some(last) = ticks.last() else { break };
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+        write_ticks(&mut transaction, number, &ticks).await?;
+        sqlx::query("DELETE FROM tick WHERE at_ms <= ?")
+            .bind(last.0.at_ms)
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await.context("cannot convert old ticks")?;
+    }
+    roll_up(connection).await?;
+    sqlx::query("DROP TABLE tick").execute(connection).await?;
+    Ok(())
+}
+
+struct Converted(Tick);
+
+impl AsRef<Tick> for Converted {
+    fn as_ref(&self) -> &Tick {
+        &self.0
+    }
+}
+
+async fn next_segment(
+    connection: &mut SqliteConnection,
+    number: i64,
+    counted: &HashSet<i64>,
+) -> anyhow::Result<Vec<Converted>> {
+    let rows: Vec<OldTick> =
+        sqlx::query_as("SELECT at_ms, elapsed_us, packed, more FROM tick ORDER BY at_ms LIMIT ?")
+            .bind(i64::try_from(SEGMENT_ROWS)?)
+            .fetch_all(connection)
+            .await?;
+    let mut cutter = Cutter::new(number);
+    let mut ticks = Vec::new();
+    for row in rows {
+        if cutter.number(row.at_ms, Level::Ticks.window_ms(), SEGMENT_ROWS) != number {
+            break;
+        }
+        match converted(&row, counted) {
+            Ok(tick) => ticks.push(Converted(tick)),
+            Err(error) => tracing::warn!("the old tick at {} ms cannot be read: {error:#}", row.at_ms),
+        }
+    }
+    Ok(ticks)
+}
+
+fn converted(row: &OldTick, counted: &HashSet<i64>) -> anyhow::Result<Tick> {
+    let packed = Packed::of_bytes(&row.packed)?;
+    let more = More::of_bytes(row.more.as_deref())?;
+    let id = |id: i64| u32::try_from(id).unwrap_or(Stream::MOST_ROWS);
+    let of_total = packed.devices.iter().filter(|(device, _)| counted.contains(device));
+    let total = Work::sum(of_total.map(|(_, work)| (*work).into()));
+    let mut rows: Vec<(Stream, Option<Vec<u64>>)> = vec![
+        (Stream::HOST, Some(host_columns(&packed.host).to_vec())),
+        (Stream::TOTAL, total.map(|work| work_columns(&work).to_vec())),
+    ];
+    for (device, work) in packed.devices {
+        let work: Option<Work> = work.into();
+        rows.push((Stream::new(Kind::Device, id(device)), work.map(|work| work_columns(&work).to_vec())));
+    }
+    for (volume, state) in packed.volumes {
+        rows.push((Stream::new(Kind::Volume, id(volume)), Some(volume_columns(&state.into()).to_vec())));
+    }
+    for (device, share) in more.copying {
+        rows.push((Stream::new(Kind::Copying, id(device)), Some(vec![share.read, share.written])));
+    }
+    for (volume, estimate) in more.estimates {
+        rows.push((Stream::new(Kind::Estimate, id(volume)), Some(estimate_columns(&estimate).to_vec())));
+    }
+    rows.sort_unstable_by_key(|(stream, _)| *stream);
+    rows.dedup_by_key(|(stream, _)| *stream);
+    let layout = Layout { streams: rows.iter().map(|(stream, _)| *stream).collect() };
+    let mut tick = Tick::new(row.at_ms, row.elapsed_us.unsigned_abs(), layout.into());
+    for (place, (_, row)) in (0..).zip(&rows) {
+        tick.push(place, row.as_deref());
+    }
+    Ok(tick)
+}

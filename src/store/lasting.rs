@@ -1,0 +1,156 @@
+//! Questions about what lasts: jobs and alerts, and what was open when the program ended.
+
+use anyhow::Context;
+use jiff::Timestamp;
+use serde::Deserialize;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row};
+
+use super::Archive;
+use crate::alert::{Alert, Rule, Severity};
+use crate::job::{Job, JobKind, Outcome};
+use crate::series::Range;
+use crate::series::quantity::named;
+
+/// Ended jobs that are gone on with after a start, should their volumes come back.
+const JOBS_TO_RESUME: i64 = 200;
+
+/// What an earlier run of the program left open, and where its numbers ended.
+#[derive(Debug, Default)]
+pub struct Known {
+    pub jobs: Vec<Job>,
+    pub last_job_id: i64,
+    pub alerts: Vec<Alert>,
+    pub last_alert_id: i64,
+    /// The last tick that was kept before the program ended.
+    pub last_tick_at: Option<Timestamp>,
+}
+
+impl Archive {
+    /// Jobs that ran at any time in the range, the latest first.
+    pub async fn jobs(&self, range: Range, most: usize) -> anyhow::Result<Vec<Job>> {
+        let rows = sqlx::query(
+            "SELECT * FROM job WHERE started_ms <= ?1 AND coalesce(ended_ms, ?1) >= ?2
+             ORDER BY started_ms DESC, id DESC LIMIT ?3",
+        )
+        .bind(range.to.as_millisecond())
+        .bind(range.from.as_millisecond())
+        .bind(i64::try_from(most)?)
+        .fetch_all(&self.readers)
+        .await
+        .context("cannot read jobs")?;
+        rows.iter().map(|row| Ok(Job::from_row(row)?)).collect()
+    }
+
+    pub async fn job(&self, id: i64) -> anyhow::Result<Option<Job>> {
+        let row =
+            sqlx::query("SELECT * FROM job WHERE id = ?").bind(id).fetch_optional(&self.readers).await?;
+        Ok(row.map(|row| Job::from_row(&row)).transpose()?)
+    }
+
+    /// Alerts, the latest first.
+    pub async fn alerts(&self, most: usize) -> anyhow::Result<Vec<Alert>> {
+        let rows = sqlx::query("SELECT * FROM alert ORDER BY raised_ms DESC, id DESC LIMIT ?")
+            .bind(i64::try_from(most)?)
+            .fetch_all(&self.readers)
+            .await
+            .context("cannot read alerts")?;
+        rows.iter().map(|row| Ok(Alert::from_row(row)?)).collect()
+    }
+
+    /// What an earlier run left behind.
+    pub async fn known(&self) -> anyhow::Result<Known> {
+        let jobs = sqlx::query("SELECT * FROM job ORDER BY ended_ms IS NULL DESC, id DESC LIMIT ?")
+            .bind(JOBS_TO_RESUME)
+            .fetch_all(&self.readers)
+            .await?;
+        let alerts = sqlx::query("SELECT * FROM alert WHERE cleared_ms IS NULL ORDER BY id")
+            .fetch_all(&self.readers)
+            .await?;
+        let (last_job_id, last_alert_id) = sqlx::query_as(
+            "SELECT coalesce((SELECT max(id) FROM job), 0), coalesce((SELECT max(id) FROM alert), 0)",
+        )
+        .fetch_one(&self.readers)
+        .await?;
+        let last_tick_ms: Option<i64> =
+            sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(&self.readers).await?;
+        let last_tick_ms = self.shelf.all().ticks.last().map(|tick| tick.at_ms).or(last_tick_ms);
+        let mut jobs = jobs.iter().map(Job::from_row).collect::<Result<Vec<_>, _>>()?;
+        jobs.sort_by_key(|job| job.id);
+        Ok(Known {
+            jobs,
+            last_job_id,
+            alerts: alerts.iter().map(Alert::from_row).collect::<Result<_, _>>()?,
+            last_alert_id,
+            last_tick_at: last_tick_ms.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok()),
+        })
+    }
+}
+
+impl FromRow<'_, SqliteRow> for Job {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let bytes =
+            |column| Ok::<_, sqlx::Error>(row.try_get::<Option<i64>, _>(column)?.map(i64::unsigned_abs));
+        Ok(Self {
+            id: row.try_get("id")?,
+            kind: word::<JobKind>(row, "kind")?,
+            key: row.try_get("key")?,
+            name: row.try_get("name")?,
+            vg: row.try_get("vg")?,
+            lv: row.try_get("lv")?,
+            origin: row.try_get("origin")?,
+            started_at: time(row, "started_ms")?,
+            ended_at: optional_time(row, "ended_ms")?,
+            outcome: optional_word::<Outcome>(row, "outcome")?,
+            died_at: optional_time(row, "died_ms")?,
+            mounted_on: row.try_get("mounted_on")?,
+            unmounted_at: optional_time(row, "unmounted_ms")?,
+            partly_seen: row.try_get("partly_seen")?,
+            last_fill_percent: row.try_get("last_fill_percent")?,
+            peak_fill_percent: row.try_get("peak_fill_percent")?,
+            bytes_read: bytes("bytes_read")?,
+            read_counter: bytes("read_counter")?,
+        })
+    }
+}
+
+impl FromRow<'_, SqliteRow> for Alert {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            rule: word::<Rule>(row, "rule")?,
+            severity: word::<Severity>(row, "severity")?,
+            worst: word::<Severity>(row, "severity")?,
+            vg: row.try_get("vg")?,
+            lv: row.try_get("lv")?,
+            uuid: row.try_get("uuid")?,
+            value: row.try_get("value")?,
+            raised_at: time(row, "raised_ms")?,
+            cleared_at: optional_time(row, "cleared_ms")?,
+            sentence: row.try_get("sentence")?,
+        })
+    }
+}
+
+fn time(row: &SqliteRow, column: &str) -> sqlx::Result<Timestamp> {
+    Timestamp::from_millisecond(row.try_get(column)?).map_err(|error| sqlx::Error::Decode(error.into()))
+}
+
+fn optional_time(row: &SqliteRow, column: &str) -> sqlx::Result<Option<Timestamp>> {
+    match row.try_get::<Option<i64>, _>(column)? {
+        Some(_) => time(row, column).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn word<W: for<'a> Deserialize<'a>>(row: &SqliteRow, column: &str) -> sqlx::Result<W> {
+    let text: String = row.try_get(column)?;
+    named(&text).ok_or_else(|| sqlx::Error::Decode(format!("`{text}` is no word for {column}").into()))
+}
+
+fn optional_word<W: for<'a> Deserialize<'a>>(row: &SqliteRow, column: &str) -> sqlx::Result<Option<W>> {
+    match row.try_get::<Option<String>, _>(column)? {
+        Some(_) => word(row, column).map(Some),
+        None => Ok(None),
+    }
+}

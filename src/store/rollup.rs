@@ -1,0 +1,189 @@
+//! Roll-ups: several ticks, or several finer roll-ups, as one row, so that no byte and no peak is lost.
+//!
+//! A row has four columns for each quantity of its stream's kind: over and amount, which are exact sums, and the smallest
+//! and the largest value of one tick, rounded outward to twelve binary digits.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use super::codec::{Foretold, Presence, Rows};
+use super::segment::{Axis, Level};
+use super::stream::Kind;
+use crate::series::quantity::{DeviceQuantity, Quantity};
+use crate::series::{Extent, Observation};
+
+/// Columns of a quantity.
+pub const COLUMNS: usize = 4;
+/// Binary digits of a value that are dropped: 52 are after its point, twelve stay.
+const DROPPED: u32 = 40;
+
+/// What a row says of one quantity.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Tally {
+    over: u64,
+    amount: u64,
+    least: u64,
+    most: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        if other.over == 0 {
+            return;
+        }
+        self.least = if self.over == 0 { other.least } else { self.least.min(other.least) };
+        self.most = self.most.max(other.most);
+        self.over = self.over.saturating_add(other.over);
+        self.amount = self.amount.saturating_add(other.amount);
+    }
+}
+
+impl From<Option<Observation>> for Tally {
+    fn from(seen: Option<Observation>) -> Self {
+        seen.map_or_else(Self::default, |seen| {
+            let value = seen.value();
+            Self { over: seen.over, amount: seen.amount, least: rounded_down(value), most: rounded_up(value) }
+        })
+    }
+}
+
+/// How each column of a kind's roll-ups is foretold.
+pub fn shape(kind: Kind) -> &'static [Foretold] {
+    static SHAPES: LazyLock<[Vec<Foretold>; 5]> = LazyLock::new(|| {
+        [Kind::Host, Kind::Device, Kind::Copying, Kind::Volume, Kind::Estimate].map(shape_of)
+    });
+    &SHAPES[kind as usize]
+}
+
+fn shape_of(kind: Kind) -> Vec<Foretold> {
+    let quantities = kind.quantities();
+    let amount_of = |quantity: DeviceQuantity| {
+        let index = quantities.iter().position(|other| *other == Quantity::Device(quantity));
+        index.map_or(Foretold::Nothing, |index| Foretold::Column(index * COLUMNS + 1))
+    };
+    let columns = quantities.iter().enumerate().flat_map(|(index, quantity)| {
+        use DeviceQuantity::*;
+        let (over, amount) = match quantity {
+            Quantity::Device(ReadAwaitMs) => (amount_of(Reads), Foretold::Nothing),
+            Quantity::Device(WriteAwaitMs) => (amount_of(Writes), Foretold::Nothing),
+            Quantity::Device(ReadRequestBytes) => (amount_of(Reads), amount_of(ReadBytes)),
+            Quantity::Device(WriteRequestBytes) => (amount_of(Writes), amount_of(WrittenBytes)),
+            _ => (Foretold::Nothing, Foretold::Nothing),
+        };
+        [over, amount, Foretold::Nothing, Foretold::Column(index * COLUMNS + 2)]
+    });
+    columns.collect()
+}
+
+/// Whether a quantity's over is the time that passed; kept is then how much less it is than the axis has.
+fn is_per_time(quantity: Quantity) -> bool {
+    use DeviceQuantity::*;
+    match quantity {
+        Quantity::Device(quantity) => {
+            !matches!(quantity, ReadAwaitMs | WriteAwaitMs | ReadRequestBytes | WriteRequestBytes)
+        }
+        Quantity::Share(_) => true,
+        Quantity::Host(_) | Quantity::Volume(_) | Quantity::Estimate(_) => false,
+    }
+}
+
+/// Neighbouring rows of an axis that become one row of this level.
+pub fn groups(axis: &Axis, level: Level) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    // A tick tells of what was before it.
+    let number = |row: usize| (axis.at_ms[row] - 1).div_euclid(level.row_ms().max(1));
+    for row in 0..axis.len() {
+        match groups.last_mut() {
+            Some(last) if number(last.start) == number(row) => last.end = row + 1,
+            _ => groups.push(row..row + 1),
+        }
+    }
+    groups
+}
+
+/// The axis of the groups.
+pub fn rolled_axis(axis: &Axis, groups: &[Range<usize>]) -> Axis {
+    Axis {
+        at_ms: groups.iter().map(|group| axis.at_ms[group.end - 1]).collect(),
+        elapsed_us: groups.iter().map(|group| axis.elapsed_us[group.clone()].iter().sum()).collect(),
+        ticks: groups.iter().map(|group| axis.ticks[group.clone()].iter().sum()).collect(),
+    }
+}
+
+/// One stream's roll-ups of the groups of rows of `from`, which is the level below.
+pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range<usize>]) -> Rows {
+    let quantities = kind.quantities();
+    let mut columns = vec![vec![0; groups.len()]; quantities.len() * COLUMNS];
+    let mut presence = Vec::with_capacity(groups.len());
+    let mut numbers = vec![0; rows.columns.len()];
+    for (place, group) in groups.iter().enumerate() {
+        let mut tallies = vec![Tally::default(); quantities.len()];
+        for row in group.clone().filter(|row| rows.presence[*row] == Presence::Known) {
+            for (number, column) in numbers.iter_mut().zip(&rows.columns) {
+                *number = column[row];
+            }
+            for (index, (tally, quantity)) in tallies.iter_mut().zip(quantities).enumerate() {
+                tally.add(match from {
+                    Level::Ticks => kind.observe(*quantity, &numbers, axis.elapsed_us[row]).into(),
+                    _ => tally_of(*quantity, &numbers[index * COLUMNS..], axis.elapsed_us[row]),
+                });
+            }
+        }
+        presence.push(presence_of(&rows.presence[group.clone()]));
+        if presence[place] == Presence::Known {
+            let elapsed_us: u64 = axis.elapsed_us[group.clone()].iter().sum();
+            for (index, (tally, quantity)) in tallies.iter().zip(quantities).enumerate() {
+                for (column, number) in (index * COLUMNS..).zip(kept(*quantity, *tally, elapsed_us)) {
+                    columns[column][place] = number;
+                }
+            }
+        }
+    }
+    Rows { presence, columns }
+}
+
+/// Known where something is known, absent only where it was never there.
+fn presence_of(group: &[Presence]) -> Presence {
+    let has = |presence| group.contains(&presence);
+    match () {
+        () if has(Presence::Known) => Presence::Known,
+        () if has(Presence::Unknown) => Presence::Unknown,
+        () => Presence::Absent,
+    }
+}
+
+fn kept(quantity: Quantity, tally: Tally, elapsed_us: u64) -> [u64; COLUMNS] {
+    let over = if is_per_time(quantity) { elapsed_us.wrapping_sub(tally.over) } else { tally.over };
+    [over, tally.amount, tally.least, tally.most]
+}
+
+fn tally_of(quantity: Quantity, kept: &[u64], elapsed_us: u64) -> Tally {
+    let over = if is_per_time(quantity) { elapsed_us.wrapping_sub(kept[0]) } else { kept[0] };
+    Tally { over, amount: kept[1], least: kept[2], most: kept[3] }
+}
+
+/// The columns of a quantity in a kind's roll-ups.
+pub fn columns_of(kind: Kind, quantity: Quantity) -> Range<usize> {
+    let index = kind.quantities().iter().position(|other| *other == quantity).unwrap_or_default();
+    index * COLUMNS..(index + 1) * COLUMNS
+}
+
+/// What a row of roll-ups says of the quantity whose columns these are; `None` where it is not known.
+pub fn extent(quantity: Quantity, kept: &[u64], elapsed_us: u64) -> Option<Extent> {
+    let tally = tally_of(quantity, kept, elapsed_us);
+    let all = Observation::ratio(tally.amount, tally.over, quantity.scale())?;
+    Some(Extent { all, min: value_of(tally.least), max: value_of(tally.most) })
+}
+
+/// No value is negative, so their bits are in the order of the values.
+fn rounded_down(value: f64) -> u64 {
+    value.to_bits() >> DROPPED
+}
+
+fn rounded_up(value: f64) -> u64 {
+    value.to_bits().div_ceil(1 << DROPPED)
+}
+
+fn value_of(rounded: u64) -> f64 {
+    f64::from_bits(rounded << DROPPED)
+}

@@ -1,0 +1,167 @@
+//! A segment: some ten minutes of ticks as a time axis and a chunk for each stream; or a longer one of roll-ups.
+
+use super::codec::{Damaged, Foretold, Presence, Rows, decode, encode};
+use super::stream::Stream;
+use super::tick::{Cell, Tick};
+
+/// How finely a segment tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Every tick, at its own interval.
+    Ticks,
+    TenSeconds,
+    Minutes,
+}
+
+/// Bits of a segment's number; 2³⁶ of ten minutes are a million years.
+const SEGMENT_BITS: u32 = 36;
+/// Bits of a stream's number.
+const STREAM_BITS: u32 = 24;
+
+impl Level {
+    pub const ALL: [Self; 3] = [Self::Ticks, Self::TenSeconds, Self::Minutes];
+
+    pub fn finer(self) -> Option<Self> {
+        Self::ALL.get((self as usize).checked_sub(1)?).copied()
+    }
+
+    /// Ticks of this length become one row; 0 where each is one of its own.
+    pub fn row_ms(self) -> i64 {
+        match self {
+            Self::Ticks => 0,
+            Self::TenSeconds => 10_000,
+            Self::Minutes => 60_000,
+        }
+    }
+
+    /// A segment is of one window of this length, by the wall clock.
+    pub fn window_ms(self) -> i64 {
+        match self {
+            Self::Ticks => 600_000,
+            Self::TenSeconds => 6_000_000,
+            Self::Minutes => 36_000_000,
+        }
+    }
+
+    /// The first key of this level, and the first behind it.
+    pub fn keys(self) -> (i64, i64) {
+        (self.key(0), self.key(0) + (1 << SEGMENT_BITS))
+    }
+
+    /// The key of a segment's row.
+    pub fn key(self, number: i64) -> i64 {
+        ((self as i64) << SEGMENT_BITS) | number
+    }
+
+    pub fn of_key(key: i64) -> Option<(Self, i64)> {
+        let level = usize::try_from(key >> SEGMENT_BITS).ok().and_then(|level| Self::ALL.get(level))?;
+        Some((*level, key & ((1 << SEGMENT_BITS) - 1)))
+    }
+}
+
+/// The key of a chunk's row, in the order of segments.
+pub fn chunk_key(segment_key: i64, stream: Stream) -> i64 {
+    (segment_key << STREAM_BITS) | i64::from(stream.number())
+}
+
+pub fn stream_of_chunk(key: i64) -> Option<Stream> {
+    Stream::numbered(u32::try_from(key & ((1 << STREAM_BITS) - 1)).ok()?)
+}
+
+/// When a segment's rows ended and how long they were.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Axis {
+    /// Milliseconds since 1970.
+    pub at_ms: Vec<i64>,
+    pub elapsed_us: Vec<u64>,
+    /// How many ticks each row is of.
+    pub ticks: Vec<u64>,
+}
+
+const AXIS: [Foretold; 3] = [Foretold::Nothing; 3];
+
+impl Axis {
+    pub fn of(ticks: &[impl AsRef<Tick>]) -> Self {
+        let ticks = ticks.iter().map(AsRef::as_ref);
+        Self {
+            at_ms: ticks.clone().map(|tick| tick.at_ms).collect(),
+            elapsed_us: ticks.clone().map(|tick| tick.elapsed_us).collect(),
+            ticks: ticks.map(|_| 1).collect(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.at_ms.len()
+    }
+
+    /// The instants of the first and of the last row.
+    pub fn range_ms(&self) -> (i64, i64) {
+        let (first, last) = (self.at_ms.iter().min(), self.at_ms.iter().max());
+        (first.copied().unwrap_or_default(), last.copied().unwrap_or_default())
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut before = 0;
+        let steps =
+            self.at_ms.iter().map(|at| at.wrapping_sub(std::mem::replace(&mut before, *at)).cast_unsigned());
+        let rows = Rows {
+            presence: vec![Presence::Known; self.len()],
+            columns: vec![steps.collect(), self.elapsed_us.clone(), self.ticks.clone()],
+        };
+        encode(&AXIS, &rows)
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+        let rows = decode(&AXIS, bytes, |_| true)?;
+        let mut columns = rows.columns.into_iter();
+        let mut at = 0i64;
+        let steps = columns.next().unwrap_or_default();
+        let at_ms = steps.into_iter().map(|step| {
+            at = at.wrapping_add(step.cast_signed());
+            at
+        });
+        Ok(Self {
+            at_ms: at_ms.collect(),
+            elapsed_us: columns.next().unwrap_or_default(),
+            ticks: columns.next().unwrap_or_default(),
+        })
+    }
+}
+
+/// Every stream of these ticks, ascending.
+pub fn streams(ticks: &[impl AsRef<Tick>]) -> Vec<Stream> {
+    let mut streams = Vec::new();
+    let mut layout = None;
+    for tick in ticks.iter().map(AsRef::as_ref) {
+        if layout.is_none_or(|known| !std::ptr::eq(known, &*tick.layout)) {
+            streams.extend_from_slice(&tick.layout.streams);
+            layout = Some(&*tick.layout);
+        }
+    }
+    streams.sort_unstable();
+    streams.dedup();
+    streams
+}
+
+/// What the ticks say of one stream.
+pub fn rows_of(ticks: &[impl AsRef<Tick>], stream: Stream) -> Rows {
+    let mut columns = vec![Vec::with_capacity(ticks.len()); stream.kind.shape().len()];
+    let mut presence = Vec::with_capacity(ticks.len());
+    let mut place = None;
+    for tick in ticks.iter().map(AsRef::as_ref) {
+        let (layout, at) = place
+            .filter(|(known, _)| std::ptr::eq(*known, &*tick.layout))
+            .unwrap_or_else(|| (&*tick.layout, tick.layout.place(stream)));
+        place = Some((layout, at));
+        let cell = at.map_or(Cell::Absent, |at| tick.cell_at(at));
+        presence.push(match cell {
+            Cell::Absent => Presence::Absent,
+            Cell::Unknown => Presence::Unknown,
+            Cell::Zero | Cell::Row(_) => Presence::Known,
+        });
+        for (index, column) in columns.iter_mut().enumerate() {
+            column.push(if let Cell::Row(row) = cell { row[index] } else { 0 });
+        }
+    }
+    Rows { presence, columns }
+}

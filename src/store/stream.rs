@@ -1,0 +1,269 @@
+//! Streams: what the store keeps a course of, each with a fixed number of columns of whole numbers.
+//!
+//! Here is how a device's work, a volume's state and so on become columns and come back, and which quantities each kind
+//! has. Changing columns, quantities or their order needs a migration.
+
+use super::codec::Foretold;
+use crate::interval::copying::Share;
+use crate::interval::estimate::Estimate;
+use crate::interval::{CpuWork, Host, Work};
+use crate::series::Observation;
+use crate::series::quantity::{
+    DeviceQuantity, EstimateQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity,
+};
+use crate::topology::{State, VolumeState};
+use crate::units::{Fill, Sectors};
+
+/// Bits of a stream's number that tell its kind.
+const KIND_BITS: u32 = 3;
+
+/// What a stream's rows are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Host,
+    Device,
+    /// The part of a PV's work that was copying for snapshots.
+    Copying,
+    Volume,
+    Estimate,
+}
+
+/// One thing over time, by the number of its row in the table of devices or volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stream {
+    pub kind: Kind,
+    pub row: u32,
+}
+
+impl Stream {
+    pub const HOST: Self = Self { kind: Kind::Host, row: 0 };
+    /// All devices together in which each byte counts once.
+    pub const TOTAL: Self = Self { kind: Kind::Device, row: 0 };
+    /// Rows of devices and volumes may have numbers below this.
+    pub const MOST_ROWS: u32 = 1 << 21;
+
+    pub fn new(kind: Kind, row: u32) -> Self {
+        Self { kind, row }
+    }
+
+    /// Below 2²⁴.
+    pub fn number(self) -> u32 {
+        self.row << KIND_BITS | self.kind as u32
+    }
+
+    /// `None` where there is no such kind.
+    pub fn numbered(number: u32) -> Option<Self> {
+        let kind = Kind::ALL.get((number & ((1 << KIND_BITS) - 1)) as usize)?;
+        Some(Self { kind: *kind, row: number >> KIND_BITS })
+    }
+}
+
+const NOTHING: Foretold = Foretold::Nothing;
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::Host, Self::Device, Self::Copying, Self::Volume, Self::Estimate];
+
+    /// How each column of a tick's rows is foretold.
+    pub fn shape(self) -> &'static [Foretold] {
+        match self {
+            Self::Host => &[NOTHING; 12],
+            // On most disks the time that requests waited is that of reads and writes together.
+            Self::Device => {
+                const { &[NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, Foretold::Sum(2, 5)] }
+            }
+            Self::Copying => &[NOTHING; 2],
+            Self::Volume => &[NOTHING; 9],
+            Self::Estimate => &[NOTHING; 9],
+        }
+    }
+
+    /// Whether a row most often is as the one before, and not all zero.
+    pub fn is_gauge(self) -> bool {
+        matches!(self, Self::Volume | Self::Estimate)
+    }
+
+    /// In the order in which roll-ups have them.
+    pub fn quantities(self) -> &'static [Quantity] {
+        match self {
+            Self::Host => &HOST,
+            Self::Device => &DEVICE,
+            Self::Copying => &COPYING,
+            Self::Volume => &VOLUME,
+            Self::Estimate => &ESTIMATE,
+        }
+    }
+
+    /// Which columns of a tick's row a quantity is observed from.
+    pub fn columns_of(self, quantity: Quantity) -> &'static [usize] {
+        use DeviceQuantity::*;
+        match quantity {
+            Quantity::Device(Reads) => &[0],
+            Quantity::Device(ReadBytes) => &[1],
+            Quantity::Device(ReadAwaitMs) => &[0, 2],
+            Quantity::Device(ReadRequestBytes) => &[0, 1],
+            Quantity::Device(Writes) => &[3],
+            Quantity::Device(WrittenBytes) => &[4],
+            Quantity::Device(WriteAwaitMs) => &[3, 5],
+            Quantity::Device(WriteRequestBytes) => &[3, 4],
+            Quantity::Device(Utilisation) => &[6],
+            Quantity::Device(QueueDepth) => &[7],
+            _ => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11][..self.shape().len()],
+        }
+    }
+
+    /// What a quantity is in a tick with these columns; those it is not observed from may be missing.
+    pub fn observe(self, quantity: Quantity, row: &[u64], elapsed_us: u64) -> Option<Observation> {
+        match quantity {
+            Quantity::Host(quantity) => quantity.observe(&host_of(row), elapsed_us),
+            Quantity::Device(quantity) => quantity.observe(&work_of(row), elapsed_us),
+            Quantity::Share(quantity) => {
+                quantity.observe(&Share { read: row[0], written: row[1] }, elapsed_us)
+            }
+            Quantity::Volume(quantity) => quantity.observe(&volume_of(row)),
+            Quantity::Estimate(quantity) => Some(quantity.observe(&estimate_of(row))),
+        }
+    }
+}
+
+const HOST: [Quantity; 7] = [
+    Quantity::Host(HostQuantity::BiKibPerS),
+    Quantity::Host(HostQuantity::BoKibPerS),
+    Quantity::Host(HostQuantity::User),
+    Quantity::Host(HostQuantity::System),
+    Quantity::Host(HostQuantity::Iowait),
+    Quantity::Host(HostQuantity::Blocked),
+    Quantity::Host(HostQuantity::PressureIoSome),
+];
+const DEVICE: [Quantity; 10] = [
+    Quantity::Device(DeviceQuantity::ReadBytes),
+    Quantity::Device(DeviceQuantity::WrittenBytes),
+    Quantity::Device(DeviceQuantity::Reads),
+    Quantity::Device(DeviceQuantity::Writes),
+    Quantity::Device(DeviceQuantity::ReadAwaitMs),
+    Quantity::Device(DeviceQuantity::WriteAwaitMs),
+    Quantity::Device(DeviceQuantity::ReadRequestBytes),
+    Quantity::Device(DeviceQuantity::WriteRequestBytes),
+    Quantity::Device(DeviceQuantity::QueueDepth),
+    Quantity::Device(DeviceQuantity::Utilisation),
+];
+const COPYING: [Quantity; 2] =
+    [Quantity::Share(ShareQuantity::CopyReadBytes), Quantity::Share(ShareQuantity::CopyWrittenBytes)];
+const VOLUME: [Quantity; 3] = [
+    Quantity::Volume(VolumeQuantity::FillPercent),
+    Quantity::Volume(VolumeQuantity::UsedBytes),
+    Quantity::Volume(VolumeQuantity::MetadataPercent),
+];
+const ESTIMATE: [Quantity; 3] = [
+    Quantity::Estimate(EstimateQuantity::EstimatedPercent),
+    Quantity::Estimate(EstimateQuantity::EstimatedLowPercent),
+    Quantity::Estimate(EstimateQuantity::EstimatedHighPercent),
+];
+
+impl From<Quantity> for Kind {
+    fn from(quantity: Quantity) -> Self {
+        match quantity {
+            Quantity::Host(_) => Self::Host,
+            Quantity::Device(_) => Self::Device,
+            Quantity::Share(_) => Self::Copying,
+            Quantity::Volume(_) => Self::Volume,
+            Quantity::Estimate(_) => Self::Estimate,
+        }
+    }
+}
+
+pub fn work_columns(work: &Work) -> [u64; 8] {
+    [
+        work.reads,
+        work.sectors_read.0,
+        work.read_ms.into(),
+        work.writes,
+        work.sectors_written.0,
+        work.write_ms.into(),
+        work.busy_ms.into(),
+        work.queue_ms.into(),
+    ]
+}
+
+fn work_of(row: &[u64]) -> Work {
+    let ms = |column: usize| u32::try_from(row[column]).unwrap_or(u32::MAX);
+    Work {
+        reads: row[0],
+        sectors_read: Sectors(row[1]),
+        read_ms: ms(2),
+        writes: row[3],
+        sectors_written: Sectors(row[4]),
+        write_ms: ms(5),
+        busy_ms: ms(6),
+        queue_ms: ms(7),
+    }
+}
+
+/// What is not known is 0 in a column that says so.
+pub fn host_columns(host: &Host) -> [u64; 12] {
+    let (paged_in, paged_out) = host.paged_kib.unwrap_or_default();
+    let cpu = host.cpu.unwrap_or_default();
+    [
+        host.paged_kib.is_some().into(),
+        paged_in,
+        paged_out,
+        host.cpu.is_some().into(),
+        cpu.user,
+        cpu.system,
+        cpu.iowait,
+        cpu.total,
+        host.blocked.is_some().into(),
+        host.blocked.unwrap_or_default().into(),
+        host.pressure_us.is_some().into(),
+        host.pressure_us.unwrap_or_default(),
+    ]
+}
+
+fn host_of(row: &[u64]) -> Host {
+    let known = |column: usize| row[column] != 0;
+    Host {
+        paged_kib: known(0).then(|| (row[1], row[2])),
+        cpu: known(3).then(|| CpuWork { user: row[4], system: row[5], iowait: row[6], total: row[7] }),
+        blocked: known(8).then(|| u32::try_from(row[9]).unwrap_or(u32::MAX)),
+        pressure_us: known(10).then(|| row[11]),
+    }
+}
+
+/// All but how much of a mirror is in step.
+pub fn volume_columns(volume: &VolumeState) -> [u64; 9] {
+    let [known, used, total, unit] = optional_fill(volume.fill);
+    let [metadata_known, metadata_used, metadata_total, metadata_unit] = optional_fill(volume.metadata);
+    [
+        known,
+        used,
+        total,
+        unit,
+        metadata_known,
+        metadata_used,
+        metadata_total,
+        metadata_unit,
+        volume.state as u64,
+    ]
+}
+
+pub fn volume_of(row: &[u64]) -> VolumeState {
+    let fill = |start: usize| (row[start] != 0).then(|| fill_of(&row[start + 1..]));
+    let state = usize::try_from(row[8]).ok().and_then(|number| State::ALL.get(number).copied());
+    VolumeState { fill: fill(0), metadata: fill(4), sync: None, state: state.unwrap_or(State::Unknown) }
+}
+
+pub fn estimate_columns(estimate: &Estimate) -> [u64; 9] {
+    let Estimate { likely, low, high } = estimate;
+    [likely.used, likely.total, likely.unit, low.used, low.total, low.unit, high.used, high.total, high.unit]
+}
+
+fn estimate_of(row: &[u64]) -> Estimate {
+    Estimate { likely: fill_of(row), low: fill_of(&row[3..]), high: fill_of(&row[6..]) }
+}
+
+fn optional_fill(fill: Option<Fill>) -> [u64; 4] {
+    fill.map_or([0; 4], |fill| [1, fill.used, fill.total, fill.unit])
+}
+
+fn fill_of(row: &[u64]) -> Fill {
+    Fill { used: row[0], total: row[1], unit: row[2] }
+}
