@@ -8,6 +8,7 @@ use crate::sample::{diskstats, host, lvm, sysfs};
 use crate::source::files::Root;
 use crate::source::{dm, lvm as report};
 use crate::store;
+use crate::units::{Prefix, bytes_text};
 
 /// What was found of one thing.
 enum Finding {
@@ -41,7 +42,10 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
         Ok(path) => database_at(path, named.is_some()).await,
         Err(error) => Finding::Fatal(format!("{error:#}")),
     });
-    findings.extend(database.ok().map(|path| lies_on(root, &path)));
+    if let Ok(path) = database {
+        findings.push(lies_on(root, &path));
+        findings.push(will_need(config, root, &path).await);
+    }
     findings.push(address(config).await);
     let would_serve = !findings.iter().any(|finding| matches!(finding, Finding::Fatal(_)));
     (findings.iter().map(Finding::line).collect(), would_serve)
@@ -129,16 +133,47 @@ async fn database_at(path: &Path, is_named: bool) -> Finding {
     }
 }
 
-/// A database on a disk that is watched waits when that disk does.
+/// A database on a volume that is watched waits when that volume does.
+pub fn waits_with_a_volume(root: &Root, path: &Path) -> Option<String> {
+    let device = root.device_below(path).ok().flatten().filter(|device| device.starts_with("dm-"))?;
+    Some(format!(
+        "the database lies on {device}, a volume of this host: when a snapshot of it is made, or its pool is full, \
+         writing waits; a disk without LVM is better, see --db"
+    ))
+}
+
 fn lies_on(root: &Root, path: &Path) -> Finding {
+    if let Some(sentence) = waits_with_a_volume(root, path) {
+        return Finding::Missing(sentence);
+    }
     match root.device_below(path) {
-        Ok(Some(device)) if device.starts_with("dm-") => Finding::Missing(format!(
-            "the database lies on {device}, a volume of this host: when a snapshot of it is made, writing waits; \
-             a disk without LVM is better, see --db"
-        )),
         Ok(Some(device)) => Finding::Good(format!("the database lies on {device}, which is no LVM volume")),
         Ok(None) => Finding::Good("the database lies on no block device of this host".into()),
         Err(error) => Finding::Missing(format!("cannot tell what the database lies on: {error}")),
+    }
+}
+
+/// What the database will come to need, from what is in it; before there is anything, from what others need.
+async fn will_need(config: &Config, root: &Root, path: &Path) -> Finding {
+    let (keep, extent) = (&config.store, store::extent_of(path).await.ok());
+    let devices = root.keep("proc/diskstats").read().map_or(0, |text| diskstats::parse(&text).devices.len());
+    let (basis, need) = match extent.as_ref().and_then(|extent| extent.forecast_bytes(keep)) {
+        Some(need) => ("goes on".to_string(), need),
+        None => (format!("is usual for {devices} devices"), store::usual_bytes(keep, devices)),
+    };
+    let (need, limit) = (bytes_text(need as f64, Prefix::default()), need.cmp(&keep.size.0).is_gt());
+    let size = bytes_text(keep.size.0 as f64, Prefix::default());
+    let held = extent.map_or_else(String::new, |extent| {
+        format!("it has {} now; ", bytes_text(extent.size_bytes as f64, Prefix::default()))
+    });
+    match limit {
+        false => Finding::Good(format!(
+            "{held}if it {basis}, the database will need {need} of the {size} it may take"
+        )),
+        true => Finding::Missing(format!(
+            "{held}if it {basis}, the database will need {need}, and may take {size}: the oldest ticks will go before \
+             their time; set `size` in [store], or keep less"
+        )),
     }
 }
 

@@ -37,15 +37,24 @@ pub struct Terms {
     pub host: String,
     pub interval_length: Duration,
     pub alerts: config::Alerts,
+    pub keep: config::Store,
+    /// What somebody should know of how this program was set up: a sentence each.
+    pub notes: Vec<String>,
 }
 
 impl Terms {
     pub fn new(host: String, interval_length: Duration) -> Self {
-        Self { host, interval_length, alerts: config::Alerts::default() }
+        let (alerts, keep) = (config::Alerts::default(), config::Store::default());
+        Self { host, interval_length, alerts, keep, notes: Vec::new() }
     }
 
-    pub fn with_alerts(self, alerts: config::Alerts) -> Self {
-        Self { alerts, ..self }
+    pub fn with_config(self, config: &config::Config) -> Self {
+        Self { alerts: config.alerts.clone(), keep: config.store, ..self }
+    }
+
+    pub fn with_note(mut self, note: Option<String>) -> Self {
+        self.notes.extend(note);
+        self
     }
 }
 
@@ -212,6 +221,8 @@ impl Watcher {
             ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
             parts: self.sampler.parts().clone(),
             store,
+            keep: self.terms.keep,
+            notes: self.terms.notes.clone(),
             lost,
             published: self.ticked,
             ended,

@@ -35,6 +35,10 @@ pub struct Present {
     pub ticks: Ticks,
     pub parts: BTreeMap<Part, PartState>,
     pub store: Health,
+    /// For how long what was seen is kept.
+    pub keep: config::Store,
+    /// What somebody should know of how this program was set up: a sentence each.
+    pub notes: Vec<String>,
     /// Ticks, jobs and alerts that could not be kept since the start.
     pub lost: u64,
     /// When the tick was published, on this program's clock.

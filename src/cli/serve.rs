@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::check;
 use crate::config::Config;
 use crate::daemon::{self, Outlets, Terms};
 use crate::notify::Notifier;
@@ -32,9 +33,10 @@ pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> an
     let interval = config.interval.0;
     let host = Header::of_this_machine(interval).host;
     let (marks, marked) = mpsc::channel(MARKS);
-    let source = Source::Live(Box::new(Live::new(root, interval, config.lvm.source, marked)?));
     let path = store::made_path(db.as_deref())?;
-    serve(config, source, Terms::new(host, interval), path, Some(marks)).await
+    let terms = Terms::new(host, interval).with_note(check::waits_with_a_volume(&root, &path));
+    let source = Source::Live(Box::new(Live::new(root, interval, config.lvm.source, marked)?));
+    serve(config, source, terms, path, Some(marks)).await
 }
 
 /// Shows a recording, with a database of its own that goes when the program ends, unless one is named.
@@ -58,7 +60,7 @@ async fn serve(
     let holds = if source.is_live() { Holds::ThisMachine } else { Holds::ARecording };
     let listener = listen(config.listen.0).await?;
     let site_address = listener.local_addr().unwrap_or(config.listen.0);
-    let (inlet, archive) = store::open(&path, holds).await?;
+    let (inlet, archive) = store::open(&path, holds, config.store).await?;
     let known =
         archive.known().await.with_context(|| format!("cannot read the database {}", path.display()))?;
     let notifier = Notifier::start(&config.notify, &terms.host)?;
@@ -73,7 +75,7 @@ async fn serve(
     let service = tokio::spawn(tell_systemd(presents));
     let mut outlets = Outlets { store: inlet, notifier, present };
 
-    daemon::run(source, terms.with_alerts(config.alerts), known, &mut outlets, &shutdown).await;
+    daemon::run(source, terms.with_config(&config), known, &mut outlets, &shutdown).await;
 
     shutdown.cancel();
     outlets.store.close().await;

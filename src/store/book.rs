@@ -7,6 +7,9 @@ use super::stream::Stream;
 use crate::interval::Interval;
 use crate::topology::{Device, Topology, Volume};
 
+/// A row says when it was last seen, to a day.
+const LEARN_AGAIN_MS: u64 = 24 * 3600 * 1000;
+
 /// Every device and volume of which something is kept.
 #[derive(Debug, Default)]
 pub struct Book {
@@ -15,6 +18,7 @@ pub struct Book {
     device_rows: BTreeMap<u32, DeviceRow>,
     volume_rows: BTreeMap<u32, VolumeRow>,
     topology: Option<Arc<Topology>>,
+    learned_ms: i64,
 }
 
 /// A device as it was when it was last seen.
@@ -70,14 +74,15 @@ impl Book {
         self.volumes.get(uuid).copied()
     }
 
-    /// Learns the devices and volumes of a topology that is not the one before; gives the rows to be kept.
+    /// Learns the devices and volumes of a topology that is not the one before, and once a day that they are still
+    /// there; gives the rows to be kept.
     pub fn learn(&mut self, interval: &Interval) -> Option<Rows> {
-        let topology = &interval.topology;
-        if self.topology.as_ref().is_some_and(|known| Arc::ptr_eq(known, topology)) {
+        let (topology, at_ms) = (&interval.topology, interval.at.as_millisecond());
+        let is_known = self.topology.as_ref().is_some_and(|known| Arc::ptr_eq(known, topology));
+        if is_known && at_ms.abs_diff(self.learned_ms) < LEARN_AGAIN_MS {
             return None;
         }
-        self.topology = Some(Arc::clone(topology));
-        let at_ms = interval.at.as_millisecond();
+        (self.topology, self.learned_ms) = (Some(Arc::clone(topology)), at_ms);
         let devices = topology.devices.iter().filter_map(|device| self.see_device(device, at_ms)).collect();
         let volumes = topology
             .volumes
@@ -150,24 +155,6 @@ impl Book {
 
     pub fn device_of_volume(&self, volume: u32) -> Option<u32> {
         self.device(self.volume_rows.get(&volume)?.device_identity.as_deref()?)
-    }
-
-    /// Everything, in the order of the rows' numbers.
-    pub fn rows(&self) -> Rows {
-        Rows {
-            devices: self.device_rows.values().cloned().collect(),
-            volumes: self.volume_rows.values().cloned().collect(),
-        }
-    }
-
-    /// Forgets rows of which nothing is kept any more.
-    pub fn forget(&mut self, devices: &[u32], volumes: &[u32]) {
-        for id in devices {
-            self.device_rows.remove(id).map(|row| self.devices.remove(&row.identity));
-        }
-        for id in volumes {
-            self.volume_rows.remove(id).map(|row| self.volumes.remove(&row.uuid));
-        }
     }
 }
 

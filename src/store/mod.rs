@@ -7,6 +7,8 @@ mod book;
 mod clock;
 mod codec;
 mod convert;
+mod damage;
+mod extent;
 mod inspect;
 mod journal;
 mod lasting;
@@ -15,6 +17,7 @@ mod packed;
 mod plan;
 mod read;
 mod record;
+mod retention;
 mod rollup;
 mod rows;
 mod seal;
@@ -33,19 +36,22 @@ use jiff::Timestamp;
 use sqlx::SqlitePool;
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub use extent::{Extent, LevelExtent, extent_of, usual_bytes};
 pub use inspect::{Inventory, inventory};
 pub use lasting::Known;
 pub use open::{made_path, passing_folder, path};
 pub use read::{Subject, Wanted};
 
 use crate::alert::Alert;
+use crate::config;
 use crate::interval::Interval;
 use crate::job::Job;
 use book::Book;
-use segment::Level;
+pub use segment::Level;
 use shelf::{Cutter, Shelf};
 use tick::Tick;
-use write::{Gap, Load};
+pub use write::Gap;
+use write::Load;
 
 /// What waits to be written at most: a quarter of an hour of ticks at ten a second, with jobs and alerts.
 const QUEUE: usize = 10_000;
@@ -73,6 +79,8 @@ pub struct Health {
     pub last_ok_at: Option<Timestamp>,
     /// What was found when the database was opened, such as damage: a sentence each.
     pub notes: Vec<String>,
+    /// As of the last segment that was sealed.
+    pub extent: Extent,
 }
 
 /// Where the loop hands over what is to be kept.
@@ -89,6 +97,8 @@ pub struct Inlet {
     /// Ticks that were lost since the queue last had room.
     gap: Option<Gap>,
     done: oneshot::Receiver<()>,
+    /// Held until the end: no other may write here meanwhile.
+    _lock: std::fs::File,
 }
 
 /// What was kept, to be asked. Cheap to clone.
@@ -108,20 +118,36 @@ pub enum Holds {
 }
 
 /// Opens the database at `path`, making or migrating it. Errors are one sentence each, and leave it as it was.
-pub async fn open(path: &Path, holds: Holds) -> anyhow::Result<(Inlet, Archive)> {
-    let mut connection = open::for_writing(path, holds).await?;
+pub async fn open(path: &Path, holds: Holds, keep: config::Store) -> anyhow::Result<(Inlet, Archive)> {
+    let open::Opened { mut connection, notes, lock } = open::for_writing(path, holds).await?;
+    rows::forget_unseen(&mut connection, keep).await?;
     convert::old_ticks(&mut connection).await?;
     let book = Arc::new(RwLock::new(rows::book(&mut connection).await?));
     let shelf = Arc::new(Shelf::new(rows::last_instant(&mut connection).await?));
     let (queue, entries) = mpsc::channel(QUEUE);
-    let (report, health) = watch::channel(Health::default());
-    let writer = write::Writer::open(path, connection, report, Arc::clone(&shelf)).await?;
+    let (report, health) = watch::channel(Health { notes, ..Health::default() });
+    let writer = write::Writer::open(path, connection, report, Arc::clone(&shelf), keep).await?;
     let cutter = Cutter::new(writer.next_segment());
     let done = write::start(writer, entries)?;
     let archive =
         Archive { readers: open::for_reading(path), book: Arc::clone(&book), shelf: Arc::clone(&shelf) };
     let lost = AtomicU64::new(0);
-    Ok((Inlet { queue, health, book, shelf, cutter, last: None, taken: 0, lost, gap: None, done }, archive))
+    Ok((
+        Inlet {
+            queue,
+            health,
+            book,
+            shelf,
+            cutter,
+            last: None,
+            taken: 0,
+            lost,
+            gap: None,
+            done,
+            _lock: lock,
+        },
+        archive,
+    ))
 }
 
 /// Whether `serve` could use the database; nothing is changed or left behind.

@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use rustix::fs::Access;
+use rustix::fs::{Access, FlockOperation};
+use rustix::io::Errno;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
 
-use super::Holds;
+use super::{Holds, damage};
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
 /// The first bytes of every SQLite database.
 const HEADER: &[u8; 16] = b"SQLite format 3\0";
 /// The number by which our databases are known; the first migration writes it.
-const APPLICATION_ID: i64 = 1_131_378_498;
+pub const APPLICATION_ID: i64 = 1_131_378_498;
 /// Where the migrations that were run are noted.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 /// Pages and API read beside the writer, two at a time: the machine has other things to do.
@@ -72,14 +73,56 @@ pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
         .context("cannot make a folder for a passing database")
 }
 
-/// The one connection that writes.
-pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<SqliteConnection> {
-    let opened = open_and_migrate(path, holds).await;
-    opened.with_context(|| format!("cannot use the database {}{}", path.display(), hindrance(path)))
+/// Makes sure that no other program writes to this database for as long as the file is open. The lock is on the database
+/// itself, which is made if it is not there; SQLite's own locks are of another kind.
+pub fn lock(path: &Path) -> anyhow::Result<File> {
+    let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
+    has_folder(path).with_context(named)?;
+    let opened = match File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => File::create_new(path),
+        opened => opened,
+    };
+    let file = opened.with_context(named)?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => {
+            bail!("{}: another cowbell writes to it; end that one, or name another file with --db", named())
+        }
+        Err(error) => Err(error).with_context(named),
+    }
+}
+
+/// A file that belongs to the database, in the same folder.
+pub fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// A database that was opened to be written.
+pub struct Opened {
+    pub connection: SqliteConnection,
+    /// What happened on the way: a sentence each.
+    pub notes: Vec<String>,
+    /// To be held for as long as the connection.
+    pub lock: File,
+}
+
+/// The one connection that writes. Our own database that is damaged is set aside, and a new one made.
+pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<Opened> {
+    let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
+    let (mut lock, mut notes) = (lock(path)?, Vec::new());
+    if has_content(path).with_context(named)?
+        && let Some(damage) = damage::of(path).await
+    {
+        notes.push(damage::set_aside(path, &damage).await.with_context(named)?);
+        lock = self::lock(path)?;
+    }
+    let connection = open_and_migrate(path, holds).await.with_context(named)?;
+    Ok(Opened { connection, notes, lock })
 }
 
 async fn open_and_migrate(path: &Path, holds: Holds) -> anyhow::Result<SqliteConnection> {
-    has_folder(path)?;
     let is_new = !has_content(path)?;
     if !is_new {
         refuse_foreign(path, holds).await?;
@@ -141,7 +184,7 @@ pub async fn to_look_at(path: &Path) -> anyhow::Result<SqliteConnection> {
     options(path).read_only(true).connect().await.with_context(named)
 }
 
-fn options(path: &Path) -> SqliteConnectOptions {
+pub fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .busy_timeout(BUSY_LIMIT)

@@ -8,6 +8,7 @@ use super::book::{Book, DeviceRow, Rows, VolumeRow};
 use super::segment::Level;
 use super::write::Gap;
 use crate::alert::Alert;
+use crate::config;
 use crate::job::Job;
 
 /// Every device and volume of which something is kept.
@@ -68,6 +69,18 @@ pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i
         .fetch_one(connection)
         .await?;
     Ok(key.map_or(0, |key| key - first))
+}
+
+/// Forgets devices and volumes of which nothing is left; what is there now is learned anew with the first tick.
+pub async fn forget_unseen(connection: &mut SqliteConnection, keep: config::Store) -> anyhow::Result<()> {
+    let longest = keep.minutes.0.max(keep.jobs.0);
+    let before_ms = last_instant(connection).await?.saturating_sub(i64::try_from(longest.as_millis())?);
+    sqlx::query("DELETE FROM device WHERE last_seen_ms < ?")
+        .bind(before_ms)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query("DELETE FROM volume WHERE last_seen_ms < ?").bind(before_ms).execute(connection).await?;
+    Ok(())
 }
 
 /// The latest instant of which there is a tick, in milliseconds.

@@ -13,19 +13,25 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::Health;
 use super::book::Rows;
 use super::clock::Clock;
+use super::extent::extent;
 use super::journal::Journal;
 use super::record::Recorder;
+use super::retention::Retention;
 use super::rows::{write_alert, write_gap, write_job, write_rows};
 use super::seal::{roll_up, seal};
 use super::shelf::Shelf;
 use super::tick::Tick;
 use crate::alert::Alert;
+use crate::config;
 use crate::job::Job;
 
 /// After something that failed, the next try.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Loads that are taken in one go at most.
 const MOST_AT_ONCE: usize = 256;
+/// How often old things are looked for, and the pause between two steps while there are some.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
+const TIDY_PAUSE: Duration = Duration::from_secs(1);
 /// A power cut costs the ticks since the journal last reached the disk: five seconds, less a little for the tick.
 const SYNC_EVERY: Duration = Duration::from_millis(4_500);
 
@@ -83,6 +89,9 @@ pub struct Writer {
     sealing: Option<String>,
     synced: Instant,
     clock: Clock,
+    retention: Retention,
+    /// When old things are next looked for.
+    tidy_at: Instant,
 }
 
 /// Runs the writer on a thread of its own. It ends when the queue is closed and what can be kept is kept; the receiver
@@ -108,6 +117,7 @@ impl Writer {
         mut connection: SqliteConnection,
         report: watch::Sender<Health>,
         shelf: Arc<Shelf>,
+        keep: config::Store,
     ) -> anyhow::Result<Self> {
         let identity = super::rows::identity(&mut connection).await?;
         let sealed = super::rows::last_segment(&mut connection).await?;
@@ -128,6 +138,7 @@ impl Writer {
         complete.retain(|window| !window.ticks.is_empty());
         let (recorder, window, sealing) = (Recorder::default(), None, None);
         let (synced, clock) = (Instant::now(), Clock::new());
+        let (retention, tidy_at) = (Retention::new(keep), Instant::now());
         let mut writer = Self {
             connection,
             journal,
@@ -140,8 +151,11 @@ impl Writer {
             sealing,
             synced,
             clock,
+            retention,
+            tidy_at,
         };
         writer.seal_when_complete().await;
+        writer.measure().await?;
         Ok(writer)
     }
 
@@ -157,6 +171,7 @@ impl Writer {
             if batch.is_empty() {
                 self.seal_when_complete().await;
                 self.sync_when_due();
+                self.tidy_when_due().await;
             }
         }
         self.close().await;
@@ -286,6 +301,13 @@ impl Writer {
         if let Err(error) = roll_up(&mut self.connection).await {
             tracing::warn!("what is complete is not rolled up yet: {error:#}");
         }
+        self.measure().await
+    }
+
+    /// Tells how much there is now.
+    async fn measure(&mut self) -> anyhow::Result<()> {
+        let extent = extent(&mut self.connection).await.context("cannot tell how much is kept")?;
+        self.report.send_modify(|health| health.extent = extent);
         Ok(())
     }
 
@@ -296,6 +318,16 @@ impl Writer {
                 tracing::warn!("the journal did not reach the disk: {error}");
             }
         }
+    }
+
+    /// What cannot be deleted now is deleted another time. A clock that jumped makes nothing look old.
+    async fn tidy_when_due(&mut self) {
+        let Some(now) = self.clock.believed().filter(|_| self.tidy_at <= Instant::now()) else { return };
+        let found_some = self.retention.step(&mut self.connection, now.as_millisecond()).await;
+        if let Err(error) = &found_some {
+            tracing::warn!("cannot delete what is old: {error:#}");
+        }
+        self.tidy_at = Instant::now() + if found_some.unwrap_or(false) { TIDY_PAUSE } else { TIDY_EVERY };
     }
 
     /// Whoever copies the one file has all that was kept.

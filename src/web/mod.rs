@@ -68,6 +68,8 @@ pub fn router(site: Site) -> Router {
         .route("/jobs/{id}/now", get(pages::job::fragment))
         .route("/alerts", get(pages::alerts::page))
         .route("/alerts/list", get(pages::alerts::fragment))
+        .route("/status", get(pages::status::page))
+        .route("/status/now", get(pages::status::fragment))
         .fallback(pages::not_found)
         .layer(map_response_with_state(site.clone(), pages::dress_problem));
     let api = Router::new()

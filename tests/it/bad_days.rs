@@ -174,15 +174,47 @@ fn a_database_of_a_newer_version_is_refused_and_not_touched() {
 }
 
 #[test]
-fn a_damaged_database_is_refused_in_a_sentence() {
+fn a_damaged_database_is_set_aside_and_said_and_collecting_goes_on() {
     let machine = Machine::new();
     let mut daemon = Start::watching(&machine).start();
+    wait_for("some ticks", || (daemon.taken() > 5).then_some(()));
     daemon.stop(rustix::process::Signal::TERM);
     let db = daemon.db.clone();
-    let mut bytes = fs::read(&db).unwrap();
-    bytes[100..4096].fill(0xaa);
-    fs::write(&db, &bytes).unwrap();
-    check(&refusal(&["--db", db.to_str().unwrap()]), 1, &[db.to_str().unwrap()]);
+    let whole = fs::read(&db).unwrap();
+    let damaged_in_the_middle = || {
+        let mut bytes = whole.clone();
+        bytes[4096..8192].fill(0xaa);
+        bytes
+    };
+    for (bytes, said) in
+        [(damaged_in_the_middle(), "it held"), (whole[..whole.len() / 2].to_vec(), "expected")]
+    {
+        fs::write(&db, &bytes).unwrap();
+        let second = Start::watching(&machine).db(&db).start();
+        let log = second.log();
+        assert!(log.contains("was damaged") && log.contains(said), "{log}");
+        assert!(second.json("/api/v1/status")["store"]["notes"][0].as_str().unwrap().contains("was damaged"));
+        wait_for("ticks", || (second.series("device:sda", "read_bytes").len() > 3).then_some(()));
+        drop(second);
+        let set_aside = fs::read_dir(db.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+        let set_aside: Vec<_> = set_aside
+            .filter(|path| {
+                path.to_str().unwrap().contains(".damaged-") && !path.to_str().unwrap().contains("-ticks")
+            })
+            .filter(|path| fs::read(path).unwrap() == bytes)
+            .collect();
+        assert_eq!(set_aside.len(), 1, "what was damaged is kept as it was");
+    }
+}
+
+#[test]
+fn a_second_daemon_on_the_same_database_is_refused_in_a_sentence() {
+    let machine = Machine::new();
+    let first = Start::watching(&machine).start();
+    let db = first.db.to_str().unwrap().to_string();
+    check(&refusal(&["--db", &db]), 1, &[&db, "another cowbell", "--db"]);
+    let taken = first.taken();
+    wait_for("the first to go on", || (first.taken() > taken + 2).then_some(()));
 }
 
 /// A file system that is full to the last byte; it goes with this value.

@@ -204,6 +204,7 @@ impl Daemon {
     /// Waits until a recording of so many ticks was played to its end and everything is in the store.
     pub fn has_played(&self, ticks: usize) {
         wait_for("the recording's end", || (self.taken() == ticks as u64).then_some(()));
+        wait_for("the ticks in the store", || (kept_ticks(&self.db).len() >= ticks).then_some(()));
     }
 
     /// The last points of a series, one per tick.

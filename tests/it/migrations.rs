@@ -82,7 +82,7 @@ async fn the_program_reads_what_the_samples_hold() {
     let folder = tempfile::tempdir().unwrap();
     let db = folder.path().join("cowbell.db");
     migrated(&db).await.close().await.unwrap();
-    let (inlet, archive) = cowbell::store::open(&db, Holds::ThisMachine).await.unwrap();
+    let (inlet, archive) = cowbell::store::open(&db, Holds::ThisMachine, Default::default()).await.unwrap();
     let range = Range { from: Timestamp::UNIX_EPOCH, to: "2100-01-01T00:00:00Z".parse().unwrap() };
     let jobs = archive.jobs(range, 100).await.unwrap();
     let names: Vec<_> =

@@ -9,6 +9,7 @@ pub mod job;
 pub mod jobs;
 pub mod overview;
 mod rows;
+pub mod status;
 mod text;
 pub mod volume;
 pub mod volumes;
@@ -66,6 +67,7 @@ impl Page<'_> {
         ("Devices", "/devices"),
         ("Jobs", "/jobs"),
         ("Alerts", "/alerts"),
+        ("Status", "/status"),
     ];
 }
 

@@ -1,6 +1,7 @@
 //! What the API's answers hold, made from what the daemon knows.
 
 mod device;
+mod store;
 mod volume;
 
 use jiff::Timestamp;
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use device::DeviceBody;
+pub use store::StoreBody;
 pub use volume::VolumeBody;
 
 use crate::interval::Interval;
@@ -27,6 +29,9 @@ pub struct StatusBody {
     pub ticks: TicksBody,
     pub parts: Vec<PartBody>,
     pub process: ProcessBody,
+    pub store: StoreBody,
+    /// What somebody should know of how this program was set up.
+    pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -80,6 +85,8 @@ impl StatusBody {
                 rss_bytes: own.rss_bytes,
                 written_bytes: own.written_bytes,
             },
+            store: StoreBody::new(present),
+            notes: present.notes.clone(),
         }
     }
 }

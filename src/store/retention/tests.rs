@@ -1,0 +1,141 @@
+//! Forty days of a host on which a backup ran on the second one.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::store::Holds;
+use crate::store::open::for_writing;
+use crate::store::seal::{Segment, roll_up, seal};
+use crate::store::stream::{Kind, Stream};
+use crate::store::tick::{Layout, Tick};
+
+const HOUR_MS: i64 = 3600 * 1000;
+const DAY_MS: i64 = 24 * HOUR_MS;
+/// 2026-03-01T00:00:00Z
+const BEGIN_MS: i64 = 1_772_323_200_000;
+/// So many that a few segments make a page.
+const DEVICES: u32 = 20;
+const NOW_MS: i64 = BEGIN_MS + 40 * DAY_MS;
+
+/// A segment of two ticks every twelve hours, and a job in the third one's time.
+async fn forty_days(folder: &tempfile::TempDir) -> SqliteConnection {
+    let path = folder.path().join("cowbell.db");
+    let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+    sqlx::query("PRAGMA synchronous = OFF").execute(&mut connection).await.unwrap();
+    let streams = (1..=DEVICES).map(|row| Stream::new(Kind::Device, row)).collect();
+    let layout = Arc::new(Layout { streams });
+    for number in 1..=80 {
+        let ticks = [0, 1000].map(|late| {
+            let mut tick =
+                Tick::new(BEGIN_MS + (number - 1) * 12 * HOUR_MS + late, 1_000_000, Arc::clone(&layout));
+            for place in 0..DEVICES {
+                tick.push(place, Some(&[1, 8, 1, 0, 0, 0, 1, 1]));
+            }
+            Arc::new(tick)
+        });
+        seal(&mut connection, number, &ticks).await.unwrap();
+    }
+    roll_up(&mut connection).await.unwrap();
+    let (started, ended) = (BEGIN_MS + 23 * HOUR_MS, BEGIN_MS + 25 * HOUR_MS);
+    sqlx::query(
+        "INSERT INTO job (kind, key, name, started_ms, ended_ms, outcome, partly_seen)
+         VALUES ('command', 'nightly', 'nightly', ?, ?, 'succeeded', 0)",
+    )
+    .bind(started)
+    .bind(ended)
+    .execute(&mut connection)
+    .await
+    .unwrap();
+    connection
+}
+
+async fn tidy(connection: &mut SqliteConnection, keep: config::Store) -> u32 {
+    let mut retention = Retention::new(keep);
+    let mut steps = 0;
+    while retention.step(connection, NOW_MS).await.unwrap() {
+        steps += 1;
+        assert!(steps < 100, "it comes to an end");
+    }
+    steps
+}
+
+/// The days on which segments of a level begin.
+async fn days(connection: &mut SqliteConnection, level: Level) -> Vec<i64> {
+    let segments: Vec<Segment> =
+        sqlx::query_as("SELECT id, from_ms, to_ms, first_source, last_source FROM segment ORDER BY id")
+            .fetch_all(connection)
+            .await
+            .unwrap();
+    let mut days: Vec<i64> = segments
+        .iter()
+        .filter(|segment| segment.level() == level)
+        .map(|segment| (segment.from_ms - BEGIN_MS) / DAY_MS)
+        .collect();
+    days.dedup();
+    days
+}
+
+#[tokio::test]
+async fn ticks_go_after_thirty_days_but_those_of_a_job_and_the_roll_ups_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = forty_days(&folder).await;
+    let steps = tidy(&mut connection, config::Store::default()).await;
+    assert!(steps > 0);
+    let ticks = days(&mut connection, Level::Ticks).await;
+    assert_eq!(ticks, std::iter::once(1).chain(10..40).collect::<Vec<_>>());
+    let roll_ups = days(&mut connection, Level::TenSeconds).await;
+    assert_eq!(roll_ups, (0..40).collect::<Vec<_>>(), "all but what is not yet one");
+    let chunks_without: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM chunk WHERE (id >> 24) NOT IN (SELECT id FROM segment)")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+    assert_eq!(chunks_without, 0);
+}
+
+#[tokio::test]
+async fn a_jobs_ticks_go_when_jobs_are_that_old() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = forty_days(&folder).await;
+    let keep = config::Store { jobs: config::Age::days(35), ..config::Store::default() };
+    tidy(&mut connection, keep).await;
+    assert_eq!(days(&mut connection, Level::Ticks).await, (10..40).collect::<Vec<_>>());
+    let jobs: i64 = sqlx::query_scalar("SELECT count(*) FROM job").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(jobs, 1, "its summary stays");
+}
+
+#[tokio::test]
+async fn what_does_not_fit_goes_the_finest_and_oldest_first_but_a_day_of_each_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = forty_days(&folder).await;
+    let before = used_bytes(&mut connection).await.unwrap();
+    let keep = config::Store { size: config::Size(1), ..config::Store::default() };
+    tidy(&mut connection, keep).await;
+    assert!(used_bytes(&mut connection).await.unwrap() < before);
+    assert_eq!(days(&mut connection, Level::Ticks).await, [39]);
+    let roll_ups = days(&mut connection, Level::TenSeconds).await;
+    assert!(roll_ups.first().is_some_and(|first| *first >= 38), "{roll_ups:?}");
+}
+
+#[tokio::test]
+async fn of_what_does_not_fit_the_ticks_of_jobs_go_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = forty_days(&folder).await;
+    // Just so much that the ticks without a job need not all go.
+    let size = u64::try_from(used_bytes(&mut connection).await.unwrap()).unwrap() - 1;
+    let keep =
+        config::Store { size: config::Size(size), ticks: config::Age::days(90), ..config::Store::default() };
+    tidy(&mut connection, keep).await;
+    let ticks = days(&mut connection, Level::Ticks).await;
+    assert!(ticks.contains(&1) && !ticks.contains(&0), "{ticks:?}");
+}
+
+#[tokio::test]
+async fn space_is_given_back_to_the_file_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = forty_days(&folder).await;
+    let keep = config::Store { size: config::Size(1), ..config::Store::default() };
+    tidy(&mut connection, keep).await;
+    let free: i64 = sqlx::query_scalar("PRAGMA freelist_count").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(free, 0);
+}

@@ -1,0 +1,87 @@
+//! What the API says of the database: how much is kept, since when, and what it will come to need.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::config;
+use crate::present::Present;
+use crate::store::{Gap, Level};
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct StoreBody {
+    /// Bytes of the database in use, as of the last ten minutes that were complete.
+    pub size_bytes: u64,
+    pub size_limit_bytes: u64,
+    /// What a day of ticks takes; `null` before there are ten minutes.
+    pub ticks_bytes_per_day: Option<u64>,
+    /// What everything will take when it has been kept for as long as is set.
+    pub forecast_bytes: Option<u64>,
+    /// `ticks`, `ten_seconds` and `minutes`.
+    pub levels: Vec<LevelBody>,
+    /// For so many days the ticks of a job's time are kept.
+    pub jobs_days: u64,
+    /// Ticks, jobs and alerts that could not be kept since the start.
+    pub lost: u64,
+    /// The last times of which ticks could not be kept.
+    pub gaps: Vec<GapBody>,
+    /// What was found when the database was opened, such as damage.
+    pub notes: Vec<String>,
+}
+
+/// What is kept at one level of fineness.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LevelBody {
+    pub name: String,
+    /// The oldest that is kept.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub from: Option<Timestamp>,
+    pub days: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct GapBody {
+    #[schema(value_type = String, format = DateTime)]
+    pub from: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub to: Timestamp,
+    pub ticks: i64,
+    pub reason: String,
+}
+
+impl StoreBody {
+    pub fn new(present: &Present) -> Self {
+        let (extent, keep) = (&present.store.extent, &present.keep);
+        let level = |level: Level, name: &str, age: config::Age| LevelBody {
+            name: name.into(),
+            from: extent.levels[level as usize].from,
+            days: days(age),
+        };
+        Self {
+            size_bytes: extent.size_bytes,
+            size_limit_bytes: keep.size.0,
+            ticks_bytes_per_day: extent.bytes_per_day(),
+            forecast_bytes: extent.forecast_bytes(keep),
+            levels: vec![
+                level(Level::Ticks, "ticks", keep.ticks),
+                level(Level::TenSeconds, "ten_seconds", keep.ten_seconds),
+                level(Level::Minutes, "minutes", keep.minutes),
+            ],
+            jobs_days: days(keep.jobs),
+            lost: present.lost,
+            gaps: extent.gaps.iter().map(GapBody::from).collect(),
+            notes: present.store.notes.clone(),
+        }
+    }
+}
+
+impl From<&Gap> for GapBody {
+    fn from(gap: &Gap) -> Self {
+        let at = |ms| Timestamp::from_millisecond(ms).unwrap_or_default();
+        Self { from: at(gap.from_ms), to: at(gap.to_ms), ticks: gap.ticks, reason: gap.reason.clone() }
+    }
+}
+
+fn days(age: config::Age) -> u64 {
+    age.0.as_secs() / (24 * 3600)
+}
