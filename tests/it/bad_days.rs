@@ -190,12 +190,12 @@ fn a_damaged_database_is_set_aside_and_said_and_collecting_goes_on() {
         [(damaged_in_the_middle(), "it held"), (whole[..whole.len() / 2].to_vec(), "expected")]
     {
         fs::write(&db, &bytes).unwrap();
-        let second = Start::watching(&machine).db(&db).start();
+        let mut second = Start::watching(&machine).db(&db).start();
         let log = second.log();
         assert!(log.contains("was damaged") && log.contains(said), "{log}");
         assert!(second.json("/api/v1/status")["store"]["notes"][0].as_str().unwrap().contains("was damaged"));
         wait_for("ticks", || (second.series("device:sda", "read_bytes").len() > 3).then_some(()));
-        drop(second);
+        second.stop(rustix::process::Signal::TERM);
         let set_aside = fs::read_dir(db.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
         let set_aside: Vec<_> = set_aside
             .filter(|path| {
