@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use sqlx::{ConnectOptions, Connection};
 
-use super::open::{APPLICATION_ID, beside, options};
+use super::open::{APPLICATION_ID, beside, has_log, options};
 use super::segment::Level;
 use crate::units::{Prefix, bytes_text};
 
@@ -42,7 +42,7 @@ pub async fn of(path: &Path) -> Option<String> {
 
 /// A file with fewer pages than its header says. One whose last pages are still in the log is whole.
 fn is_cut_short(file: &File, path: &Path) -> Option<String> {
-    if beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0) {
+    if has_log(path) {
         return None;
     }
     let mut page_size = [0; 2];

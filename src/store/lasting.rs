@@ -4,9 +4,10 @@ use anyhow::Context;
 use jiff::Timestamp;
 use serde::Deserialize;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
+use sqlx::{FromRow, Row, SqliteConnection};
 
-use super::Archive;
+use super::rows::last_instant;
+use super::{Archive, open};
 use crate::alert::{Alert, Rule, Severity};
 use crate::job::{Job, JobKind, Outcome};
 use crate::series::Range;
@@ -29,6 +30,9 @@ pub struct Known {
 impl Archive {
     /// Jobs that ran at any time in the range, the latest first.
     pub async fn jobs(&self, range: Range, most: usize) -> anyhow::Result<Vec<Job>> {
+        if !self.is_open() {
+            return Ok(Vec::new());
+        }
         let rows = sqlx::query(
             "SELECT * FROM job WHERE started_ms <= ?1 AND coalesce(ended_ms, ?1) >= ?2
              ORDER BY started_ms DESC, id DESC LIMIT ?3",
@@ -43,6 +47,9 @@ impl Archive {
     }
 
     pub async fn job(&self, id: i64) -> anyhow::Result<Option<Job>> {
+        if !self.is_open() {
+            return Ok(None);
+        }
         let row =
             sqlx::query("SELECT * FROM job WHERE id = ?").bind(id).fetch_optional(&self.readers).await?;
         Ok(row.map(|row| Job::from_row(&row)).transpose()?)
@@ -50,6 +57,9 @@ impl Archive {
 
     /// Alerts, the latest first.
     pub async fn alerts(&self, most: usize) -> anyhow::Result<Vec<Alert>> {
+        if !self.is_open() {
+            return Ok(Vec::new());
+        }
         let rows = sqlx::query("SELECT * FROM alert ORDER BY raised_ms DESC, id DESC LIMIT ?")
             .bind(i64::try_from(most)?)
             .fetch_all(&self.readers)
@@ -60,31 +70,48 @@ impl Archive {
 
     /// What an earlier run left behind.
     pub async fn known(&self) -> anyhow::Result<Known> {
-        let jobs = sqlx::query("SELECT * FROM job ORDER BY ended_ms IS NULL DESC, id DESC LIMIT ?")
-            .bind(JOBS_TO_RESUME)
-            .fetch_all(&self.readers)
-            .await?;
-        let alerts = sqlx::query("SELECT * FROM alert WHERE cleared_ms IS NULL ORDER BY id")
-            .fetch_all(&self.readers)
-            .await?;
-        let (last_job_id, last_alert_id) = sqlx::query_as(
-            "SELECT coalesce((SELECT max(id) FROM job), 0), coalesce((SELECT max(id) FROM alert), 0)",
-        )
-        .fetch_one(&self.readers)
-        .await?;
-        let last_tick_ms: Option<i64> =
-            sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(&self.readers).await?;
-        let last_tick_ms = self.shelf.all().ticks.last().map(|tick| tick.at_ms).or(last_tick_ms);
-        let mut jobs = jobs.iter().map(Job::from_row).collect::<Result<Vec<_>, _>>()?;
-        jobs.sort_by_key(|job| job.id);
-        Ok(Known {
-            jobs,
-            last_job_id,
-            alerts: alerts.iter().map(Alert::from_row).collect::<Result<_, _>>()?,
-            last_alert_id,
-            last_tick_at: last_tick_ms.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok()),
-        })
+        let mut known = match self.is_open() {
+            true => known(&mut *self.readers.acquire().await?).await?,
+            false if open::has_content(&self.path)? => {
+                known(&mut open::to_look_at(&self.path).await?).await?
+            }
+            false => Known::default(),
+        };
+        let last =
+            self.shelf.all().ticks.last().and_then(|tick| Timestamp::from_millisecond(tick.at_ms).ok());
+        known.last_tick_at = last.or(known.last_tick_at);
+        Ok(known)
     }
+
+    /// Whether the database could be opened yet; until then there is memory alone.
+    pub(super) fn is_open(&self) -> bool {
+        self.health.borrow().is_open
+    }
+}
+
+async fn known(connection: &mut SqliteConnection) -> anyhow::Result<Known> {
+    let jobs = sqlx::query("SELECT * FROM job ORDER BY ended_ms IS NULL DESC, id DESC LIMIT ?")
+        .bind(JOBS_TO_RESUME)
+        .fetch_all(&mut *connection)
+        .await?;
+    let alerts = sqlx::query("SELECT * FROM alert WHERE cleared_ms IS NULL ORDER BY id")
+        .fetch_all(&mut *connection)
+        .await?;
+    let (last_job_id, last_alert_id) = sqlx::query_as(
+        "SELECT coalesce((SELECT max(id) FROM job), 0), coalesce((SELECT max(id) FROM alert), 0)",
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    let mut jobs = jobs.iter().map(Job::from_row).collect::<Result<Vec<_>, _>>()?;
+    jobs.sort_by_key(|job| job.id);
+    let last_tick_ms = last_instant(connection).await?;
+    Ok(Known {
+        jobs,
+        last_job_id,
+        alerts: alerts.iter().map(Alert::from_row).collect::<Result<_, _>>()?,
+        last_alert_id,
+        last_tick_at: last_tick_ms.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok()),
+    })
 }
 
 impl FromRow<'_, SqliteRow> for Job {

@@ -27,7 +27,7 @@ mod stream;
 mod tick;
 mod write;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub use segment::Level;
 use shelf::{Cutter, Shelf};
 use tick::Tick;
 pub use write::Gap;
-use write::Load;
+use write::{Load, Start, Writing};
 
 /// What waits to be written at most: a quarter of an hour of ticks at ten a second, with jobs and alerts.
 const QUEUE: usize = 10_000;
@@ -72,6 +72,8 @@ pub enum Entry {
 /// How writing goes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
+    /// Whether the database could be opened yet.
+    pub is_open: bool,
     pub error: Option<String>,
     pub took_us: u64,
     /// Entries that are in the database or its journal since the start.
@@ -97,17 +99,25 @@ pub struct Inlet {
     /// Ticks that were lost since the queue last had room.
     gap: Option<Gap>,
     done: oneshot::Receiver<()>,
-    /// Held until the end: no other may write here meanwhile.
-    _lock: std::fs::File,
 }
 
 /// What was kept, to be asked. Cheap to clone.
 #[derive(Clone)]
 pub struct Archive {
+    path: PathBuf,
     readers: SqlitePool,
+    health: watch::Receiver<Health>,
     /// Held for as long as it takes to look something up.
     book: Arc<RwLock<Book>>,
     shelf: Arc<Shelf>,
+}
+
+/// What a database holds when it is begun with.
+#[derive(Debug, Default)]
+struct Begun {
+    book: Book,
+    last_instant_ms: Option<i64>,
+    next_segment: i64,
 }
 
 /// Whose ticks a database holds: the two are never mixed. Kept in the file as its `user_version`.
@@ -118,36 +128,34 @@ pub enum Holds {
 }
 
 /// Opens the database at `path`, making or migrating it. Errors are one sentence each, and leave it as it was.
+///
+/// A disk that is full is no error: it is gone on from memory, and the database opened when there is room.
 pub async fn open(path: &Path, holds: Holds, keep: config::Store) -> anyhow::Result<(Inlet, Archive)> {
-    let open::Opened { mut connection, notes, lock } = open::for_writing(path, holds).await?;
-    rows::forget_unseen(&mut connection, keep).await?;
-    convert::old_ticks(&mut connection).await?;
-    let book = Arc::new(RwLock::new(rows::book(&mut connection).await?));
-    let shelf = Arc::new(Shelf::new(rows::last_instant(&mut connection).await?));
-    let (queue, entries) = mpsc::channel(QUEUE);
-    let (report, health) = watch::channel(Health { notes, ..Health::default() });
-    let writer = write::Writer::open(path, connection, report, Arc::clone(&shelf), keep).await?;
-    let cutter = Cutter::new(writer.next_segment());
-    let done = write::start(writer, entries)?;
-    let archive =
-        Archive { readers: open::for_reading(path), book: Arc::clone(&book), shelf: Arc::clone(&shelf) };
-    let lost = AtomicU64::new(0);
-    Ok((
-        Inlet {
-            queue,
-            health,
-            book,
-            shelf,
-            cutter,
-            last: None,
-            taken: 0,
-            lost,
-            gap: None,
-            done,
-            _lock: lock,
-        },
-        archive,
-    ))
+    let (report, health) = watch::channel(Health::default());
+    let shelf = Arc::new(Shelf::default());
+    let writing = Writing { path: path.to_path_buf(), holds, keep, report, shelf: Arc::clone(&shelf) };
+    let (begun, start) = match write::Writer::open(&writing).await {
+        Ok(mut writer) => (writer.begun().await?, Start::Now(Box::new(writer))),
+        Err(error) if open::is_on_full_disk(path) => {
+            let Ok(begun) = open::what_is_there(path).await else { return Err(error) };
+            writing.cannot_open(&error);
+            (begun, Start::Later(writing))
+        }
+        Err(error) => return Err(error),
+    };
+    shelf.begin(begun.last_instant_ms);
+    let book = Arc::new(RwLock::new(begun.book));
+    let archive = Archive {
+        path: path.to_path_buf(),
+        readers: open::for_reading(path),
+        health: health.clone(),
+        book: Arc::clone(&book),
+        shelf: Arc::clone(&shelf),
+    };
+    let (queue, loads) = mpsc::channel(QUEUE);
+    let done = write::start(start, loads)?;
+    let (cutter, lost) = (Cutter::new(begun.next_segment), AtomicU64::new(0));
+    Ok((Inlet { queue, health, book, shelf, cutter, last: None, taken: 0, lost, gap: None, done }, archive))
 }
 
 /// Whether `serve` could use the database; nothing is changed or left behind.

@@ -14,7 +14,8 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
 
-use super::{Holds, damage};
+use super::journal::Journal;
+use super::{Begun, Holds, damage, rows};
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
@@ -154,16 +155,13 @@ fn folder_of(path: &Path) -> &Path {
 
 /// SQLite tells of a full disk and of a missing right in many words; a few are enough.
 fn hindrance(path: &Path) -> &'static str {
-    match rustix::fs::statvfs(folder_of(path)) {
-        // What is no disk, such as /proc, has no blocks at all.
-        Ok(disk) if disk.f_bavail == 0 && disk.f_blocks > 0 => {
-            ", whose disk is full: make room, or name one elsewhere with --db"
-        }
-        _ if rustix::fs::access(folder_of(path), Access::WRITE_OK).is_err() => {
-            " (there is no right to write in its folder: name one elsewhere with --db)"
-        }
-        _ => "",
+    if is_on_full_disk(path) {
+        return ", whose disk is full: make room, or name one elsewhere with --db";
     }
+    if rustix::fs::access(folder_of(path), Access::WRITE_OK).is_err() {
+        return " (there is no right to write in its folder: name one elsewhere with --db)";
+    }
+    ""
 }
 
 /// Connections that only read; each is opened when it is first needed.
@@ -181,7 +179,51 @@ pub async fn to_look_at(path: &Path) -> anyhow::Result<SqliteConnection> {
     if !has_content(path).with_context(named)? {
         bail!("{}: there is none", named());
     }
-    options(path).read_only(true).connect().await.with_context(named)
+    let opened = reader(options(path).read_only(true)).await;
+    match opened {
+        Ok(connection) => Ok(connection),
+        // Beside a log there has to be room for an index of it. Without room nobody writes, and an empty log is none.
+        Err(_) if is_on_full_disk(path) && !has_log(path) => {
+            reader(options(path).immutable(true)).await.with_context(named)
+        }
+        Err(error) => Err(error).with_context(named),
+    }
+}
+
+/// Whether something was written that is not yet in the database itself.
+pub fn has_log(path: &Path) -> bool {
+    beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0)
+}
+
+/// A connection that has proved to read.
+async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection> {
+    let mut connection = options.connect().await?;
+    sqlx::query("SELECT count(*) FROM sqlite_schema").fetch_one(&mut connection).await?;
+    Ok(connection)
+}
+
+/// Whether the folder of the database has no room left.
+pub fn is_on_full_disk(path: &Path) -> bool {
+    // What is no disk, such as /proc, has no blocks at all.
+    rustix::fs::statvfs(folder_of(path)).is_ok_and(|disk| disk.f_bavail == 0 && disk.f_blocks > 0)
+}
+
+/// What a database holds that cannot be opened to be written; nothing where there is none.
+pub async fn what_is_there(path: &Path) -> anyhow::Result<Begun> {
+    if !has_content(path)? {
+        return Ok(Begun { next_segment: 1, ..Begun::default() });
+    }
+    let mut connection = to_look_at(path).await?;
+    let sealed = rows::last_segment(&mut connection).await?;
+    let journaled = match rows::identity_of(&mut connection).await? {
+        Some(identity) => Journal::look(path, identity, sealed)?,
+        None => Vec::new(),
+    };
+    Ok(Begun {
+        book: rows::book(&mut connection).await?,
+        last_instant_ms: rows::last_instant(&mut connection).await?,
+        next_segment: journaled.last().map_or(sealed, |segment| segment.number) + 1,
+    })
 }
 
 pub fn options(path: &Path) -> SqliteConnectOptions {
@@ -192,7 +234,7 @@ pub fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-fn has_content(path: &Path) -> anyhow::Result<bool> {
+pub fn has_content(path: &Path) -> anyhow::Result<bool> {
     let mut start = Vec::new();
     match File::open(path) {
         Ok(file) => file.take(HEADER.len() as u64).read_to_end(&mut start)?,

@@ -74,7 +74,7 @@ impl Archive {
         let level = level_for(Thinner::new(range, points).width_ms());
         let (ticks, kept) = loop {
             let shelved = self.shelf.all();
-            if shelved.reaches_back_to(range.from.as_millisecond()) {
+            if !self.is_open() || shelved.reaches_back_to(range.from.as_millisecond()) {
                 break (shelved.ticks, Kept::default());
             }
             let kept = self
@@ -159,6 +159,24 @@ impl Archive {
                 .await?;
         kept.chunks = chunks.into_iter().collect();
         Ok(Some(kept))
+    }
+
+    /// How finely the range is told of: the finest level of which there is something; `None` where there is nothing.
+    pub async fn finest(&self, range: Range) -> anyhow::Result<Option<Level>> {
+        let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
+        if self.shelf.all().ticks.iter().any(|tick| (from_ms..=to_ms).contains(&tick.at_ms)) {
+            return Ok(Some(Level::Ticks));
+        }
+        if !self.is_open() {
+            return Ok(None);
+        }
+        let key: Option<i64> =
+            sqlx::query_scalar("SELECT min(id) FROM segment WHERE to_ms >= ? AND from_ms <= ?")
+                .bind(from_ms)
+                .bind(to_ms)
+                .fetch_one(&self.readers)
+                .await?;
+        Ok(key.and_then(Level::of_key).map(|(level, _)| level))
     }
 
     fn stream(&self, wanted: &Wanted) -> Option<Stream> {

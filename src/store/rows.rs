@@ -74,7 +74,8 @@ pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i
 /// Forgets devices and volumes of which nothing is left; what is there now is learned anew with the first tick.
 pub async fn forget_unseen(connection: &mut SqliteConnection, keep: config::Store) -> anyhow::Result<()> {
     let longest = keep.minutes.0.max(keep.jobs.0);
-    let before_ms = last_instant(connection).await?.saturating_sub(i64::try_from(longest.as_millis())?);
+    let Some(last_ms) = last_instant(connection).await? else { return Ok(()) };
+    let before_ms = last_ms.saturating_sub(i64::try_from(longest.as_millis())?);
     sqlx::query("DELETE FROM device WHERE last_seen_ms < ?")
         .bind(before_ms)
         .execute(&mut *connection)
@@ -83,11 +84,9 @@ pub async fn forget_unseen(connection: &mut SqliteConnection, keep: config::Stor
     Ok(())
 }
 
-/// The latest instant of which there is a tick, in milliseconds.
-pub async fn last_instant(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
-    let last: Option<i64> =
-        sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(connection).await?;
-    Ok(last.unwrap_or(i64::MIN))
+/// The latest instant of which there is a tick, in milliseconds; `None` where there is none.
+pub async fn last_instant(connection: &mut SqliteConnection) -> anyhow::Result<Option<i64>> {
+    Ok(sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(connection).await?)
 }
 
 pub async fn write_rows(connection: &mut SqliteConnection, rows: &Rows) -> anyhow::Result<()> {

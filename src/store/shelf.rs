@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::tick::Tick;
 
 /// Ticks that are not yet in the database.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Shelf {
     /// Held only to add one, or to copy what points to them.
     inside: Mutex<Inside>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inside {
     /// With the number of their segment, in the order in which they came.
     ticks: VecDeque<(i64, Arc<Tick>)>,
     /// The latest instant of which the database has a tick.
-    sealed_to_ms: i64,
+    sealed_to_ms: Option<i64>,
 }
 
 /// What was on the shelf at one moment.
@@ -26,19 +26,21 @@ pub struct Shelved {
     /// The segment of the first tick: what the database has of that one or later is here already.
     pub first_segment: Option<i64>,
     pub ticks: Vec<Arc<Tick>>,
-    sealed_to_ms: i64,
+    sealed_to_ms: Option<i64>,
 }
 
 impl Shelved {
     /// Whether the database has nothing to add from this instant on.
     pub fn reaches_back_to(&self, from_ms: i64) -> bool {
-        self.sealed_to_ms < from_ms && self.ticks.first().is_some_and(|first| first.at_ms <= from_ms)
+        self.sealed_to_ms < Some(from_ms) && self.ticks.first().is_some_and(|first| first.at_ms <= from_ms)
     }
 }
 
 impl Shelf {
-    pub fn new(sealed_to_ms: i64) -> Self {
-        Self { inside: Mutex::new(Inside { ticks: VecDeque::new(), sealed_to_ms }) }
+    /// Says what the database had at first.
+    pub fn begin(&self, sealed_to_ms: Option<i64>) {
+        let mut inside = self.lock();
+        inside.sealed_to_ms = inside.sealed_to_ms.max(sealed_to_ms);
     }
 
     pub fn put(&self, segment: i64, tick: Arc<Tick>) {
@@ -58,7 +60,7 @@ impl Shelf {
     pub fn clear(&self, segment: i64) {
         let mut inside = self.lock();
         while inside.ticks.front().is_some_and(|(first, _)| *first <= segment) {
-            let at_ms = inside.ticks.pop_front().map_or(i64::MIN, |(_, tick)| tick.at_ms);
+            let at_ms = inside.ticks.pop_front().map(|(_, tick)| tick.at_ms);
             inside.sealed_to_ms = inside.sealed_to_ms.max(at_ms);
         }
     }

@@ -1,7 +1,8 @@
 //! The one writer, on a thread of its own: a tick becomes a record of the journal, a complete segment is sealed into the
 //! database, and what a disk does not take is held until it does.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,17 +11,20 @@ use jiff::Timestamp;
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::Health;
 use super::book::Rows;
 use super::clock::Clock;
 use super::extent::extent;
 use super::journal::Journal;
+use super::open::{self, Opened};
 use super::record::Recorder;
 use super::retention::Retention;
-use super::rows::{write_alert, write_gap, write_job, write_rows};
+use super::rows::{
+    book, forget_unseen, identity, last_instant, last_segment, write_alert, write_gap, write_job, write_rows,
+};
 use super::seal::{roll_up, seal};
 use super::shelf::Shelf;
 use super::tick::Tick;
+use super::{Begun, Health, Holds, convert};
 use crate::alert::Alert;
 use crate::config;
 use crate::job::Job;
@@ -92,75 +96,131 @@ pub struct Writer {
     retention: Retention,
     /// When old things are next looked for.
     tidy_at: Instant,
+    /// Held for as long as anything is written: no other may write here meanwhile.
+    _lock: File,
+}
+
+/// What there is to be written to, and who is told how it goes.
+pub struct Writing {
+    pub path: PathBuf,
+    pub holds: Holds,
+    pub keep: config::Store,
+    pub report: watch::Sender<Health>,
+    pub shelf: Arc<Shelf>,
+}
+
+impl Writing {
+    pub fn cannot_open(&self, error: &anyhow::Error) {
+        self.report.send_modify(|health| {
+            if health.error.is_none() {
+                tracing::error!("going on from memory: {error:#}");
+            }
+            health.error = Some(format!("{error:#}"));
+        });
+    }
+}
+
+/// When the writer begins.
+pub enum Start {
+    Now(Box<Writer>),
+    /// As soon as the database can be opened.
+    Later(Writing),
 }
 
 /// Runs the writer on a thread of its own. It ends when the queue is closed and what can be kept is kept; the receiver
 /// is told then.
-pub fn start(writer: Writer, loads: mpsc::Receiver<Load>) -> anyhow::Result<oneshot::Receiver<()>> {
+pub fn start(start: Start, loads: mpsc::Receiver<Load>) -> anyhow::Result<oneshot::Receiver<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let (ended, done) = oneshot::channel();
     std::thread::Builder::new()
         .name("store".into())
         .spawn(move || {
-            runtime.block_on(writer.run(loads));
-            // Whoever waited for longer than it took is gone.
-            let _ = ended.send(());
+            runtime.block_on(async {
+                if let Some(writer) = begin(start, &loads).await {
+                    writer.run(loads).await;
+                    // Whoever waited for longer than it took is gone.
+                    let _ = ended.send(());
+                }
+            });
         })
         .context("cannot start the thread that writes")?;
     Ok(done)
 }
 
+/// `None` where the program ended before the database could be opened.
+async fn begin(start: Start, loads: &mpsc::Receiver<Load>) -> Option<Writer> {
+    let writing = match start {
+        Start::Now(writer) => return Some(*writer),
+        Start::Later(writing) => writing,
+    };
+    loop {
+        match Writer::open(&writing).await {
+            Ok(writer) => {
+                tracing::info!("the database {} is open now", writing.path.display());
+                return Some(writer);
+            }
+            Err(error) => writing.cannot_open(&error),
+        }
+        if loads.is_closed() {
+            return None;
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+}
+
 impl Writer {
-    /// Opens the journal, and puts what it holds into the database.
-    pub async fn open(
-        path: &Path,
-        mut connection: SqliteConnection,
-        report: watch::Sender<Health>,
-        shelf: Arc<Shelf>,
-        keep: config::Store,
-    ) -> anyhow::Result<Self> {
-        let identity = super::rows::identity(&mut connection).await?;
-        let sealed = super::rows::last_segment(&mut connection).await?;
-        let (journal, replayed) = Journal::open(path, identity, sealed)?;
+    /// Opens database and journal, and puts into the one what the other holds.
+    pub async fn open(writing: &Writing) -> anyhow::Result<Self> {
+        let Opened { mut connection, notes, lock } = open::for_writing(&writing.path, writing.holds).await?;
+        forget_unseen(&mut connection, writing.keep).await?;
+        convert::old_ticks(&mut connection).await?;
+        let sealed = last_segment(&mut connection).await?;
+        let (journal, replayed) = Journal::open(&writing.path, identity(&mut connection).await?, sealed)?;
         for note in &replayed.said {
             tracing::warn!("{note}");
         }
-        report.send_modify(|health| health.notes.extend(replayed.said));
-        let mut complete = Vec::new();
-        for segment in &replayed.segments {
-            let ticks = ticks_of(&segment.records);
-            for tick in &ticks {
-                shelf.put(segment.number, Arc::clone(tick));
-            }
-            complete.push(Window { number: segment.number, ticks });
+        let windows = replayed
+            .segments
+            .iter()
+            .map(|segment| Window { number: segment.number, ticks: ticks_of(&segment.records) });
+        let complete: Vec<Window> = windows.filter(|window| !window.ticks.is_empty()).collect();
+        for window in &complete {
+            window.ticks.iter().for_each(|tick| writing.shelf.put(window.number, Arc::clone(tick)));
         }
-        let next_segment = complete.last().map_or(sealed, |window| window.number) + 1;
-        complete.retain(|window| !window.ticks.is_empty());
-        let (recorder, window, sealing) = (Recorder::default(), None, None);
-        let (synced, clock) = (Instant::now(), Clock::new());
-        let (retention, tidy_at) = (Retention::new(keep), Instant::now());
         let mut writer = Self {
             connection,
             journal,
-            report,
-            shelf,
-            recorder,
-            window,
+            report: writing.report.clone(),
+            shelf: Arc::clone(&writing.shelf),
+            recorder: Recorder::default(),
+            window: None,
             complete,
-            next_segment,
-            sealing,
-            synced,
-            clock,
-            retention,
-            tidy_at,
+            next_segment: replayed.segments.last().map_or(sealed, |segment| segment.number) + 1,
+            sealing: None,
+            synced: Instant::now(),
+            clock: Clock::new(),
+            retention: Retention::new(writing.keep),
+            tidy_at: Instant::now(),
+            _lock: lock,
         };
         writer.seal_when_complete().await;
         writer.measure().await?;
+        let notes = notes.into_iter().chain(replayed.said);
+        writer.report.send_modify(|health| {
+            health.is_open = true;
+            health.error = None;
+            health.notes.extend(notes);
+        });
         Ok(writer)
     }
 
-    pub fn next_segment(&self) -> i64 {
-        self.next_segment
+    /// What the database holds before anything is written.
+    pub async fn begun(&mut self) -> anyhow::Result<Begun> {
+        Ok(Begun {
+            book: book(&mut self.connection).await?,
+            last_instant_ms: last_instant(&mut self.connection).await?,
+            next_segment: self.next_segment,
+        })
     }
 
     /// Writes until the queue is closed and empty.

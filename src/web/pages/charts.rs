@@ -1,8 +1,9 @@
 //! Figures: which series make which chart, over which span, at which width.
 
+use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Refresh, Site, is_moving};
+use super::{Refresh, Site, is_moving, moment};
 use crate::chart::{self, Axis, Band, Chart, Grade, LegendEntry, Level, Line, Look, Side, Size, Unit};
 use crate::config::Thresholds;
 use crate::job::{Job, JobKind};
@@ -11,7 +12,7 @@ use crate::series::quantity::{
     DeviceQuantity, EstimateQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity,
 };
 use crate::series::{Range, Series};
-use crate::store::{Subject, Wanted};
+use crate::store::{Gap, Subject, Wanted};
 use crate::topology::{Device, Volume, VolumeKind};
 use crate::units::Prefix;
 use crate::web::answer::Problem;
@@ -23,8 +24,15 @@ const HEIGHT: u32 = 170;
 /// Two pixels a point: more is not seen.
 const PIXELS_PER_POINT: usize = 2;
 /// Spans that are one click away.
-const SPANS: [(&str, &str); 6] =
-    [("5 m", "-5m"), ("15 m", "-15m"), ("1 h", "-1h"), ("6 h", "-6h"), ("24 h", "-24h"), ("7 d", "-7d")];
+const SPANS: [(&str, &str); 7] = [
+    ("5 m", "-5m"),
+    ("15 m", "-15m"),
+    ("1 h", "-1h"),
+    ("6 h", "-6h"),
+    ("24 h", "-24h"),
+    ("7 d", "-7d"),
+    ("30 d", "-30d"),
+];
 const DEFAULT_SPAN: &str = "-15m";
 /// Soon after the start a quarter of an hour would be mostly empty.
 const FIRST_SPAN: &str = "-5m";
@@ -105,6 +113,8 @@ pub struct Figure {
     pub title: String,
     pub legend: Vec<LegendEntry>,
     pub svg: String,
+    /// Why there are gaps, in sentences; under the first chart of a page, for all of them.
+    pub gaps: Vec<String>,
 }
 
 /// A line before its series is read.
@@ -150,7 +160,24 @@ pub async fn draw(
             levels: sketch.levels,
         })
     });
-    Ok(figures.collect())
+    let mut figures: Vec<Figure> = figures.collect();
+    if let Some(first) = figures.first_mut() {
+        first.gaps = gaps(&*site.present()?, range);
+    }
+    Ok(figures)
+}
+
+/// The times in the range of which ticks could not be kept.
+fn gaps(present: &Present, range: Range) -> Vec<String> {
+    let at = |ms| Timestamp::from_millisecond(ms).unwrap_or_default();
+    let shown = |gap: &&Gap| at(gap.from_ms) <= range.to && range.from <= at(gap.to_ms);
+    let gaps = present.store.extent.gaps.iter().filter(shown);
+    gaps.map(|gap| {
+        let (from, to) =
+            (moment(at(gap.from_ms), present.interval.at), moment(at(gap.to_ms), present.interval.at));
+        format!("From {from} to {to} UTC {} ticks could not be kept: {}.", gap.ticks, gap.reason)
+    })
+    .collect()
 }
 
 fn line(trace: Trace, series: Option<Series>) -> Line {
@@ -159,7 +186,7 @@ fn line(trace: Trace, series: Option<Series>) -> Line {
 }
 
 fn figure(chart: Chart) -> Figure {
-    Figure { legend: chart::legend(&chart), svg: chart::draw(&chart), title: chart.title }
+    Figure { legend: chart::legend(&chart), svg: chart::draw(&chart), title: chart.title, gaps: Vec::new() }
 }
 
 fn band(job: &Job) -> Band {

@@ -11,7 +11,7 @@ use super::{Answer, Content, Refresh, framed, moment, shown};
 use crate::job::{Job, JobKind, Outcome};
 use crate::present::Present;
 use crate::series::Range;
-use crate::store::Subject;
+use crate::store::{Level, Subject};
 use crate::units::duration_text;
 use crate::web::Site;
 use crate::web::answer::{Asked, Problem};
@@ -57,7 +57,7 @@ async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
     shown(&Subjects {
         name: job.name.clone(),
         description: describe(job, &present),
-        remarks: mounted(job, &present).into_iter().collect(),
+        remarks: mounted(job, &present).into_iter().chain(rolled_up(site, job, &present).await?).collect(),
         notice: notice(job, &present),
         key_figures: key_figures(job, &present),
         ranges: Vec::new(),
@@ -67,6 +67,19 @@ async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
         links: links(job),
         jobs: Vec::new(),
     })
+}
+
+/// A sentence where not every tick of the job is kept any more.
+async fn rolled_up(site: &Site, job: &Job, present: &Present) -> Result<Option<String>, Problem> {
+    let ran = Range { from: job.started_at, to: job.ended_at.unwrap_or(present.interval.at) };
+    let length = match site.archive.finest(ran).await? {
+        None | Some(Level::Ticks) => return Ok(None),
+        Some(Level::TenSeconds) => "ten seconds",
+        Some(Level::Minutes) => "a minute",
+    };
+    Ok(Some(format!(
+        "Every tick of this job is not kept any more: the charts show sums of {length}, with the least and the most."
+    )))
 }
 
 /// The job's own time with a little on either side.

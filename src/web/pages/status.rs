@@ -84,7 +84,7 @@ fn figures(present: &Present) -> Vec<(&'static str, String, String)> {
         (
             "A tick takes",
             micros(ticks.took_us.p50),
-            format!("{} at most, of 99 in 100", micros(ticks.took_us.p99)),
+            format!("99 in 100 take {} at most", micros(ticks.took_us.p99)),
         ),
         ("Not kept", present.lost.to_string(), "ticks, jobs and alerts since the start".into()),
         ("The database has", bytes(extent.size_bytes), format!("and may take {}", bytes(keep.size.0))),
