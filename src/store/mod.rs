@@ -24,6 +24,8 @@ mod seal;
 mod segment;
 mod shelf;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod tick;
 mod write;
 

@@ -1,9 +1,8 @@
 //! What holds for any rows and any bytes.
 
 use proptest::prelude::*;
-use proptest::test_runner::Config;
-
 use super::*;
+use crate::store::tests::cases;
 
 fn presence() -> impl Strategy<Value = Presence> {
     prop_oneof![1 => Just(Absent), 1 => Just(Unknown), 8 => Just(Known)]
@@ -25,7 +24,8 @@ fn column(count: usize) -> impl Strategy<Value = Vec<u64>> {
 }
 
 fn any_rows() -> impl Strategy<Value = Rows> {
-    (0..700_usize).prop_flat_map(|count| {
+    let count = prop_oneof![9 => 0..80_usize, 1 => 80..700_usize];
+    count.prop_flat_map(|count| {
         let columns = prop::collection::vec(column(count), 4);
         (prop::collection::vec(presence(), count), columns).prop_map(|(presence, mut columns)| {
             for column in &mut columns {
@@ -41,7 +41,7 @@ fn any_rows() -> impl Strategy<Value = Rows> {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 400, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn any_rows_come_back(rows in any_rows(), wanted in 0..16_u8) {
@@ -92,6 +92,8 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(cases(100))]
+
     #[test]
     fn a_varint_is_as_long_as_is_said_and_comes_back(number in number()) {
         let mut bytes = Vec::new();

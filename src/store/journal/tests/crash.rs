@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::full::{child, given_folder};
 use super::{ID, Journal, Place, Segment};
+use crate::store::tests::cases;
 
 /// Records of a segment in the story of the kills.
 const RECORDS: usize = 40;
@@ -20,7 +21,7 @@ fn record(segment: i64, place: usize) -> Vec<u8> {
 fn a_kill_at_any_moment_loses_nothing() {
     let place = Place::new();
     let mut told = None;
-    for round in 0..25 {
+    for round in 0..u64::from(cases(6).cases) {
         let mut child = child(module_path!(), "appending_for_ever", "", &place);
         let mut child = child.stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -191,9 +192,9 @@ impl Machine {
 
 #[test]
 fn a_power_cut_at_any_moment_keeps_what_was_synced() {
-    for seed in 1..=60 {
+    for seed in 1..=u64::from(cases(8).cases) {
         let mut machine = Machine::new(seed);
-        for _ in 0..120 {
+        for _ in 0..80 {
             machine.step();
         }
         machine.cut_power();

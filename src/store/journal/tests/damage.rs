@@ -69,7 +69,7 @@ fn a_file_that_ends_in_the_last_record_leaves_it_out() {
 fn a_flipped_bit_in_the_last_record_leaves_it_out() {
     let place = Place::with(1, &RECORDS);
     let whole = place.bytes(1);
-    for bit in LAST.start * 8..LAST.end * 8 {
+    for bit in LAST.map(|byte| byte * 8 + byte % 8) {
         let mut bytes = whole.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         place.set_bytes(1, &bytes);
@@ -96,7 +96,8 @@ fn a_whole_record_behind_a_torn_one_never_counts_again() {
 
 #[test]
 fn a_file_damaged_in_its_header_is_set_aside() {
-    for bit in 0..36 * 8 {
+    // One bit of each byte, each time another.
+    for bit in (0..36).map(|byte| byte * 8 + byte % 8) {
         let place = Place::with(1, &[b"a"]);
         begin_with(&mut place.open(0).0, 2, &[b"b"]);
         let mut bytes = place.bytes(1);
@@ -160,7 +161,7 @@ fn another_databases_file_is_set_aside() {
 #[test]
 fn setting_aside_deletes_nothing_that_was_set_aside() {
     let place = Place::new();
-    for count in 1..20 {
+    for count in 1..10 {
         let bytes = format!("damaged for the {count}th time");
         place.set_bytes(0, bytes.as_bytes());
         check_set_aside(&place, 0, bytes.as_bytes(), vec![]);

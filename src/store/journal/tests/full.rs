@@ -85,11 +85,11 @@ fn tell<Room: FnMut(bool)>(mut keeper: Keeper<Room>) -> usize {
     keeper.failed
 }
 
-/// Limits of a file's size around everything that is written at once.
+/// Limits of a file's size around what is written at once: the header, the first record and the last, and a step.
 fn limits() -> impl Iterator<Item = u64> {
-    let ends = (0..10).map(|count| 36 + count * 31_008);
-    let around = ends.flat_map(|end| [end - 1, end, end + 1, end + 7, end + 8, end + 9]);
-    (0..50).chain(around).chain([262_143, 262_144, 262_145, 300_000, 524_287, 524_288])
+    let ends = [0, 1, 8, 9].map(|count| 36 + count * 31_008);
+    let around = ends.into_iter().flat_map(|end| [end - 1, end, end + 7, end + 8]);
+    [0, 1, 20].into_iter().chain(around).chain([262_143, 262_144, 262_145, 300_000, 524_287, 524_288])
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_full_disk_harms_nothing() {
 fn on_a_full_disk() {
     let Some(folder) = given_folder() else { return };
     let ballast = folder.join("ballast");
-    for free in 0..=280_u64 {
+    for free in (0..=280_u64).step_by(7) {
         let disk = rustix::fs::statvfs(&folder).unwrap();
         let weight = disk.f_bsize * (disk.f_bavail - free);
         std::fs::write(&ballast, vec![0; weight as usize]).unwrap();

@@ -1,0 +1,9 @@
+//! What holds for any course of ticks: nothing of it is lost on its way through the store.
+
+use proptest::test_runner::Config;
+
+/// So few cases of a property, or as many as PROPTEST_CASES says.
+pub fn cases(few: u32) -> Config {
+    let config = Config { failure_persistence: None, ..Config::default() };
+    if std::env::var_os("PROPTEST_CASES").is_some() { config } else { Config { cases: few, ..config } }
+}
