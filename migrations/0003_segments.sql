@@ -7,7 +7,7 @@ CREATE TABLE segment (
     from_ms      INTEGER NOT NULL,                               -- the ends of its first and of its last row
     to_ms        INTEGER NOT NULL CHECK (to_ms >= from_ms),
     rows         INTEGER NOT NULL CHECK (rows > 0),
-    first_source INTEGER,                                        -- numbers of the segments one level below
+    first_source INTEGER,                                        -- numbers of the segments of ticks
     last_source  INTEGER CHECK (last_source >= first_source),    -- that it is made of; NULL at level 0
     axis         BLOB    NOT NULL,                               -- packed (src/store/segment.rs)
     CHECK ((id >> 36 = 0) = (first_source IS NULL)),

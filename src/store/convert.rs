@@ -9,7 +9,6 @@ use super::SEGMENT_ROWS;
 use super::packed::{More, Packed};
 use super::rows::last_segment;
 use super::seal::{roll_up, write_ticks};
-use super::segment::Level;
 use super::shelf::Cutter;
 use super::stream::{Kind, Stream, estimate_columns, host_columns, volume_columns, work_columns};
 use super::tick::{Layout, Tick};
@@ -72,7 +71,7 @@ async fn next_segment(
     let mut cutter = Cutter::new(number);
     let mut ticks = Vec::new();
     for row in rows {
-        if cutter.number(row.at_ms, Level::Ticks.window_ms(), SEGMENT_ROWS) != number {
+        if cutter.number(row.at_ms, SEGMENT_ROWS) != number {
             break;
         }
         match converted(&row, counted) {

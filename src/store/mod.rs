@@ -198,7 +198,7 @@ impl Inlet {
                 let rows = book.learn(&interval).map(Load::Rows);
                 let tick = Arc::new(Tick::of(&interval, &book, self.last.as_deref()));
                 drop(book);
-                let segment = self.cutter.number(tick.at_ms, Level::Ticks.window_ms(), SEGMENT_ROWS);
+                let segment = self.cutter.number(tick.at_ms, SEGMENT_ROWS);
                 self.last = Some(Arc::clone(&tick));
                 let gap = self.gap.take().map(Load::Gap);
                 rows.into_iter().chain(gap).chain([Load::Tick(segment, tick)]).collect()

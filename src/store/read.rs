@@ -268,8 +268,7 @@ fn add_rows(gathered: &mut Gathered, part: &Part, axis: &Axis, rows: &Rows) {
     let wanted = columns(level, kind, quantity);
     let mut numbers = [0; 16];
     for (row, presence) in rows.presence.iter().enumerate() {
-        let at_ms = axis.at_ms[row];
-        if part.covered.iter().any(|(from, to)| (*from..=*to).contains(&at_ms)) {
+        if part.is_covered(axis.numbers[row]) {
             continue;
         }
         let seen = (*presence == Presence::Known).then(|| match level {
@@ -286,7 +285,7 @@ fn add_rows(gathered: &mut Gathered, part: &Part, axis: &Axis, rows: &Rows) {
                 rollup::extent(quantity, &numbers, axis.elapsed_us[row])
             }
         });
-        gathered.thinner.push(at_ms, seen.flatten());
+        gathered.thinner.push(axis.at_ms[row], seen.flatten());
     }
 }
 

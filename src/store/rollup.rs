@@ -87,11 +87,10 @@ fn is_per_time(quantity: Quantity) -> bool {
     }
 }
 
-/// Neighbouring rows of an axis that become one row of this level.
+/// Neighbouring rows of an axis, of one segment of ticks, that become one row of this level.
 pub fn groups(axis: &Axis, level: Level) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
-    // A tick tells of what was before it.
-    let number = |row: usize| (axis.at_ms[row] - 1).div_euclid(level.row_ms().max(1));
+    let number = |row: usize| (level.row(axis.at_ms[row]), axis.numbers[row]);
     for row in 0..axis.len() {
         match groups.last_mut() {
             Some(last) if number(last.start) == number(row) => last.end = row + 1,
@@ -105,8 +104,9 @@ pub fn groups(axis: &Axis, level: Level) -> Vec<Range<usize>> {
 pub fn rolled_axis(axis: &Axis, groups: &[Range<usize>]) -> Axis {
     Axis {
         at_ms: groups.iter().map(|group| axis.at_ms[group.end - 1]).collect(),
-        elapsed_us: groups.iter().map(|group| axis.elapsed_us[group.clone()].iter().sum()).collect(),
-        ticks: groups.iter().map(|group| axis.ticks[group.clone()].iter().sum()).collect(),
+        elapsed_us: groups.iter().map(|group| sum(&axis.elapsed_us[group.clone()])).collect(),
+        ticks: groups.iter().map(|group| sum(&axis.ticks[group.clone()])).collect(),
+        numbers: groups.iter().map(|group| axis.numbers[group.start]).collect(),
     }
 }
 
@@ -131,7 +131,7 @@ pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range
         }
         presence.push(presence_of(&rows.presence[group.clone()]));
         if presence[place] == Presence::Known {
-            let elapsed_us: u64 = axis.elapsed_us[group.clone()].iter().sum();
+            let elapsed_us = sum(&axis.elapsed_us[group.clone()]);
             for (index, (tally, quantity)) in tallies.iter().zip(quantities).enumerate() {
                 for (column, number) in (index * COLUMNS..).zip(kept(*quantity, *tally, elapsed_us)) {
                     columns[column][place] = number;
@@ -140,6 +140,10 @@ pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range
         }
     }
     Rows { presence, columns }
+}
+
+fn sum(numbers: &[u64]) -> u64 {
+    numbers.iter().fold(0, |sum, number| sum.saturating_add(*number))
 }
 
 /// Known where something is known, absent only where it was never there.

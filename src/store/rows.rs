@@ -5,6 +5,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use super::book::{Book, DeviceRow, Rows, VolumeRow};
+use super::seal::rolled_until;
 use super::segment::Level;
 use super::write::Gap;
 use crate::alert::Alert;
@@ -60,15 +61,16 @@ pub async fn identity_of(connection: &mut SqliteConnection) -> anyhow::Result<Op
     Ok(id.map(i64::cast_unsigned))
 }
 
-/// The last segment of ticks that is in the database; 0 where there is none.
+/// The last segment of ticks that was sealed, also where only roll-ups are left of it; 0 where there is none.
 pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
     let (first, end) = Level::Ticks.keys();
     let key: Option<i64> = sqlx::query_scalar("SELECT max(id) FROM segment WHERE id >= ? AND id < ?")
         .bind(first)
         .bind(end)
-        .fetch_one(connection)
+        .fetch_one(&mut *connection)
         .await?;
-    Ok(key.map_or(0, |key| key - first))
+    let rolled_until = rolled_until(connection, Level::TenSeconds).await?;
+    Ok(key.map_or(0, |key| key - first).max(rolled_until))
 }
 
 /// Forgets devices and volumes of which nothing is left; what is there now is learned anew with the first tick.

@@ -9,6 +9,9 @@ use super::segment::{Axis, Level, chunk_key, rows_of, stream_of_chunk, streams};
 use super::stream::Stream;
 use super::tick::Tick;
 
+/// Segments that become one of the next level at most: a program that is started again and again makes short ones.
+const MOST_SOURCES: usize = 100;
+
 /// A segment's row, without its axis.
 #[derive(Clone, Debug, PartialEq, FromRow)]
 pub struct Segment {
@@ -26,6 +29,12 @@ impl Segment {
 
     pub fn number(&self) -> i64 {
         Level::of_key(self.id).map_or(0, |(_, number)| number)
+    }
+
+    /// Numbers of the first and of the last segment of ticks that it tells of; for one of ticks its own.
+    pub fn numbers(&self) -> (i64, i64) {
+        let number = self.number();
+        (self.first_source.unwrap_or(number), self.last_source.unwrap_or(number))
     }
 }
 
@@ -47,7 +56,7 @@ pub async fn write_ticks(
     ticks: &[impl AsRef<Tick>],
 ) -> anyhow::Result<()> {
     let key = Level::Ticks.key(number);
-    insert_segment(connection, key, &Axis::of(ticks), None).await?;
+    insert_segment(connection, key, &Axis::of(number, ticks), None).await?;
     for stream in streams(ticks) {
         let rows = rows_of(ticks, stream);
         insert_chunk(connection, chunk_key(key, stream), &encode(stream.kind.shape(), &rows)).await?;
@@ -76,30 +85,41 @@ async fn complete_window(
 ) -> anyhow::Result<Option<Vec<Segment>>> {
     let Some(finer) = level.finer() else { return Ok(None) };
     let sources: Vec<Segment> = sqlx::query_as(
-        "SELECT id, from_ms, to_ms, first_source, last_source FROM segment WHERE id > ? AND id < ? ORDER BY id LIMIT 100",
+        "SELECT id, from_ms, to_ms, first_source, last_source FROM segment WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
     )
     .bind(finer.key(rolled_until(connection, level).await?))
     .bind(finer.keys().1)
+    .bind(i64::try_from(MOST_SOURCES)?)
     .fetch_all(connection)
     .await?;
-    let window = |segment: &Segment| segment.from_ms.div_euclid(level.window_ms());
-    let Some(first) = sources.first().map(window) else { return Ok(None) };
-    let length = sources.iter().take_while(|segment| window(segment) == first).count();
-    let is_over = length < sources.len();
-    Ok(is_over.then(|| sources[..length].to_vec()))
+    // The limit of the question is that of a window: one that is reached is not waited for.
+    Ok(window(level, &sources).map(<[Segment]>::to_vec))
 }
 
-/// Segments of the level below have gone into this level up to that number.
+/// The first of these segments that make up one of `level`.
+pub fn window(level: Level, sources: &[Segment]) -> Option<&[Segment]> {
+    let window = |segment: &Segment| level.window(segment.from_ms);
+    let first = window(sources.first()?);
+    let length = sources.iter().take_while(|segment| window(segment) == first).count();
+    let length = length.min(MOST_SOURCES);
+    (length < sources.len() || length == MOST_SOURCES).then(|| &sources[..length])
+}
+
+/// Ticks have gone into this level up to the segment of that number. What is in a coarser one was in this one too.
 pub async fn rolled_until(connection: &mut SqliteConnection, level: Level) -> anyhow::Result<i64> {
-    let until: Option<i64> = sqlx::query_scalar(
-        "SELECT last_source FROM segment WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT 1",
-    )
-    .bind(level.keys().0)
-    .bind(level.keys().1)
-    .fetch_optional(connection)
-    .await?
-    .flatten();
-    Ok(until.unwrap_or_default())
+    let mut until = 0;
+    for coarser in Level::ALL.into_iter().filter(|coarser| *coarser >= level) {
+        let last: Option<i64> = sqlx::query_scalar(
+            "SELECT last_source FROM segment WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT 1",
+        )
+        .bind(coarser.keys().0)
+        .bind(coarser.keys().1)
+        .fetch_optional(&mut *connection)
+        .await?
+        .flatten();
+        until = until.max(last.unwrap_or_default());
+    }
+    Ok(until)
 }
 
 async fn roll(connection: &mut SqliteConnection, level: Level, sources: &[Segment]) -> anyhow::Result<()> {
@@ -111,7 +131,7 @@ async fn roll(connection: &mut SqliteConnection, level: Level, sources: &[Segmen
     let axis = joined(&axes);
     let groups = rollup::groups(&axis, level);
     let key = level.key(first.number());
-    let made_of = Some((first.number(), last.number()));
+    let made_of = Some((first.numbers().0, last.numbers().1));
     insert_segment(&mut transaction, key, &rollup::rolled_axis(&axis, &groups), made_of).await?;
     for stream in streams_of(&mut transaction, first, last).await? {
         let rows = joined_rows(&mut transaction, finer, stream, sources, &axes).await?;
@@ -140,6 +160,7 @@ fn joined(axes: &[Axis]) -> Axis {
         joined.at_ms.extend_from_slice(&axis.at_ms);
         joined.elapsed_us.extend_from_slice(&axis.elapsed_us);
         joined.ticks.extend_from_slice(&axis.ticks);
+        joined.numbers.extend_from_slice(&axis.numbers);
     }
     joined
 }

@@ -43,6 +43,16 @@ impl Level {
         }
     }
 
+    /// Which window an instant is of. A tick tells of what was before it: one that ends a window is the last of it.
+    pub fn window(self, at_ms: i64) -> i64 {
+        (at_ms - 1).div_euclid(self.window_ms())
+    }
+
+    /// Which row of this level an instant is of; see [`Self::window`].
+    pub fn row(self, at_ms: i64) -> i64 {
+        (at_ms - 1).div_euclid(self.row_ms().max(1))
+    }
+
     /// The first key of this level, and the first behind it.
     pub fn keys(self) -> (i64, i64) {
         (self.key(0), self.key(0) + (1 << SEGMENT_BITS))
@@ -76,17 +86,20 @@ pub struct Axis {
     pub elapsed_us: Vec<u64>,
     /// How many ticks each row is of.
     pub ticks: Vec<u64>,
+    /// Which segment of ticks each row is of; no row is of two.
+    pub numbers: Vec<i64>,
 }
 
-const AXIS: [Foretold; 3] = [Foretold::Nothing; 3];
+const AXIS: [Foretold; 4] = [Foretold::Nothing; 4];
 
 impl Axis {
-    pub fn of(ticks: &[impl AsRef<Tick>]) -> Self {
+    pub fn of(number: i64, ticks: &[impl AsRef<Tick>]) -> Self {
         let ticks = ticks.iter().map(AsRef::as_ref);
         Self {
             at_ms: ticks.clone().map(|tick| tick.at_ms).collect(),
             elapsed_us: ticks.clone().map(|tick| tick.elapsed_us).collect(),
-            ticks: ticks.map(|_| 1).collect(),
+            ticks: ticks.clone().map(|_| 1).collect(),
+            numbers: ticks.map(|_| number).collect(),
         }
     }
 
@@ -104,9 +117,10 @@ impl Axis {
         let mut before = 0;
         let steps =
             self.at_ms.iter().map(|at| at.wrapping_sub(std::mem::replace(&mut before, *at)).cast_unsigned());
+        let numbers = self.numbers.iter().map(|number| number.cast_unsigned());
         let rows = Rows {
             presence: vec![Presence::Known; self.len()],
-            columns: vec![steps.collect(), self.elapsed_us.clone(), self.ticks.clone()],
+            columns: vec![steps.collect(), self.elapsed_us.clone(), self.ticks.clone(), numbers.collect()],
         };
         encode(&AXIS, &rows)
     }
@@ -124,6 +138,7 @@ impl Axis {
             at_ms: at_ms.collect(),
             elapsed_us: columns.next().unwrap_or_default(),
             ticks: columns.next().unwrap_or_default(),
+            numbers: columns.next().unwrap_or_default().into_iter().map(u64::cast_signed).collect(),
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::segment::Level;
 use super::tick::Tick;
 
 /// Ticks that are not yet in the database.
@@ -84,9 +85,9 @@ impl Cutter {
         Self { number, rows: 0, last_ms: None }
     }
 
-    pub fn number(&mut self, at_ms: i64, window_ms: i64, most_rows: usize) -> i64 {
-        let goes_on =
-            |last_ms: i64| last_ms < at_ms && last_ms.div_euclid(window_ms) == at_ms.div_euclid(window_ms);
+    pub fn number(&mut self, at_ms: i64, most_rows: usize) -> i64 {
+        let level = Level::Ticks;
+        let goes_on = |last_ms: i64| last_ms < at_ms && level.window(last_ms) == level.window(at_ms);
         if self.last_ms.is_some_and(|last_ms| !goes_on(last_ms)) || self.rows >= most_rows {
             self.number += 1;
             self.rows = 0;

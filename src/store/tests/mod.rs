@@ -1,5 +1,11 @@
 //! What holds for any course of ticks: nothing of it is lost on its way through the store.
 
+mod course;
+mod rolled;
+mod series;
+mod told;
+mod unchanged;
+
 use proptest::test_runner::Config;
 
 /// So few cases of a property, or as many as PROPTEST_CASES says.

@@ -1,6 +1,7 @@
 //! What holds for any rows and any bytes.
 
 use proptest::prelude::*;
+
 use super::*;
 use crate::store::tests::cases;
 

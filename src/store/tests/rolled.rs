@@ -1,0 +1,124 @@
+//! Roll-ups are exact sums of the ticks that they are of, and what is smallest and largest is in them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::cases;
+use super::course::{Numbers, STREAMS, course, segments};
+use crate::series::quantity::Quantity;
+use crate::series::{Extent, Observation};
+use crate::store::codec::{Presence, Rows, decode, encode};
+use crate::store::rollup;
+use crate::store::segment::{Axis, Level, rows_of};
+use crate::store::stream::Stream;
+use crate::store::tick::{Cell, Tick};
+
+/// Twelve binary digits.
+const SLACK: f64 = 1.0 / 4096.0;
+
+/// Ticks of several segments as one axis, as roll-ups are made of.
+fn joined(segments: &[(i64, Vec<Arc<Tick>>)]) -> (Vec<Arc<Tick>>, Axis) {
+    let ticks: Vec<Arc<Tick>> = segments.iter().flat_map(|(_, ticks)| ticks.clone()).collect();
+    let mut axis = Axis::of(0, &ticks);
+    let numbers = segments.iter().flat_map(|(number, ticks)| std::iter::repeat_n(*number, ticks.len()));
+    axis.numbers = numbers.collect();
+    (ticks, axis)
+}
+
+/// What ticks say of a quantity, by adding them up: amount, over, the smallest value and the largest.
+fn added(ticks: &[Arc<Tick>], stream: Stream, quantity: Quantity) -> Option<(u64, u64, f64, f64)> {
+    let zeros = vec![0; stream.kind.shape().len()];
+    let seen = ticks.iter().filter_map(|tick| match tick.cell(stream) {
+        Cell::Absent | Cell::Unknown => None,
+        Cell::Zero => stream.kind.observe(quantity, &zeros, tick.elapsed_us),
+        Cell::Row(row) => stream.kind.observe(quantity, row, tick.elapsed_us),
+    });
+    let seen: Vec<Observation> = seen.collect();
+    let values = || seen.iter().map(|seen| seen.value());
+    (!seen.is_empty()).then(|| {
+        let (amount, over) = seen.iter().fold((0, 0), |sum, seen| (sum.0 + seen.amount, sum.1 + seen.over));
+        (amount, over, values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max))
+    })
+}
+
+fn told(rows: &Rows, row: usize, axis: &Axis, stream: Stream, quantity: Quantity) -> Option<Extent> {
+    let columns = rollup::columns_of(stream.kind, quantity);
+    let kept: Vec<u64> = columns.map(|column| rows.columns[column][row]).collect();
+    let known = rows.presence[row] == Presence::Known;
+    known.then(|| rollup::extent(quantity, &kept, axis.elapsed_us[row])).flatten()
+}
+
+fn check(
+    ticks: &[Arc<Tick>],
+    told: Option<Extent>,
+    stream: Stream,
+    quantity: Quantity,
+) -> Result<(), TestCaseError> {
+    let Some((amount, over, min, max)) = added(ticks, stream, quantity) else {
+        prop_assert_eq!(told, None);
+        return Ok(());
+    };
+    let told = told.expect("something is known");
+    prop_assert_eq!((told.all.amount, told.all.over), (amount, over), "{:?}", quantity);
+    prop_assert!(told.min <= min && min <= told.min * (1.0 + SLACK), "{} for {}", told.min, min);
+    prop_assert!(told.max >= max && max >= told.max * (1.0 - SLACK), "{} for {}", told.max, max);
+    Ok(())
+}
+
+/// Which ticks each row is of.
+fn ticks_of(axis: &Axis) -> Vec<Range<usize>> {
+    let mut next = 0;
+    let ranges = axis.ticks.iter().map(|count| {
+        next += *count as usize;
+        next - *count as usize..next
+    });
+    ranges.collect()
+}
+
+fn check_level(ticks: &[Arc<Tick>], axis: &Axis, rows: &Rows, stream: Stream) -> Result<(), TestCaseError> {
+    for (row, range) in ticks_of(axis).into_iter().enumerate() {
+        prop_assert_eq!(axis.at_ms[row], ticks[range.end - 1].at_ms);
+        for quantity in stream.kind.quantities() {
+            check(&ticks[range.clone()], told(rows, row, axis, stream, *quantity), stream, *quantity)?;
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(12))]
+
+    #[test]
+    fn roll_ups_are_sums_of_their_ticks(ticks in course(Numbers::Usual, 120)) {
+        let (ticks, axis) = joined(&segments(&ticks));
+        let tens = rollup::groups(&axis, Level::TenSeconds);
+        let tens_axis = rollup::rolled_axis(&axis, &tens);
+        let minutes = rollup::groups(&tens_axis, Level::Minutes);
+        let minutes_axis = rollup::rolled_axis(&tens_axis, &minutes);
+        for stream in STREAMS {
+            let rows = rows_of(&ticks, stream);
+            let shape = rollup::shape(stream.kind);
+            let tens_rows = rollup::rolled(stream.kind, Level::Ticks, &axis, &rows, &tens);
+            prop_assert_eq!(&decode(shape, &encode(shape, &tens_rows), |_| true).unwrap(), &tens_rows);
+            check_level(&ticks, &tens_axis, &tens_rows, stream)?;
+            let rows = rollup::rolled(stream.kind, Level::TenSeconds, &tens_axis, &tens_rows, &minutes);
+            check_level(&ticks, &minutes_axis, &rows, stream)?;
+        }
+        prop_assert_eq!(minutes_axis.ticks.iter().sum::<u64>() as usize, ticks.len());
+    }
+
+    /// Sums that do not fit are as large as can be, and nothing ends the writer.
+    #[test]
+    fn any_numbers_can_be_rolled_up(ticks in course(Numbers::Any, 60)) {
+        let (ticks, axis) = joined(&segments(&ticks));
+        let groups = rollup::groups(&axis, Level::TenSeconds);
+        let rolled_axis = rollup::rolled_axis(&axis, &groups);
+        for stream in STREAMS {
+            let rows = rollup::rolled(stream.kind, Level::Ticks, &axis, &rows_of(&ticks, stream), &groups);
+            let minutes = rollup::groups(&rolled_axis, Level::Minutes);
+            rollup::rolled(stream.kind, Level::TenSeconds, &rolled_axis, &rows, &minutes);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Ticks come back from the journal and rows from chunks as they were, whatever they are.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::cases;
+use super::course::{Numbers, STREAMS, course, segments};
+use crate::store::codec::{Presence, decode, encode};
+use crate::store::journal::Journal;
+use crate::store::record::Recorder;
+use crate::store::segment::{Axis, rows_of, streams};
+use crate::store::tick::{Cell, Tick};
+use crate::store::write::ticks_of;
+
+fn records(ticks: &[Arc<Tick>]) -> Vec<Vec<u8>> {
+    let mut recorder = Recorder::default();
+    let records = ticks.iter().map(|tick| {
+        let record = recorder.record(tick);
+        recorder.remember(tick);
+        record
+    });
+    records.collect()
+}
+
+/// What a tick says of a stream, as presence and columns.
+fn said(tick: &Tick, stream: crate::store::stream::Stream) -> (Presence, Vec<u64>) {
+    let zeros = vec![0; stream.kind.shape().len()];
+    match tick.cell(stream) {
+        Cell::Absent => (Presence::Absent, zeros),
+        Cell::Unknown => (Presence::Unknown, zeros),
+        Cell::Zero => (Presence::Known, zeros),
+        Cell::Row(row) => (Presence::Known, row.to_vec()),
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(16))]
+
+    #[test]
+    fn ticks_come_back_from_the_journal(ticks in course(Numbers::Any, 80)) {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("cowbell.db");
+        let (mut journal, _) = Journal::open(&database, 7, 0).unwrap();
+        let mut segments = segments(&ticks);
+        // The last two are what a journal may hold that is not sealed.
+        let last = segments.split_off(segments.len().saturating_sub(2));
+        for (number, ticks) in &last {
+            journal.begin(*number).unwrap();
+            for record in records(ticks) {
+                journal.append(&record).unwrap();
+            }
+        }
+        let (_, replayed) = Journal::open(&database, 7, segments.len() as i64).unwrap();
+        let found = replayed.segments.iter().map(|found| (found.number, ticks_of(&found.records)));
+        prop_assert_eq!(found.collect::<Vec<_>>(), last);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(24))]
+
+    #[test]
+    fn rows_come_back_from_chunks(ticks in course(Numbers::Any, 60)) {
+        let axis = Axis::of(5, &ticks);
+        prop_assert_eq!(Axis::decode(&axis.encode()).unwrap(), axis);
+        let kept = streams(&ticks);
+        for stream in STREAMS {
+            let rows = rows_of(&ticks, stream);
+            let shape = stream.kind.shape();
+            prop_assert_eq!(&decode(shape, &encode(shape, &rows), |_| true).unwrap(), &rows);
+            for (index, tick) in ticks.iter().enumerate() {
+                let row: Vec<u64> = rows.columns.iter().map(|column| column[index]).collect();
+                prop_assert_eq!((rows.presence[index], row), said(tick, stream));
+            }
+            let is_there = rows.presence.iter().any(|presence| *presence != Presence::Absent);
+            prop_assert_eq!(kept.contains(&stream), is_there);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_record_or_are_not_understood(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        let first = records(&[Arc::new(Tick::new(0, 1, Arc::default()))]).remove(0);
+        prop_assert!(ticks_of(&[first, bytes.clone()]).len() >= 1);
+        ticks_of(&[bytes]);
+    }
+
+    #[test]
+    fn a_record_with_wrong_bytes_is_read_or_is_not_understood(
+        ticks in course(Numbers::Any, 5),
+        wrong in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut records = records(&ticks);
+        for (place, byte) in wrong {
+            let count = records.len();
+            let record = &mut records[place.index(count)];
+            let at = place.index(record.len());
+            record[at] = byte;
+        }
+        for tick in ticks_of(&records) {
+            STREAMS.map(|stream| said(&tick, stream));
+        }
+    }
+}
