@@ -32,17 +32,14 @@ pub async fn old_ticks(connection: &mut SqliteConnection) -> anyhow::Result<()> 
     let counted: Vec<i64> =
         sqlx::query_scalar("SELECT id FROM device WHERE counts = 1").fetch_all(&mut *connection).await?;
     let counted: HashSet<i64> = counted.into_iter().collect();
-    let mut number = last_segment(connection).await?;
-    loop {
-        number += 1;
-        let ticks = next_segment(connection, number, &counted).await?;
-        let Some(last) = ticks.last() else { break };
+    let mut number = last_segment(connection).await? + 1;
+    while let Some((ticks, last_ms)) = next_segment(connection, &counted).await? {
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-        write_ticks(&mut transaction, number, &ticks).await?;
-        sqlx::query("DELETE FROM tick WHERE at_ms <= ?")
-            .bind(last.0.at_ms)
-            .execute(&mut *transaction)
-            .await?;
+        if !ticks.is_empty() {
+            write_ticks(&mut transaction, number, &ticks).await?;
+            number += 1;
+        }
+        sqlx::query("DELETE FROM tick WHERE at_ms <= ?").bind(last_ms).execute(&mut *transaction).await?;
         transaction.commit().await.context("cannot convert old ticks")?;
     }
     roll_up(connection).await?;
@@ -58,28 +55,30 @@ impl AsRef<Tick> for Converted {
     }
 }
 
+/// The ticks of the next segment that can be read, and the instant of the last row that was looked at; `None` where there
+/// are no more rows.
 async fn next_segment(
     connection: &mut SqliteConnection,
-    number: i64,
     counted: &HashSet<i64>,
-) -> anyhow::Result<Vec<Converted>> {
+) -> anyhow::Result<Option<(Vec<Converted>, i64)>> {
     let rows: Vec<OldTick> =
         sqlx::query_as("SELECT at_ms, elapsed_us, packed, more FROM tick ORDER BY at_ms LIMIT ?")
             .bind(i64::try_from(SEGMENT_ROWS)?)
             .fetch_all(connection)
             .await?;
-    let mut cutter = Cutter::new(number);
-    let mut ticks = Vec::new();
+    let mut cutter = Cutter::new(0);
+    let (mut ticks, mut last_ms) = (Vec::new(), None);
     for row in rows {
-        if cutter.number(row.at_ms, SEGMENT_ROWS) != number {
+        if cutter.number(row.at_ms, SEGMENT_ROWS) != 0 {
             break;
         }
+        last_ms = Some(row.at_ms);
         match converted(&row, counted) {
             Ok(tick) => ticks.push(Converted(tick)),
             Err(error) => tracing::warn!("the old tick at {} ms cannot be read: {error:#}", row.at_ms),
         }
     }
-    Ok(ticks)
+    Ok(last_ms.map(|last_ms| (ticks, last_ms)))
 }
 
 fn converted(row: &OldTick, counted: &HashSet<i64>) -> anyhow::Result<Tick> {
@@ -105,6 +104,7 @@ fn converted(row: &OldTick, counted: &HashSet<i64>) -> anyhow::Result<Tick> {
     for (volume, estimate) in more.estimates {
         rows.push((Stream::new(Kind::Estimate, id(volume)), Some(estimate_columns(&estimate).to_vec())));
     }
+    rows.retain(|(stream, _)| stream.row < Stream::MOST_ROWS);
     rows.sort_unstable_by_key(|(stream, _)| *stream);
     rows.dedup_by_key(|(stream, _)| *stream);
     let layout = Layout { streams: rows.iter().map(|(stream, _)| *stream).collect() };

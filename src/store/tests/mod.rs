@@ -1,5 +1,6 @@
 //! What holds for any course of ticks: nothing of it is lost on its way through the store.
 
+mod converted;
 mod course;
 mod rolled;
 mod series;
