@@ -52,6 +52,20 @@ pub struct Rows {
     pub volumes: Vec<VolumeRow>,
 }
 
+impl Rows {
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty() && self.volumes.is_empty()
+    }
+
+    /// Adds newer ones, in place of those of the same number.
+    pub fn add(&mut self, newer: Self) {
+        self.devices.retain(|row| newer.devices.iter().all(|other| other.id != row.id));
+        self.volumes.retain(|row| newer.volumes.iter().all(|other| other.id != row.id));
+        self.devices.extend(newer.devices);
+        self.volumes.extend(newer.volumes);
+    }
+}
+
 impl Book {
     pub fn new(rows: Rows) -> Self {
         let mut book = Self::default();

@@ -48,7 +48,7 @@ use crate::alert::Alert;
 use crate::config;
 use crate::interval::Interval;
 use crate::job::Job;
-use book::Book;
+use book::{Book, Rows};
 pub use segment::Level;
 use shelf::{Cutter, Shelf};
 use tick::Tick;
@@ -100,6 +100,8 @@ pub struct Inlet {
     lost: AtomicU64,
     /// Ticks that were lost since the queue last had room.
     gap: Option<Gap>,
+    /// Devices and volumes that found no room: ticks that are kept later speak of them.
+    unkept: Rows,
     done: oneshot::Receiver<()>,
 }
 
@@ -157,7 +159,22 @@ pub async fn open(path: &Path, holds: Holds, keep: config::Store) -> anyhow::Res
     let (queue, loads) = mpsc::channel(QUEUE);
     let done = write::start(start, loads)?;
     let (cutter, lost) = (Cutter::new(begun.next_segment), AtomicU64::new(0));
-    Ok((Inlet { queue, health, book, shelf, cutter, last: None, taken: 0, lost, gap: None, done }, archive))
+    Ok((
+        Inlet {
+            queue,
+            health,
+            book,
+            shelf,
+            cutter,
+            last: None,
+            taken: 0,
+            lost,
+            gap: None,
+            unkept: Rows::default(),
+            done,
+        },
+        archive,
+    ))
 }
 
 /// Whether `serve` could use the database; nothing is changed or left behind.
@@ -195,11 +212,13 @@ impl Inlet {
             Entry::Alert(alert) => vec![Load::Alert(alert)],
             Entry::Tick(interval) => {
                 let mut book = self.book.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-                let rows = book.learn(&interval).map(Load::Rows);
+                self.unkept.add(book.learn(&interval).unwrap_or_default());
                 let tick = Arc::new(Tick::of(&interval, &book, self.last.as_deref()));
                 drop(book);
                 let segment = self.cutter.number(tick.at_ms, SEGMENT_ROWS);
                 self.last = Some(Arc::clone(&tick));
+                let rows = std::mem::take(&mut self.unkept);
+                let rows = (!rows.is_empty()).then_some(Load::Rows(rows));
                 let gap = self.gap.take().map(Load::Gap);
                 rows.into_iter().chain(gap).chain([Load::Tick(segment, tick)]).collect()
             }
@@ -217,6 +236,9 @@ impl Inlet {
             tracing::error!(
                 "the database takes nothing and {QUEUE} entries wait: what comes now is not kept"
             );
+        }
+        if let Load::Rows(rows) = load {
+            self.unkept.add(rows.clone());
         }
         self.gap = match load {
             Load::Tick(_, tick) => Some(Gap::with(self.gap.take(), tick.at_ms)),
