@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use sqlx::SqliteConnection;
+use tokio::sync::watch;
 
 use super::cases;
 use super::course::{BEGIN_MS, Numbers, STREAMS, course, segments};
@@ -20,7 +21,7 @@ use crate::store::segment::Level;
 use crate::store::shelf::Shelf;
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Cell, Tick};
-use crate::store::{Archive, Holds, Subject, Wanted, open};
+use crate::store::{Archive, Health, Holds, Subject, Wanted, open};
 
 /// A roll-up's least and largest value have so many binary digits.
 const SLACK: f64 = 1.0 / 4096.0;
@@ -79,13 +80,16 @@ async fn archive(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[
     for index in deleted {
         delete(&mut connection, index).await;
     }
-    let shelf = Shelf::new(last_instant(&mut connection).await.unwrap());
+    let shelf = Shelf::default();
+    shelf.begin(last_instant(&mut connection).await.unwrap());
     for (number, tick) in
         shelved.iter().flat_map(|(number, ticks)| ticks.iter().map(move |tick| (number, tick)))
     {
         shelf.put(*number, Arc::clone(tick));
     }
-    Archive { readers: open::for_reading(path), book: Arc::new(RwLock::new(book())), shelf: Arc::new(shelf) }
+    let (_, health) = watch::channel(Health { is_open: true, ..Health::default() });
+    let (readers, book) = (open::for_reading(path), Arc::new(RwLock::new(book())));
+    Archive { path: path.into(), readers, health, book, shelf: Arc::new(shelf) }
 }
 
 /// As retention does it: only what has gone into a coarser one.
