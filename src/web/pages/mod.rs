@@ -67,7 +67,6 @@ impl Page<'_> {
         ("Devices", "/devices"),
         ("Jobs", "/jobs"),
         ("Alerts", "/alerts"),
-        ("Status", "/status"),
     ];
 }
 
