@@ -272,7 +272,8 @@ pub fn change_database(db: &Path, statement: &'static str) {
     block_on(change);
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// Waits for what is asked of the store itself.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 

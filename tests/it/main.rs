@@ -10,6 +10,7 @@ mod http;
 mod machine;
 mod observer;
 mod tape;
+mod ticks;
 
 mod any_bytes;
 mod bad_days;
@@ -20,6 +21,7 @@ mod fixtures;
 mod gaps;
 mod hostile;
 mod hour;
+mod kills;
 mod lvm;
 mod migrations;
 mod notify;

@@ -1,0 +1,103 @@
+//! Ticks made by hand, and a store without a daemon around it: so many ticks pass in no time.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use cowbell::interval::{DeviceInterval, Host, Interval, Work};
+use cowbell::sample::diskstats::Number;
+use cowbell::series::quantity::{DeviceQuantity, Quantity};
+use cowbell::series::{Point, Range};
+use cowbell::store::{Archive, Entry, Holds, Inlet, Subject, Wanted};
+use cowbell::topology::{Device, DeviceKind, Topology};
+use cowbell::units::Sectors;
+use jiff::{SignedDuration, Timestamp};
+
+/// 2026-03-01T02:00:00Z
+pub const BEGIN: Timestamp = Timestamp::constant(1_772_330_400, 0);
+
+/// A tick of the disk `sda`, by what it read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tick {
+    pub at: Timestamp,
+    pub elapsed: SignedDuration,
+    pub sectors: u64,
+}
+
+impl Tick {
+    /// The ticks of a machine that is seen once a minute, each with a number of its own.
+    pub fn of_minute(number: u64) -> Self {
+        let elapsed = SignedDuration::from_mins(1);
+        let sectors = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        Self { at: BEGIN + elapsed * i32::try_from(number).unwrap(), elapsed, sectors }
+    }
+
+    pub fn entry(self, topology: &Arc<Topology>) -> Entry {
+        let work = Work { reads: 1, sectors_read: Sectors(self.sectors), ..Work::default() };
+        let idle = DeviceInterval { work: Some(Work::default()), counters: None };
+        let mut devices = vec![idle; topology.devices.len()];
+        devices[0].work = Some(work);
+        Entry::Tick(Arc::new(Interval {
+            at: self.at,
+            elapsed_us: u64::try_from(self.elapsed.as_micros()).unwrap(),
+            topology: Arc::clone(topology),
+            devices,
+            volumes: Vec::new(),
+            host: Host::default(),
+            saw_devices: true,
+            dm_answered: true,
+            estimates: Vec::new(),
+            policies: None,
+        }))
+    }
+}
+
+/// A machine with these disks, each of which counts.
+pub fn disks(names: &[&str]) -> Arc<Topology> {
+    let devices = (0..).zip(names).map(|(minor, name)| Device {
+        number: Number { major: 8, minor },
+        name: (*name).into(),
+        identity: (*name).into(),
+        life: None,
+        label: (*name).into(),
+        kind: DeviceKind::Disk,
+        vg: None,
+        is_pv: false,
+        slaves: Vec::new(),
+        size: None,
+        model: None,
+        rotational: None,
+        scheduler: None,
+        read_ahead_kib: None,
+        counts: true,
+    });
+    Topology { devices: devices.collect(), groups: Vec::new(), volumes: Vec::new() }.into()
+}
+
+pub async fn open(db: &Path) -> (Inlet, Archive) {
+    cowbell::store::open(db, Holds::ThisMachine, cowbell::config::Store::default()).await.unwrap()
+}
+
+/// Keeps the ticks in one life of the program, which ends as it should.
+pub async fn keep(db: &Path, ticks: &[Tick]) -> Archive {
+    let (mut inlet, archive) = open(db).await;
+    let topology = disks(&["sda"]);
+    for tick in ticks {
+        inlet.append_when_there_is_room(tick.entry(&topology)).await;
+    }
+    inlet.close().await;
+    archive
+}
+
+/// Bytes that the disk read per second, in at most so many points.
+pub async fn read_bytes(archive: &Archive, from: Timestamp, to: Timestamp, points: usize) -> Vec<Point> {
+    let quantity = Quantity::Device(DeviceQuantity::ReadBytes);
+    let wanted = Wanted { subject: Subject::Device("sda".into()), quantity };
+    let series = archive.series(&[wanted], Range { from, to }, points).await.unwrap();
+    series.into_iter().next().unwrap().expect("sda is known").points
+}
+
+/// Each tick's instant and the sectors that were read, where a point is of one tick of that length.
+pub fn sectors(points: &[Point], elapsed: SignedDuration) -> Vec<(Timestamp, u64)> {
+    let of = |bytes_per_s: f64| (bytes_per_s * elapsed.as_secs_f64() / 512.0).round() as u64;
+    points.iter().map(|point| (point.t, of(point.avg.expect("it is known")))).collect()
+}
