@@ -33,6 +33,7 @@ mod run;
 mod status;
 mod status_words;
 mod stopping;
+mod store;
 
 use std::time::{Duration, Instant};
 

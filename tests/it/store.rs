@@ -1,0 +1,257 @@
+//! The store by itself: clocks that jump, other intervals, other lives, files beside it that are not its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cowbell::store::{Inventory, Subject, inventory};
+use jiff::{SignedDuration, Timestamp};
+use tempfile::TempDir;
+
+use crate::daemon::{ask_database, block_on};
+use crate::ticks::{BEGIN, Tick, disks, keep, open, read_bytes, sectors};
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn db(&self) -> PathBuf {
+        self.0.path().join("cowbell.db")
+    }
+
+    fn ticks(&self, turn: usize) -> PathBuf {
+        self.0.path().join(format!("cowbell.db-ticks{turn}"))
+    }
+}
+
+/// Ticks at this interval from an instant on, each with sectors of its own.
+fn course(from: Timestamp, elapsed: SignedDuration, count: i32) -> Vec<Tick> {
+    let tick = |number: i32| {
+        let at = from + elapsed * number;
+        Tick { at, elapsed, sectors: at.as_millisecond().unsigned_abs() % 1_000_003 }
+    };
+    (1..=count).map(tick).collect()
+}
+
+/// Shows the first that differs, of thousands.
+fn same<T: PartialEq + std::fmt::Debug>(found: &[T], expected: &[T]) {
+    let differing = found.iter().zip(expected).find(|(found, expected)| found != expected);
+    assert_eq!((differing, found.len()), (None, expected.len()));
+}
+
+async fn kept(db: &Path) -> Inventory {
+    let inventory = inventory(db).await.unwrap();
+    assert_eq!(inventory.damage, Vec::<String>::new());
+    inventory
+}
+
+/// Every tick is there once, in the order in which they came, at its own length.
+async fn check_all_kept(db: &Path, ticks: &[Tick]) {
+    let of = |tick: &Tick| (tick.at, u64::try_from(tick.elapsed.as_micros()).unwrap());
+    same(&kept(db).await.ticks, &ticks.iter().map(of).collect::<Vec<_>>());
+}
+
+/// A stretch of ticks one by one, as a chart of it shows them.
+async fn check_stretch(db: &Path, stretch: &[Tick]) {
+    let elapsed = stretch[0].elapsed;
+    let (first, last) = (stretch[0].at, stretch[stretch.len() - 1].at);
+    let (inlet, archive) = open(db).await;
+    let before = first - elapsed + SignedDuration::from_millis(1);
+    let found = read_bytes(&archive, before, last, stretch.len()).await;
+    inlet.close().await;
+    let expected: Vec<_> = stretch.iter().map(|tick| (tick.at, tick.sectors)).collect();
+    same(&sectors(&found, elapsed), &expected);
+}
+
+/// The mean of everything, from roll-ups where there are some.
+async fn check_mean(db: &Path, ticks: &[Tick]) {
+    let (inlet, archive) = open(db).await;
+    let instants = || ticks.iter().map(|tick| tick.at);
+    let (from, to) = (instants().min().unwrap(), instants().max().unwrap());
+    let found = read_bytes(&archive, from, to, 1).await[0].avg.unwrap();
+    inlet.close().await;
+    let sum: u64 = ticks.iter().map(|tick| tick.sectors * 512).sum();
+    let seconds: f64 = ticks.iter().map(|tick| tick.elapsed.as_secs_f64()).sum();
+    assert!((found * seconds / sum as f64 - 1.0).abs() < 1e-9, "found {found}");
+}
+
+/// Six hours, a jump of the clock, and six hours more, in one life of the program or in two.
+fn check_jump(jump: SignedDuration, restart: bool) {
+    let place = Place::new();
+    let tick = SignedDuration::from_secs(10);
+    let before = course(BEGIN, tick, 2_160);
+    let after = course(before[before.len() - 1].at + jump, tick, 2_160);
+    let all = [before.clone(), after.clone()].concat();
+    block_on(async {
+        if restart {
+            keep(&place.db(), &before).await;
+            keep(&place.db(), &after).await;
+        } else {
+            keep(&place.db(), &all).await;
+        }
+        check_all_kept(&place.db(), &all).await;
+        check_mean(&place.db(), &all).await;
+        // Where the clock went twice, a chart shows both.
+        let only =
+            |tick: &&Tick, other: &[Tick]| !(other[0].at..=other[other.len() - 1].at).contains(&tick.at);
+        for (stretch, other) in [(&before, &after), (&after, &before)] {
+            let stretch: Vec<Tick> = stretch.iter().filter(|tick| only(tick, other)).copied().collect();
+            check_stretch(&place.db(), &stretch).await;
+        }
+    });
+}
+
+#[test]
+fn a_clock_set_back_an_hour_loses_no_tick() {
+    check_jump(-SignedDuration::from_hours(1), false);
+}
+
+#[test]
+fn a_clock_set_forward_a_day_loses_no_tick() {
+    check_jump(SignedDuration::from_hours(24), false);
+}
+
+#[test]
+fn a_host_that_starts_again_with_another_clock_loses_no_tick() {
+    check_jump(-SignedDuration::from_hours(1), true);
+    check_jump(SignedDuration::from_mins(5), true);
+}
+
+#[test]
+fn another_interval_from_start_to_start_keeps_every_tick_at_its_own() {
+    let place = Place::new();
+    let mut all: Vec<Tick> = Vec::new();
+    let mut from = BEGIN;
+    let lives = [(1_000, 1_500), (100, 9_000), (60_000, 300), (1_000, 100)];
+    let stretches = lives.map(|(interval_ms, count)| {
+        let stretch = course(from, SignedDuration::from_millis(interval_ms), count);
+        from = stretch[stretch.len() - 1].at;
+        all.extend(&stretch);
+        stretch
+    });
+    block_on(async {
+        for stretch in &stretches {
+            keep(&place.db(), stretch).await;
+        }
+        check_all_kept(&place.db(), &all).await;
+        check_mean(&place.db(), &all).await;
+        for stretch in &stretches {
+            check_stretch(&place.db(), stretch).await;
+        }
+    });
+}
+
+#[test]
+fn a_program_that_starts_again_and_again_is_rolled_up_all_the_same() {
+    let place = Place::new();
+    let all = course(BEGIN, SignedDuration::from_secs(15), 130);
+    let later = course(BEGIN + SignedDuration::from_hours(10), SignedDuration::from_mins(1), 2);
+    block_on(async {
+        for tick in &all {
+            keep(&place.db(), std::slice::from_ref(tick)).await;
+        }
+        let all = [all, later].concat();
+        keep(&place.db(), &all[130..]).await;
+        check_all_kept(&place.db(), &all).await;
+        check_mean(&place.db(), &all).await;
+    });
+    assert!(ask_database(&place.db(), "SELECT max(last_source) FROM segment WHERE id >> 36 = 1") >= 100);
+}
+
+/// As a daemon leaves it that is killed: the ticks are in the journal alone.
+fn killed_with(place: &Place, ticks: &[Tick]) {
+    block_on(async {
+        let copy = Place::new();
+        let (mut inlet, _) = open(&copy.db()).await;
+        let topology = disks(&["sda"]);
+        for tick in ticks {
+            inlet.append(tick.entry(&topology));
+        }
+        while inlet.health().0.written <= ticks.len() as u64 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        for entry in copy.0.path().read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            fs::copy(&path, place.0.path().join(path.file_name().unwrap())).unwrap();
+        }
+        inlet.close().await;
+    });
+}
+
+#[test]
+fn another_databases_journal_is_set_aside_and_collecting_goes_on() {
+    let (place, other) = (Place::new(), Place::new());
+    let ticks = course(BEGIN, SignedDuration::from_secs(1), 100);
+    block_on(keep(&place.db(), &ticks[..50]));
+    killed_with(&other, &ticks[..7]);
+    let foreign = fs::read(other.ticks(1)).unwrap();
+    for turn in 0..2 {
+        fs::copy(other.ticks(turn), place.ticks(turn)).unwrap();
+    }
+    block_on(async {
+        let (inlet, _) = open(&place.db()).await;
+        let notes = inlet.health().0.notes;
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("-ticks1 cannot be used: expected database "), "{notes:?}");
+        let aside = notes[0].rsplit(' ').next().unwrap();
+        assert!(fs::read(aside).unwrap() == foreign, "it is as it was");
+        inlet.close().await;
+        keep(&place.db(), &ticks[50..]).await;
+        check_all_kept(&place.db(), &ticks).await;
+    });
+}
+
+#[test]
+fn a_torn_last_record_is_said_and_the_rest_is_there() {
+    let place = Place::new();
+    let ticks = course(BEGIN, SignedDuration::from_secs(1), 100);
+    killed_with(&place, &ticks[..60]);
+    let mut journal = fs::read(place.ticks(1)).unwrap();
+    let end = journal.iter().rposition(|byte| *byte != 0).unwrap();
+    journal[end] ^= 1;
+    fs::write(place.ticks(1), &journal).unwrap();
+    block_on(async {
+        let (inlet, _) = open(&place.db()).await;
+        let notes = inlet.health().0.notes;
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("behind the first 59, but found a torn one"), "{notes:?}");
+        inlet.close().await;
+        keep(&place.db(), &ticks[60..]).await;
+        check_all_kept(&place.db(), &[&ticks[..59], &ticks[60..]].concat()).await;
+    });
+}
+
+#[test]
+fn a_full_queue_loses_ticks_and_says_so_but_no_device() {
+    let place = Place::new();
+    let ticks = course(BEGIN, SignedDuration::from_secs(1), 12_000);
+    let [one, two] = [disks(&["sda"]), disks(&["sda", "sdb"])];
+    block_on(async {
+        let (mut inlet, archive) = open(&place.db()).await;
+        let hold = sqlx::sqlite::SqliteConnectOptions::new().filename(place.db());
+        let mut hold = sqlx::ConnectOptions::connect(&hold).await.unwrap();
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut hold).await.unwrap();
+        for (number, tick) in (0..).zip(&ticks) {
+            inlet.append(tick.entry(if number < 11_000 { &one } else { &two }));
+        }
+        let (_, lost) = inlet.health();
+        assert!(lost > 1_000, "{lost}");
+        sqlx::query("ROLLBACK").execute(&mut hold).await.unwrap();
+        sqlx::Connection::close(hold).await.unwrap();
+        while inlet.health().0.written < 10_000 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let last = Tick { at: ticks[ticks.len() - 1].at + SignedDuration::from_secs(1), ..ticks[0] };
+        inlet.append(last.entry(&two));
+        inlet.close().await;
+        drop(archive);
+        let (inlet, archive) = open(&place.db()).await;
+        assert!(archive.knows(&Subject::Device("sdb".into())), "its row was lost with the ticks");
+        inlet.close().await;
+    });
+    let there = block_on(kept(&place.db())).ticks.len() as i64;
+    let told = ask_database(&place.db(), "SELECT sum(ticks) FROM gap");
+    assert_eq!(there + told, 12_001, "what is not there is a gap");
+}
