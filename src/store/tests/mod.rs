@@ -2,6 +2,7 @@
 
 mod converted;
 mod course;
+mod deleted;
 mod rolled;
 mod series;
 mod told;
