@@ -2,11 +2,12 @@
 
 use anyhow::Context;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 
 use super::book::{Book, DeviceRow, Rows, VolumeRow};
 use super::seal::rolled_until;
 use super::segment::Level;
+use super::stream::{Kind, Stream};
 use super::write::Gap;
 use crate::alert::Alert;
 use crate::config;
@@ -74,16 +75,40 @@ pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i
 }
 
 /// Forgets devices and volumes of which nothing is left; what is there now is learned anew with the first tick.
+///
+/// That they were not seen for long only makes them candidates: one that never changes is not seen again, and a clock may
+/// have been years ahead. The number of one of which something is left would become another's.
 pub async fn forget_unseen(connection: &mut SqliteConnection, keep: config::Store) -> anyhow::Result<()> {
     let longest = keep.minutes.0.max(keep.jobs.0);
     let Some(last_ms) = last_instant(connection).await? else { return Ok(()) };
     let before_ms = last_ms.saturating_sub(i64::try_from(longest.as_millis())?);
-    sqlx::query("DELETE FROM device WHERE last_seen_ms < ?")
-        .bind(before_ms)
-        .execute(&mut *connection)
-        .await?;
-    sqlx::query("DELETE FROM volume WHERE last_seen_ms < ?").bind(before_ms).execute(connection).await?;
+    for (table, kinds) in
+        [("device", [Kind::Device, Kind::Copying]), ("volume", [Kind::Volume, Kind::Estimate])]
+    {
+        let unseen = format!("SELECT id FROM {table} WHERE last_seen_ms < ?");
+        let unseen: Vec<u32> =
+            sqlx::query_scalar(AssertSqlSafe(unseen)).bind(before_ms).fetch_all(&mut *connection).await?;
+        for id in unseen {
+            if !has_chunk(connection, kinds.map(|kind| Stream::new(kind, id))).await? {
+                let forget = format!("DELETE FROM {table} WHERE id = ?");
+                sqlx::query(AssertSqlSafe(forget)).bind(id).execute(&mut *connection).await?;
+            }
+        }
+    }
     Ok(())
+}
+
+/// Whether anything is left of either stream.
+async fn has_chunk(connection: &mut SqliteConnection, streams: [Stream; 2]) -> anyhow::Result<bool> {
+    let [one, other] = streams.map(Stream::number);
+    Ok(sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM segment CROSS JOIN chunk
+             WHERE chunk.id IN (segment.id << 24 | ?, segment.id << 24 | ?))",
+    )
+    .bind(one)
+    .bind(other)
+    .fetch_one(connection)
+    .await?)
 }
 
 /// The latest instant of which there is a tick, in milliseconds; `None` where there is none.
