@@ -4,6 +4,7 @@
 # Given by the harness: $repo, $OUT (outlives the guest), $COWBELL, $LAB_DISKS.
 set -euo pipefail
 
+api=http://127.0.0.1:2692/api/v1
 failures=0
 
 fail() {
@@ -183,12 +184,56 @@ in_sync() {
 start_cowbell() {
     "$COWBELL" serve --config /mnt/cowbell.toml --db /mnt/state/cowbell.db "$@" >"$OUT/cowbell.log" 2>&1 &
     cowbell=$!
-    wait_until 10 "cowbell to answer (see cowbell.log)" curl -fs http://127.0.0.1:2692/healthz
+    wait_until 60 "cowbell to answer (see cowbell.log)" curl -fs http://127.0.0.1:2692/healthz
 }
 
 stop_cowbell() {
     kill -TERM "$cowbell"
     wait "$cowbell"
+}
+
+ticks_taken() {
+    curl -fs "$api/status" | jq .ticks.taken
+}
+
+has_taken() {
+    (($(ticks_taken) >= $1))
+}
+
+# await_ticks COUNT: one may be under way now; from the second on they saw all that was done before.
+await_ticks() {
+    wait_until 120 "$1 ticks" has_taken $(($(ticks_taken) + $1))
+}
+
+# in_time SECONDS COMMAND…: asks until it succeeds. Cowbell has so many seconds for it, and on a slow machine more: as
+# many ticks as it should have taken by then, and one. Goes on when it was in vain: what follows says so.
+in_time() {
+    local seconds=$1 start=$SECONDS goal
+    shift
+    goal=$(($(ticks_taken) + seconds + 1))
+    until "$@" >/dev/null 2>&1; do
+        if ((SECONDS - start >= seconds)) && has_taken "$goal"; then break; fi
+        ((SECONDS - start < 120)) || fail "cowbell takes no ticks"
+        sleep 0.2
+    done
+}
+
+# For jq: a time of the API in milliseconds.
+ms='def ms: capture("(?<s>[^.Z]+)(?<f>\\.[0-9]+)?Z") | (.s + "Z" | fromdate) * 1000 + ("0" + (.f // "") | tonumber * 1000 | floor);'
+
+# When cowbell took its last tick, in milliseconds.
+last_tick() {
+    curl -fs "$api/status" | jq "$ms .ticks.last_at | ms"
+}
+
+# Milliseconds as a time for the API.
+api_time() {
+    TZ=UTC printf '%(%FT%T)T.%03dZ' $(($1 / 1000)) $(($1 % 1000))
+}
+
+# has_stored TICK: whether the tick of that time is in the store, and with it all before.
+has_stored() {
+    curl -fs "$api/status" | jq -e --argjson tick "$1" "$ms .parts[] | select(.name == \"store\") | .last_ok_at | . != null and ms >= \$tick"
 }
 
 # The volumes in use as `lvs` and as cowbell name them, in the same words and order.
