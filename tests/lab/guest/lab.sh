@@ -79,7 +79,7 @@ slow_disks() {
 mechanical_disks() {
     modules sd_mod
     modprobe -d /mnt/mod scsi_debug dev_size_mb="$1" add_host=2 per_host_store=1 delay=0
-    wait_until 5 "/dev/sdb" test -b /dev/sdb
+    wait_until 60 "/dev/sdb" test -b /dev/sdb
     echo 1 | tee /sys/block/sd?/device/queue_depth >/dev/null
     echo 64 | tee /sys/block/sd?/queue/max_sectors_kb >/dev/null
     echo none | tee /sys/block/sd?/queue/scheduler >/dev/null
@@ -88,7 +88,7 @@ mechanical_disks() {
 
 # How many clock ticks of 10 ms a mechanical disk takes for a request; refused while it is busy.
 disk_ticks() {
-    wait_until 10 "the disks to be idle" set_ticks "$1"
+    wait_until 60 "the disks to be idle" set_ticks "$1"
 }
 
 set_ticks() {
@@ -151,7 +151,7 @@ make_every_kind_of_volume() {
     new_volume -s -c 4k -L 64M -n data_snapshot vg0/data
     new_volume -s -c 4k -L 12M -n data_overfilled vg0/data
     dd if=/dev/urandom of=/dev/vg0/data bs=64k count=320 conv=fsync status=none
-    wait_until 10 "the small snapshot to overflow" is_invalid vg0/data_overfilled
+    wait_until 60 "the small snapshot to overflow" is_invalid vg0/data_overfilled
 
     new_volume --type thin-pool -L 200M -n pool vg0
     new_volume -V 500M --thinpool vg0/pool -n thin
@@ -163,7 +163,7 @@ make_every_kind_of_volume() {
 
     if modules raid1 dm-raid 2>/dev/null; then
         new_volume --type raid1 -m 1 -L 32M -n mirrored vg0
-        wait_until 30 "the mirror to be in sync" in_sync vg0/mirrored
+        wait_until 120 "the mirror to be in sync" in_sync vg0/mirrored
     fi
 
     new_volume -L 100M -n my-data vg-a
@@ -216,6 +216,38 @@ in_time() {
         ((SECONDS - start < 120)) || fail "cowbell takes no ticks"
         sleep 0.2
     done
+}
+
+# Beats ten times a second, and writes to /mnt/stood when it was late, and by how many milliseconds: then the guest itself
+# stood still, as it does on a busy machine, and nobody can have taken a tick.
+start_metronome() {
+    : >/mnt/stood
+    metronome &
+    metronome=$!
+}
+
+metronome() {
+    local last now silence
+    exec {silence}<> <(:)
+    last=${EPOCHREALTIME/./}
+    while true; do
+        read -rt 0.1 -u "$silence" || true
+        now=${EPOCHREALTIME/./}
+        ((now - last < 400000)) || echo "$((now / 1000)) $(((now - last) / 1000 - 100))" >>/mnt/stood
+        last=$now
+    done
+}
+
+# excused SINCE: how many ticks of a second may be missing since then, in ms, because the guest stood still.
+excused() {
+    awk -v since="$1" '$1 >= since { sum += int(($2 + 100) / 1000) } END { print sum + 0 }' /mnt/stood
+}
+
+# Whether the guest stood still in the last two seconds, so that what is said now may be of that.
+stood_still() {
+    local end=0 length
+    read -r end length < <(tail -n 1 /mnt/stood) || true
+    ((${EPOCHREALTIME/./} / 1000 - end < 2000))
 }
 
 # For jq: a time of the API in milliseconds.

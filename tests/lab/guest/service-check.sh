@@ -163,7 +163,7 @@ volumes_agree() {
 }
 
 agrees_with_lvs() {
-    within 20 volumes_agree
+    within 60 volumes_agree
     check_that "volumes agree with lvs" volumes_agree
     volumes_by_lvs | sed 's/^/info  /'
 }
@@ -173,17 +173,21 @@ jobs_of() {
     api jobs | jq -r --arg lv "$1" "[.[] | select(.kind == \"snapshot\" and .lv == \$lv)] | $2"
 }
 
+is_one_job() {
+    [[ $(jobs_of "$1" length) == 1 ]]
+}
+
 has_ended() {
     [[ $(jobs_of "$1" 'map(.ended_at != null) | all') == true ]]
 }
 
 snapshots_are_jobs() {
-    within 5 test "$(jobs_of data_snapshot length)" = 1
+    within 60 is_one_job data_snapshot
     check "the snapshot is one job, running" "1 snapshot data null" "$(jobs_of data_snapshot '"\(length) \(.[0].kind) \(.[0].origin) \(.[0].ended_at)"')"
     new_volume -s -L 12M -n short vg0/data
-    sleep 2
+    within 60 is_one_job short
     check_that "lvremove of a snapshot that is watched" lvremove -y vg0/short
-    within 5 has_ended short
+    within 60 has_ended short
     check "its job has ended, outcome not known" "1 unknown true" "$(jobs_of short '"\(length) \(.[0].outcome) \(.[0].ended_at != null)"')"
 }
 
@@ -222,16 +226,20 @@ told() {
 rings_in_the_journal() {
     new_volume -s -c 4k -L 16M -n filling vg0/data
     dd if=/dev/urandom of=/dev/vg0/data bs=64k count=192 conv=fsync status=none
-    within 10 test_told warning filling
+    within 60 test_told warning filling
     check "a warning in the journal at priority warning" 1 "$(told warning..warning filling)"
     info "sentence" "$(journalctl -u cowbell -p warning..warning -o cat --no-pager | grep filling | tail -n 1)"
     dd if=/dev/urandom of=/dev/vg0/data bs=64k seek=200 count=40 conv=fsync status=none
-    within 10 test_told err filling
+    within 60 test_told err filling
     check "a critical alert at priority err" 1 "$(told emerg..err filling)"
     lvremove -y vg0/filling >>"$OUT/lvm.log"
-    sleep 3
+    within 60 command_was_told cleared
     check "a command is told in the sandbox: raised, worse, over" "raised warning raised critical cleared critical" \
         "$(jq -r 'select(.lv == "filling") | "\(.status) \(.severity)"' "$state/told" | xargs)"
+}
+
+command_was_told() {
+    jq -e -s --arg status "$1" 'any(.lv == "filling" and .status == $status)' "$state/told"
 }
 
 test_told() {
@@ -257,7 +265,7 @@ answers_as_another() {
 
 # comes_back HOW PID START: waits until another process answers, and says how long that took.
 comes_back() {
-    wait_until 40 "cowbell to come back after $1" answers_as_another "$2"
+    wait_until 120 "cowbell to come back after $1" answers_as_another "$2"
     info "answers again after $1" "$(($(milliseconds) - $3)) ms"
 }
 
@@ -282,7 +290,7 @@ comes_back_after_kill() {
     start=$(milliseconds)
     kill -9 "$pid"
     comes_back "kill -9" "$pid" "$start"
-    within 5 test "$(jobs_of data_snapshot length)" = 1
+    within 60 is_one_job data_snapshot
     after=$(jobs_of data_snapshot 'map(.id)|@csv')
     check "the running job goes on as the same" "$before" "$after"
     check "and still runs" "null" "$(jobs_of data_snapshot '.[0].ended_at')"
@@ -294,11 +302,11 @@ stops_at_once() {
     local streams=()
     curl -sN -o "$OUT/live.log" "$here/api/v1/live" & streams+=($!)
     curl -sN -o /dev/null "$here/api/v1/live" & streams+=($!)
-    sleep 2
+    within 60 grep -q '^event: tick' "$OUT/live.log"
     check_that "the live stream flows" grep -q '^event: tick' "$OUT/live.log"
     took systemctl stop cowbell
     info "stopped with open streams in" "$took ms"
-    check_that "stopped within a second" test "$took" -lt 1000
+    check_that "stopped within three seconds" test "$took" -lt 3000    # 0.3 s where nothing else runs
     check "result" "success exited 0 inactive" "$(property Result) $(exit_code) $(property ExecMainStatus) $(property ActiveState)"
     wait "${streams[@]}" || true
     systemctl start cowbell

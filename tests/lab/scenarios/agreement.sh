@@ -8,7 +8,6 @@
 # LAB_DISK_SIZE=2G
 source "$repo/tests/lab/guest/lab.sh"
 
-api=http://127.0.0.1:2692/api/v1
 declare -A end chunk
 
 # Four partitions on the last disk: a plain PV, one under LUKS (as cryptsetup would make it), two for an md mirror.
@@ -229,14 +228,13 @@ fills_by_cowbell() {
 }
 
 # Cowbell is asked between two equal answers of lvs, after two seconds of ticks without a change: a thin pool's metadata
-# is committed within one.
+# is committed within one, or later on a slow machine.
 compare_fills() {
-    local asked taken what expected found
-    taken=$(ticks)
+    local asked what expected found
     sleep 1.5
-    wait_until 10 "four ticks" eval "((\$(ticks) >= taken + 4))"
-    for asked in {1..5}; do
+    for asked in {1..10}; do
         fills_by_lvs >/mnt/before
+        await_ticks 4
         fills_by_cowbell >"$OUT/fills-$1.cowbell"
         fills_by_lvs >"$OUT/fills-$1.lvs"
         ! cmp -s /mnt/before "$OUT/fills-$1.lvs" || break
@@ -247,22 +245,12 @@ compare_fills() {
     cat /mnt/joined >>/mnt/all-fills
 }
 
-ticks() {
-    curl -fs "$api/status" | jq .ticks.taken
-}
-
 compare_layouts() {
     local what
     for what in names segments extents; do
-        wait_until_or_not 10 same "$what"
+        in_time 10 same "$what"
         check "$1, $what that only one of them knows ($(wc -l <"$OUT/$what.lvs") lines)" "" "$(diff "$OUT/$what.lvs" "$OUT/$what.cowbell")"
     done
-}
-
-wait_until_or_not() {
-    local start=$SECONDS limit=$1
-    shift
-    until "$@" || ((SECONDS - start >= limit)); do sleep 0.5; done
 }
 
 same() {

@@ -10,7 +10,6 @@ source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/witness.sh"
 
 lives=${1:-60}
-api=http://127.0.0.1:2692/api/v1
 
 write_to_the_origin() {
     fio --name=writer --filename=/dev/vg0/data --filesize=200M --rw=randrw --rwmixread=30 --bs=16k --direct=1 \
@@ -48,13 +47,17 @@ trace_opens() {
     type strace >/dev/null || { echo "info  strace is not installed: opens are not traced"; return; }
     strace -f -qq -e trace=open,openat,openat2 -o "$OUT/opened" -p "$cowbell" &
     tracer=$!
-    sleep 1
+    wait_until 60 "strace to attach" grep -q "TracerPid:.*[1-9]" "/proc/$cowbell/status"
     churn traced 5
-    sleep 3
+    in_time 3 opened_pvs 2
     kill "$tracer"
     wait "$tracer" || true
-    check "traced: the PVs are opened by its child lvm" 2 "$(grep -o '"/dev/ubd.".*= [0-9]' "$OUT/opened" | cut -d'"' -f 2 | sort -u | wc -l)"
+    check "traced: the PVs are opened by its child lvm" yes "$(opened_pvs 2 && echo yes)"
     check "traced: volumes that cowbell or its child opened" "" "$(grep -o '"/dev/[^"]*".*= [0-9]' "$OUT/opened" | cut -d'"' -f 2 | grep '^/dev/\(vg0/\|dm-\|mapper/[^c]\)' | sort | uniq -c || true)"
+}
+
+opened_pvs() {
+    (($(grep -o '"/dev/ubd.".*= [0-9]' "$OUT/opened" | cut -d'"' -f 2 | sort -u | wc -l) == $1))
 }
 
 # Block devices among the files that cowbell and its children have open, five times a second; nothing is
@@ -132,7 +135,7 @@ churn without 5
 stop_writing
 : >/mnt/cowbell.toml
 start_cowbell
-sleep 2
+await_ticks 2
 write_to_the_origin
 trace_opens
 start_witness
@@ -146,7 +149,8 @@ echo "figure $lives lives: $((SECONDS - begun)) s"
 check "lvremove that failed, of $lives" 0 "$failed"
 after=$(size_of_cowbell)
 stop_writing
-sleep 3
+await_ticks 2
+wait_until 60 "the store to have all ticks" has_stored "$(last_tick)"
 stop_witness
 kill "$watcher" && wait "$watcher"
 check_descriptors

@@ -114,10 +114,6 @@ whole_tick() {
     echo "$(((after - before) / 1000 / ($(ticks_taken) - taken)))"
 }
 
-ticks_taken() {
-    curl -fs http://127.0.0.1:2692/api/v1/status | jq .ticks.taken
-}
-
 running_time() {
     cat "/proc/$cowbell/task/"*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'
 }
@@ -172,7 +168,7 @@ shows() {
 measure() {
     local empty whole lvs dmsetup calls lvs_calls price ratio
     start_cowbell
-    wait_until 20 "cowbell to show $1 fills" shows "$1"
+    wait_until 120 "cowbell to show $1 fills" shows "$1"
     group_threads
     let_through 0.15 >"$OUT/readings-$1"
     let_through 0 >"$OUT/empty-$1"

@@ -5,8 +5,6 @@
 # LAB_DISKS=3
 source "$repo/tests/lab/guest/lab.sh"
 
-api=http://127.0.0.1:2692/api/v1
-
 # disk_gives data, write-errors or errors: what the third disk gives behind its first 4 MiB, in which LVM's own metadata is.
 disk_gives() {
     local rest
@@ -49,6 +47,10 @@ of() {
     curl -fs "$api/volumes" | jq -r --arg lv "$1" ".[] | select(.lv == \$lv) | $2"
 }
 
+is() {
+    [[ $(of "$1" "$2") == "$3" ]]
+}
+
 # The fifth and ninth letter of lv_attr: see lvs(8).
 state_of_attr() {
     case ${1:4:1}${1:8:1} in
@@ -61,14 +63,14 @@ state_of_attr() {
     esac
 }
 
-# turns VG/LV STATE PATTERN WHAT: as soon as the kernel's line of the pool has the pattern, cowbell has two seconds. Then
+# turns VG/LV STATE PATTERN WHAT: as soon as the kernel's line of the pool has the pattern, cowbell has two ticks. Then
 # lvs is asked for the state and, as nothing moves any more, for both fills.
 turns() {
     local device=${1/-/--} lv=${1#*/} start field attr
     device=${device/\//-}-tpool
-    wait_until 30 "the kernel to say $3" eval "dmsetup status --noflush '$device' | grep -q '$3'"
+    wait_until 120 "the kernel to say $3" eval "dmsetup status --noflush '$device' | grep -q '$3'"
     start=${EPOCHREALTIME/./}
-    until [[ $(of "$lv" .state) == "$2" ]] || ((${EPOCHREALTIME/./} - start > 2000000)); do sleep 0.1; done
+    in_time 2 is "$lv" .state "$2"
     echo "figure $4, said after: $(((${EPOCHREALTIME/./} - start) / 1000)) ms"
     attr=$(lv_field "$1" lv_attr)
     check "$4: state, by lvs $attr" "$(state_of_attr "$attr")" "$(of "$lv" .state)"
@@ -77,14 +79,10 @@ turns() {
 }
 
 shows_percent() {
-    local start=$SECONDS expected=null
+    local expected=null question=".${3}_percent | if . then . * 100 | round else . end"
     [[ -z $4 ]] || expected=$((10#${4/./}))
-    until [[ $(hundredths "$2" "$3") == "$expected" ]] || ((SECONDS - start >= 3)); do sleep 0.2; done
-    check "$1: $3, hundredths" "$expected" "$(hundredths "$2" "$3")"
-}
-
-hundredths() {
-    of "${1#*/}" ".${2}_percent | if . then . * 100 | round else . end"
+    in_time 3 is "${2#*/}" "$question" "$expected"
+    check "$1: $3, hundredths" "$expected" "$(of "${2#*/}" "$question")"
 }
 
 open_alerts() {
@@ -122,7 +120,7 @@ data_full() {
     writer_ended "the writer that waited" 0
     shows_percent "written on" vg0/full fill "$(lv_field vg0/full data_percent)"
     check "extended: open alerts" "" "$(open_alerts full)"
-    writes_wait 6
+    writes_wait 10
     writer 40
     turns vg0/full out_of_data 'out_of_data_space .*queue_if_no_space' "data full again"
     turns vg0/full out_of_data 'out_of_data_space .*error_if_no_space' "data full, writes fail"
@@ -160,8 +158,8 @@ disk_ill() {
 
 # As lvs has them; only LVM knows of what a thin volume is a snapshot.
 snapshots_of_snapshots() {
-    local lv start=$SECONDS
-    until [[ $(of grandchild .origin) == child ]] || ((SECONDS - start >= 5)); do sleep 0.2; done
+    local lv
+    in_time 30 is grandchild .origin child
     for lv in thin child grandchild; do
         check "$lv: origin" "$(lv_field "vg0/$lv" origin)" "$(of $lv '.origin // ""')"
         check "$lv: pool" "$(lv_field "vg0/$lv" pool_lv)" "$(of $lv .pool)"

@@ -60,8 +60,8 @@ take_both() {
 
 # compare WHEN: gives cowbell its time, then prints all, the equal as well.
 compare() {
-    local start=$SECONDS volume field lvs cowbell
-    until take_both "$1" || ((SECONDS - start >= patience)); do sleep 0.5; done
+    local volume field lvs cowbell
+    in_time "$patience" take_both "$1"
     while IFS=$'\t' read -r volume field lvs cowbell; do
         check "$1: $volume $field" "$lvs" "$cowbell"
     done < <(side_by_side "$OUT/$1.lvs" "$OUT/$1.cowbell")
