@@ -184,7 +184,17 @@ in_sync() {
 start_cowbell() {
     "$COWBELL" serve --config /mnt/cowbell.toml --db /mnt/state/cowbell.db "$@" >"$OUT/cowbell.log" 2>&1 &
     cowbell=$!
-    wait_until 60 "cowbell to answer (see cowbell.log)" curl -fs http://127.0.0.1:2692/healthz
+    wait_until 60 "cowbell to answer (see cowbell.log)" answers_or_ended
+    is_running "$cowbell" || fail "cowbell ended at once: $(tail -n 1 "$OUT/cowbell.log")"
+}
+
+answers_or_ended() {
+    curl -fs http://127.0.0.1:2692/healthz || ! is_running "$cowbell"
+}
+
+# Whether a child of this shell has not ended yet; one that was not waited for is a zombie.
+is_running() {
+    [[ -e /proc/$1 && $(ps -o state= -p "$1") != Z ]]
 }
 
 stop_cowbell() {
@@ -251,7 +261,7 @@ stood_still() {
 }
 
 # For jq: a time of the API in milliseconds.
-ms='def ms: capture("(?<s>[^.Z]+)(?<f>\\.[0-9]+)?Z") | (.s + "Z" | fromdate) * 1000 + ("0" + (.f // "") | tonumber * 1000 | floor);'
+ms='def ms: capture("(?<s>[^.Z]+)(?<f>\\.[0-9]+)?Z") | (.s + "Z" | fromdate) * 1000 + ("0" + (.f // "") | tonumber * 1000 + 1e-9 | floor);'
 
 # When cowbell took its last tick, in milliseconds.
 last_tick() {
@@ -261,6 +271,13 @@ last_tick() {
 # Milliseconds as a time for the API.
 api_time() {
     TZ=UTC printf '%(%FT%T)T.%03dZ' $(($1 / 1000)) $(($1 % 1000))
+}
+
+# bytes_between OF METRIC FROM TO: what cowbell saw pass between the ticks of these times: one point of all of them, since
+# the times of single ticks are off by what the machine stops between reading two clocks.
+bytes_between() {
+    curl -fsG "$api/series" -d "of=$1" -d "metric=$2" -d "from=$(api_time $(($3 + 1)))" -d "to=$(api_time "$4")" -d points=1 |
+        jq "([.[].avg] | add) * $(($4 - $3)) / 1000 | round"
 }
 
 # has_stored TICK: whether the tick of that time is in the store, and with it all before.

@@ -106,23 +106,18 @@ check_history() {
     check "twice in the history, not ended, or not of that origin" 0 "$(jq '[group_by(.lv)[] | select(length > 1 or .[0].ended_at == null or .[0].origin != "data")] | length' <<<"$jobs")"
 }
 
-# The bytes that cowbell's ticks add up to.
-sum_of_ticks() {
-    jq '
-        def seconds: capture("(?<s>[^.Z]+)(?<f>\\.[0-9]+)?Z") | (.s + "Z" | fromdate) + ("0" + (.f // "") | tonumber);
-        [.[] | { t: (.t | seconds), avg }] as $tick
-        | [range(1; $tick | length) | ($tick[.].avg // 0) * ($tick[.].t - $tick[. - 1].t)] | add | round'
-}
-
 # fio counts what it did: it alone used the origin, so cowbell must have counted the same.
 check_sums() {
-    local what fio ticks sum
+    local what fio ticks sum first last
+    first=$(curl -fs "$api/status" | jq "$ms .started_at | ms")
+    last=$(last_tick)
+    wait_until 60 "the store to have all ticks" has_stored "$last"
     for what in read write; do
         fio=$(sed -n '/^{/,$p' "$OUT/fio.json" | jq ".jobs[0].$what.io_bytes")
-        ticks=$(curl -fs "$api/series?of=volume:vg0/data&metric=${what/write/written}_bytes&points=10000&from=$(curl -fs "$api/status" | jq -r .started_at)")
-        sum=$(sum_of_ticks <<<"$ticks")
+        ticks=$(curl -fs "$api/series?of=volume:vg0/data&metric=${what/write/written}_bytes&points=10000&from=$(api_time "$first")")
+        sum=$(bytes_between volume:vg0/data "${what/write/written}_bytes" "$first" "$last")
         echo "figure $what: $fio bytes by fio, $sum by cowbell's ticks"
-        check "$what: differs from fio by more than half a percent" no "$( ((200 * (sum - fio) > fio || 200 * (fio - sum) > fio)) && echo yes || echo no)"
+        check "$what: differs from fio by more than a tenth of a percent" no "$( ((1000 * (sum - fio) > fio || 1000 * (fio - sum) > fio)) && echo yes || echo no)"
         check "$what: gaps" 0 "$(jq '[.[1:][] | select(.avg == null)] | length' <<<"$ticks")"
     done
 }

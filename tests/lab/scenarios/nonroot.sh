@@ -62,12 +62,6 @@ diskstats() {
     awk '$3 ~ /^(dm-|ubd)/ { printf "%s %.0f %.0f\n", $3, $6 * 512, $10 * 512 }' /proc/diskstats
 }
 
-# bytes_of DEVICE METRIC FROM TO: what cowbell saw pass between the ticks of these times: one point of all ticks.
-bytes_of() {
-    curl -fsG "$api/series" -d "of=device:$1" -d "metric=$2" -d "from=$(api_time $(($3 + 1)))" -d "to=$(api_time "$4")" -d points=1 |
-        jq "([.[].avg] | add) * $(($4 - $3)) / 1000 | round"
-}
-
 # quiet_tick FILE: waits for a tick that saw the same counters as we before and after it: they are in FILE, its time is
 # in `tick`. A thin pool commits up to a second after it was written to.
 quiet_tick() {
@@ -98,7 +92,7 @@ throughput_is_right() {
     sleep 1.2    # the pool's commit
     quiet_tick "$OUT/diskstats-after"
     while read -r device read written; do
-        found="$(bytes_of "$device" read_bytes "$from" "$tick") $(bytes_of "$device" written_bytes "$from" "$tick")"
+        found="$(bytes_between "device:$device" read_bytes "$from" "$tick") $(bytes_between "device:$device" written_bytes "$from" "$tick")"
         check "$device read and written, in bytes" "$(about "$read" "${found% *}") $(about "$written" "${found#* }")" "$found"
     done < <(join "$OUT/diskstats-before" "$OUT/diskstats-after" | awk '{ printf "%s %.0f %.0f\n", $1, $4 - $2, $5 - $3 }')
 }
