@@ -1,0 +1,147 @@
+# Does cowbell go on when its own disk is full, and lose nothing that it had in memory? Its state is on an ext4 of 8 MiB,
+# which is filled to the last byte three times: before the first start, while it runs, and just before it is stopped. Each time it
+# runs: ticks come, the API and the page answer and say what is wrong, and whoever is to be told of a snapshot is told. When
+# there is room again it is well by itself, and no tick is missing; after the stop, none that it did not say it lost.
+#
+source "$repo/tests/lab/guest/lab.sh"
+source "$repo/tests/lab/guest/state.sh"
+
+full=15    # s for which there is no room
+
+make_machine() {
+    modules dm-snapshot ext4
+    lvm_sees_only /dev/ubda
+    new_group vg0 /dev/ubda
+    new_volume -L 64M -n data vg0
+    dmsetup create state --table "0 16384 linear /dev/ubdb 0"
+    mkfs.ext4 -q -m 0 /dev/mapper/state
+    mount /dev/mapper/state /mnt/state
+    cat >/mnt/cowbell.toml <<-'END'
+	[[notify]]
+	kind = "command"
+	command = ["/bin/sh", "-c", "cat >>/mnt/told; echo >>/mnt/told"]
+	END
+    : >/mnt/told
+}
+
+# To the last byte: what cowbell gives back meanwhile is taken too.
+fill_up() {
+    local size
+    for size in 1M 64k 4k 1k; do
+        dd if=/dev/zero bs=$size oflag=append conv=notrunc,fsync of=/mnt/state/filler status=none 2>/dev/null || true
+    done
+    check "$1: bytes that are free" 0 "$(($(stat -f -c '%a * %S' /mnt/state)))"
+}
+
+make_room() {
+    rm /mnt/state/filler
+    roomy=$SECONDS
+}
+
+# A snapshot that fills to four fifths rings.
+rings() {
+    new_volume -s -c 4k -L 12M -n "$1" vg0/data
+    dd if=/dev/urandom of=/dev/vg0/data bs=64k count=155 conv=fsync status=none
+    in_time 5 was_told "$1"
+    check "$2: somebody was told that $1 fills" yes "$(was_told "$1" && echo yes)"
+    lvremove -qq -f "vg0/$1"
+}
+
+was_told() {
+    jq -se --arg lv "$1" 'any(.lv == $lv and .status == "raised")' /mnt/told >/dev/null
+}
+
+# The page says what the API says, up to what would be written otherwise there.
+page_says() {
+    local sentence=${1%%[<>&\"\']*}
+    curl -fs http://127.0.0.1:2692/ | grep -cF "${sentence:-nothing is wrong}" || true
+}
+
+# goes_on WHAT SNAPSHOT: while the disk is full.
+goes_on() {
+    local start=$SECONDS taken sentence
+    in_time 5 store_is_ill
+    sentence=$(store_error)
+    echo "figure $1: said after $((SECONDS - start)) s: ${sentence:-nothing}"
+    check "$1: the store says that something is wrong" yes "$([[ -n $sentence ]] && echo yes)"
+    check "$1: the page says so too" 1 "$(($(page_says "$sentence") > 0))"
+    rings "$2" "$1"
+    taken=$(ticks_taken)
+    in_time "$full" false
+    check "$1: ticks go on" yes "$( (($(ticks_taken) - taken >= full)) && echo yes || echo "$(($(ticks_taken) - taken)) in $full s")"
+    check "$1: it can still be asked" 200 "$(curl -s -o /dev/null -w '%{http_code}' "$api/volumes")"
+}
+
+# recovers WHAT FROM: all that was said since then is kept.
+recovers() {
+    make_room
+    in_time 10 store_is_well
+    echo "figure $1: well $((SECONDS - roomy)) s after there was room"
+    check "$1: afterwards the store says" "" "$(store_error)"
+    check_kept "$1" "$2" "$(last_tick)"
+    check "$1: database" ok "$(integrity /mnt/state)"
+}
+
+full_before_the_first_start() {
+    local what="full before the start" refused
+    fill_up "$what"
+    "$COWBELL" serve --config /mnt/cowbell.toml --db /mnt/state/cowbell.db >"$OUT/cowbell.log" 2>&1 &
+    cowbell=$!
+    wait_until 60 "cowbell to answer or end" answers_or_ended
+    refused=$(is_running "$cowbell" || tail -n 1 "$OUT/cowbell.log")
+    check "$what: it starts" "" "$refused"
+    if [[ -n $refused ]]; then
+        keep_log
+        make_room
+        start_cowbell
+    fi
+    began=$(last_tick)
+    start_listening
+    if [[ -z $refused ]]; then
+        goes_on "$what" early
+        recovers "$what" "$began"
+    fi
+}
+
+full_while_it_runs() {
+    await_ticks 3
+    fill_up "full while it runs"
+    goes_on "full while it runs" middle
+    recovers "full while it runs" "$began"
+}
+
+# What it cannot keep, it says.
+full_when_it_stops() {
+    local what="full when it stops" kept_until status=0 start
+    await_ticks 2
+    kept_until=$(last_tick)
+    wait_until 60 "the store to have all ticks" has_stored "$kept_until"
+    fill_up "$what"
+    in_time 5 store_is_ill
+    await_ticks 3
+    ended=$(last_tick)
+    start=$SECONDS
+    kill -TERM "$cowbell"
+    wait "$cowbell" || status=$?
+    stop_listening
+    number=$(said_to_be_lost)
+    echo "figure $what: ended after $((SECONDS - start)) s with exit status $status, and said that it lost ${number:-nothing}"
+    check "$what: it ends within 30 s" yes "$( ((SECONDS - start <= 30)) && echo yes)"
+    keep_log
+    make_room
+    check "$what: database" ok "$(integrity /mnt/state)"
+    start_cowbell
+    check_kept "$what, what was kept before" "$began" "$kept_until"
+    keeps "$began" "$ended" || true
+    echo "figure $what: $lost of $said ticks lost"
+    check "$what: lost more than it said" no "$( ((lost > ${number:-0})) && echo "$lost, and it said ${number:-nothing}" || echo no)"
+    stop_cowbell
+}
+
+make_machine
+start_writing
+full_before_the_first_start
+full_while_it_runs
+full_when_it_stops
+kill "$writer"
+finish
