@@ -75,10 +75,15 @@ keeps() {
     [[ ! -s $OUT/unlike ]]
 }
 
-# check_kept WHAT FROM TO: when the store has had time to take in the last tick.
+# Waits until the last tick that was taken by now is in the store; its time is in `stored`.
+await_store() {
+    stored=$(last_tick)
+    wait_until 60 "the store to take in the last tick" has_stored "$stored"
+}
+
+# check_kept WHAT FROM TO: of ticks that are in the store by now.
 check_kept() {
     local outcome=kept
-    wait_until 60 "the store to take in the last tick" has_stored "$(last_tick)"
     keeps "$2" "$3" || outcome="$lost lost, $(grep -vc -- '-$' "$OUT/unlike" || true) wrong (see unlike): $(head -n 2 "$OUT/unlike" | xargs)"
     check "$1: ticks that were said ($said), are" kept "$outcome"
     check "$1: some were said" yes "$( ((said > 0)) && [[ -s /mnt/said.device ]] && echo yes || echo no)"

@@ -78,7 +78,8 @@ recovers() {
     in_time 10 store_is_well
     echo "figure $1: well $((SECONDS - roomy)) s after there was room"
     check "$1: afterwards the store says" "" "$(store_error)"
-    check_kept "$1" "$2" "$(last_tick)"
+    await_store
+    check_kept "$1" "$2" "$stored"
     check "$1: database" ok "$(integrity /mnt/state)"
 }
 
@@ -112,10 +113,10 @@ full_while_it_runs() {
 
 # What it cannot keep, it says.
 full_when_it_stops() {
-    local what="full when it stops" kept_until status=0 start
+    local what="full when it stops" kept_until status=0 start ended number
     await_ticks 2
-    kept_until=$(last_tick)
-    wait_until 60 "the store to have all ticks" has_stored "$kept_until"
+    await_store
+    kept_until=$stored
     fill_up "$what"
     in_time 5 store_is_ill
     await_ticks 3

@@ -59,12 +59,13 @@ end() {
 judge() {
     local what="$fs, $1" at=${cut_at[$2]} span mounted=yes
     echo "info  $what: $("$repo/tests/lab/guest/replay-log" /dev/ubdd "$3" "$2" ${4:+"$4"})"
-    mount -t "$fs" "$3" /mnt/state 2>/mnt/refused || mounted="no: $(cat /mnt/refused)"
+    mount -t "$fs" "$3" /mnt/state 2>/dev/null || mounted="no: $(dmesg | tail -n 3)"
     check "$what: can be mounted" yes "$mounted"
     [[ $mounted == yes ]] || return 0
     check "$what: the database" ok "$(integrity /mnt/state)"
     start_cowbell
     for span in "${spans[@]}" "$began $((at - age))"; do check_kept "$what" $span; done
+    await_store
     newest+=($((at - $(series vm bo_kib_per_s "$began" "$at" | tail -n 1 | cut -d ' ' -f 1 | grep . || echo "$began"))))
     sed -n '/ \(WARN\|ERROR\) /p' "$OUT/cowbell.log" | head -n 3 | sed "s/^/info  $what: it says: /"
     stop_cowbell
