@@ -1,0 +1,149 @@
+//! A store that a simulated machine is fed to, tick by tick, and what this costs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cowbell::config::Store as Config;
+use cowbell::store::{Archive, Entry, Holds, Inlet, open};
+use tempfile::TempDir;
+
+use crate::machine::Machine;
+use crate::meter::{Process, device_written, process_time, thread_time};
+
+/// Ticks that may wait in the queue before the loop waits for the writer: it must not lose any.
+const AHEAD: u64 = 2_000;
+/// A power cut costs five seconds at most; where time runs fast, this many ticks are as long.
+const SYNC_EVERY: u64 = 5;
+
+/// A database of its own, in `$FOLDER` or where temporary files are.
+pub struct Store {
+    pub folder: TempDir,
+    pub inlet: Inlet,
+    pub archive: Archive,
+    /// Loads that were handed over.
+    handed: u64,
+}
+
+/// What feeding cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    pub ticks: u64,
+    /// Of all threads, less what made the ticks.
+    pub storing: Duration,
+    /// The part of it that the loop itself spent in `append`.
+    pub appending: Duration,
+    pub longest_append: Duration,
+    /// Without what other processes and threads took meanwhile.
+    pub longest_append_ran: Duration,
+    /// Pages made dirty, and what reached the device; each in bytes.
+    pub written: u64,
+    pub device_written: u64,
+}
+
+impl Cost {
+    pub fn per_tick_us(&self) -> f64 {
+        crate::meter::us(self.storing) / self.ticks as f64
+    }
+}
+
+/// Whether records of the journal reach the disk every five ticks, as they do at one tick a second.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Sync {
+    AsItComes,
+    EveryFiveTicks,
+}
+
+impl Store {
+    pub async fn new() -> Self {
+        let folder = match std::env::var_os("FOLDER") {
+            Some(named) => TempDir::new_in(named),
+            None => TempDir::new(),
+        };
+        let folder = folder.expect("a folder for the database");
+        let (inlet, archive) = opened(folder.path()).await;
+        Self { folder, inlet, archive, handed: 0 }
+    }
+
+    /// As fast as it goes.
+    pub fn feed(&mut self, machine: &mut Machine, ticks: u64, sync: Sync) -> Cost {
+        let mut cost = Cost::default();
+        let (began, wrote) = (process_time(), self.wrote());
+        let mut other = Duration::ZERO;
+        for tick in 0..ticks {
+            let making = thread_time();
+            let interval = Arc::new(machine.tick());
+            other += thread_time() - making;
+            self.append(Entry::Tick(interval), &mut cost);
+            let waiting = thread_time();
+            match sync {
+                Sync::EveryFiveTicks if tick % SYNC_EVERY == 0 => self.sync(),
+                _ if tick % 500 == 0 => self.wait(AHEAD),
+                _ => {}
+            }
+            other += thread_time() - waiting;
+        }
+        self.wait(0);
+        let wrote_now = self.wrote();
+        (cost.written, cost.device_written) = (wrote_now.0 - wrote.0, wrote_now.1 - wrote.1);
+        cost.storing = (process_time() - began).saturating_sub(other);
+        cost
+    }
+
+    pub fn append(&mut self, entry: Entry, cost: &mut Cost) {
+        // What is new of devices and volumes goes before the first tick.
+        self.handed += if self.handed == 0 { 2 } else { 1 };
+        let (started, ran) = (Instant::now(), thread_time());
+        self.inlet.append(entry);
+        let ran = thread_time() - ran;
+        cost.appending += ran;
+        cost.longest_append_ran = cost.longest_append_ran.max(ran);
+        cost.longest_append = cost.longest_append.max(started.elapsed());
+        cost.ticks += 1;
+    }
+
+    /// Until the writer is no more than so many behind.
+    pub fn wait(&self, behind: u64) {
+        loop {
+            let (health, lost) = self.inlet.health();
+            assert!(lost == 0 && health.error.is_none(), "{lost} lost, {:?}", health.error);
+            if health.written + behind >= self.handed {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(300));
+        }
+    }
+
+    /// As the writer does it by its own clock.
+    fn sync(&self) {
+        self.wait(0);
+        for turn in 0..2 {
+            let path = self.path().with_file_name(format!("cowbell.db-ticks{turn}"));
+            std::fs::File::open(path)
+                .and_then(|file| file.sync_data())
+                .expect("the journal reaches the disk");
+        }
+    }
+
+    /// By this process, and to the device, so far.
+    pub fn wrote(&self) -> (u64, u64) {
+        (Process::own().written(), device_written(self.folder.path()))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("cowbell.db")
+    }
+
+    /// Everything is in the database then, and nothing else is beside it but the journal's two files.
+    pub async fn close(self) -> TempDir {
+        let Self { folder, inlet, archive, .. } = self;
+        drop(archive);
+        inlet.close().await;
+        folder
+    }
+}
+
+/// Opens the database in this folder.
+pub async fn opened(folder: &Path) -> (Inlet, Archive) {
+    open(&folder.join("cowbell.db"), Holds::ThisMachine, Config::default()).await.expect("the store opens")
+}

@@ -1,0 +1,253 @@
+//! The suites: each feeds, reads, and prints rows of goal and measured.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cowbell::store::Entry;
+use jiff::Timestamp;
+use sqlx::Connection;
+
+use crate::feed::{Cost, Store, Sync, opened};
+use crate::limit::Limit;
+use crate::machine::{Machine, Size};
+use crate::meter::{Process, ms, process_time, size_of, thread_time, us};
+use crate::prometheus::{Scraper, blocks, is_installed};
+use crate::{plain_rows, reads};
+
+const HOUR: u64 = 3_600;
+const DAY: u64 = 24 * HOUR;
+
+pub async fn day() {
+    head();
+    let mut machine = Machine::new(Size::USUAL, None);
+    let mut store = Store::new().await;
+    let cost = store.feed(&mut machine, DAY, Sync::AsItComes);
+    println!("| CPU per tick of storing, fast loop: 0.1 ms | {:.1} µs |", cost.per_tick_us());
+    appends(&cost);
+    reads::day(&store.archive, machine.at()).await;
+    let folder = store.close().await;
+    let size = size_of(folder.path());
+    println!("| a day on disk, everything: 15 MB | {:.2} MB |", size as f64 / 1e6);
+    println!(
+        "| bytes a value ({} values a tick) | {:.3} |",
+        machine.values(),
+        per_value(size, &machine, DAY)
+    );
+    composition(folder.path(), DAY * machine.values()).await;
+}
+
+/// Where the bytes of a database are.
+async fn composition(folder: &std::path::Path, values: u64) {
+    let url = format!("sqlite://{}?mode=ro", folder.join("cowbell.db").display());
+    let mut connection = sqlx::SqliteConnection::connect(&url).await.expect("the database is there");
+    let chunks: Vec<(i64, i64, i64, i64)> = sqlx::query_as(
+        "SELECT id >> 60, id & 7, count(*), sum(length(data)) FROM chunk GROUP BY 1, 2 ORDER BY 1, 2",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .expect("chunks");
+    let axes: Vec<(i64, i64, i64)> =
+        sqlx::query_as("SELECT id >> 36, count(*), sum(length(axis)) FROM segment GROUP BY 1")
+            .fetch_all(&mut connection)
+            .await
+            .expect("segments");
+    for (level, kind, count, bytes) in chunks {
+        let level = ["ticks", "10 s", "minutes"].get(level as usize).unwrap_or(&"?");
+        let kind = ["host", "device", "copying", "volume", "estimate"].get(kind as usize).unwrap_or(&"?");
+        println!(
+            "| – of it {kind}, {level} | {bytes} B in {count} chunks, {:.4} a value |",
+            bytes as f64 / values as f64
+        );
+    }
+    for (level, count, bytes) in axes {
+        let level = ["ticks", "10 s", "minutes"].get(level as usize).unwrap_or(&"?");
+        println!("| – of it axes, {level} | {bytes} B in {count} segments |");
+    }
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let size = entry.metadata().map_or(0, |entry| entry.len());
+        println!("| – file {} | {size} B |", entry.file_name().display());
+    }
+}
+
+pub async fn written() {
+    head();
+    let mut machine = Machine::new(Size::USUAL, None);
+    let mut store = Store::new().await;
+    // What is made once is not the cost of a tick.
+    store.feed(&mut machine, 60, Sync::EveryFiveTicks);
+    let cost = store.feed(&mut machine, 6 * HOUR, Sync::EveryFiveTicks);
+    println!("| written per tick, journal synced every 5 ticks: 1,000 B | {} B |", cost.written / cost.ticks);
+    println!("| – by the device's counter | {} B |", cost.device_written / cost.ticks);
+    store.close().await;
+}
+
+pub async fn long(size: Size, days: u64) {
+    head();
+    let mut machine = Machine::new(size, None);
+    let mut store = Store::new().await;
+    let (mut cost, mut resident) = (Cost::default(), Vec::new());
+    for _ in 0..10 {
+        let part = store.feed(&mut machine, days * DAY / 10, Sync::AsItComes);
+        cost.ticks += part.ticks;
+        cost.storing += part.storing;
+        resident.push(format!("{:.0}", Process::own().resident_mib()));
+    }
+    println!("| CPU per tick of storing | {:.1} µs |", cost.per_tick_us());
+    println!("| RSS after each tenth: flat | {} MiB |", resident.join(", "));
+    reads::long(&store.archive, days as i64, machine.at()).await;
+    reads::day(&store.archive, machine.at()).await;
+    let folder = store.close().await;
+    let size = size_of(folder.path());
+    let per_value = per_value(size, &machine, cost.ticks);
+    println!("| {days} days on disk | {:.1} MB, {per_value:.3} a value |", size as f64 / 1e6);
+    let started = Instant::now();
+    let (inlet, archive) = opened(folder.path()).await;
+    println!("| start: under 1 s | {:.0} ms |", ms(started.elapsed()));
+    drop(archive);
+    inlet.close().await;
+    composition(folder.path(), cost.ticks * machine.values()).await;
+}
+
+pub async fn thousand() {
+    head();
+    let before = Process::own().resident_mib();
+    let mut machine = Machine::new(Size::THOUSAND, None);
+    let mut store = Store::new().await;
+    Process::own().forget_most();
+    let cost = store.feed(&mut machine, HOUR, Sync::EveryFiveTicks);
+    println!("| CPU per tick of storing 1,000 devices: 0.6 ms | {:.0} µs |", cost.per_tick_us());
+    appends(&cost);
+    println!("| written per tick | {} B |", cost.written / cost.ticks);
+    println!("| – by the device's counter | {} B |", cost.device_written / cost.ticks);
+    let most = Process::own().most_resident_mib();
+    println!("| RSS at most: 100 MiB | {most:.0} MiB ({before:.0} before) |");
+    let folder = store.close().await;
+    let size = size_of(folder.path());
+    println!(
+        "| bytes a value ({} values a tick) | {:.3} |",
+        machine.values(),
+        per_value(size, &machine, HOUR)
+    );
+}
+
+pub async fn rows() {
+    println!("| scheme | B/value | written per tick | device | CPU per tick | 1 device, whole span |");
+    println!("|---|---|---|---|---|---|");
+    let make = || Machine::new(Size::USUAL, None);
+    plain_rows::measure(HOUR / 2, make).await;
+    let mut machine = make();
+    let mut store = Store::new().await;
+    let cost = store.feed(&mut machine, HOUR / 2, Sync::AsItComes);
+    store.close().await;
+    println!(
+        "| cowbell, beside them | | {} B | {} B | {:.0} µs | |",
+        cost.written / cost.ticks,
+        cost.device_written / cost.ticks,
+        cost.per_tick_us()
+    );
+}
+
+pub fn prometheus() {
+    if !is_installed() {
+        return println!("prometheus and promtool are not installed: apt-get install prometheus");
+    }
+    head();
+    let machine = Machine::new(Size::USUAL, None);
+    let samples = (machine.values() * DAY) as f64;
+    let (size, chunks) = blocks(machine, DAY);
+    println!("| Prometheus, 24 h as blocks of two hours (promtool) | {:.2} MB |", size as f64 / 1e6);
+    println!(
+        "| – bytes a sample | {:.3}, chunks alone {:.3} |",
+        size as f64 / samples,
+        chunks as f64 / samples
+    );
+}
+
+pub fn limit() {
+    head();
+    let machine = Machine::new(Size::USUAL, None);
+    let values = (machine.size.devices() * 8) as f64 * DAY as f64;
+    let limit = Limit::of(machine, DAY);
+    for (named, bytes) in [
+        ("order-0 entropy, each window's own distributions for nothing", limit.by_window),
+        ("order-0 entropy, one distribution a column and day", limit.by_day),
+        ("chance that went in, hidden rates known", limit.by_chance),
+    ] {
+        println!("| {named} | {bytes:.0} B, {:.4} a device's value |", bytes / values);
+    }
+}
+
+/// At one tick a second.
+pub async fn real() {
+    let minutes: u64 = std::env::var("MINUTES").ok().and_then(|text| text.parse().ok()).unwrap_or(22);
+    let mut machine = Machine::new(Size::USUAL, Some(Timestamp::now()));
+    let mut store = Store::new().await;
+    let scraper = is_installed().then(Scraper::start);
+    settle(&mut store, &mut machine, scraper.as_ref());
+    let answering = || scraper.as_ref().map_or(Duration::ZERO, Scraper::answering);
+    let theirs = || {
+        scraper
+            .as_ref()
+            .map_or((0, Duration::ZERO), |scraper| (scraper.process().written(), scraper.process().ran()))
+    };
+    let mut cost = Cost::default();
+    let (began, loop_began, answered, wrote, beside) =
+        (process_time(), thread_time(), answering(), store.wrote(), theirs());
+    for _ in 0..minutes * 60 {
+        second(&mut store, &mut machine, scraper.as_ref(), &mut cost);
+    }
+    store.wait(0);
+    let (wrote_now, beside_now) = (store.wrote(), theirs());
+    let other = (thread_time() - loop_began) - cost.appending + (answering() - answered);
+    cost.storing = (process_time() - began).saturating_sub(other);
+    head();
+    println!("| written per tick: 1,000 B | {} B |", (wrote_now.0 - wrote.0) / cost.ticks);
+    println!("| – by the device's counter | {} B |", (wrote_now.1 - wrote.1) / cost.ticks);
+    println!("| CPU per tick of storing, one tick a second | {:.0} µs |", cost.per_tick_us());
+    appends(&cost);
+    println!("| RSS | {:.1} MiB |", Process::own().resident_mib());
+    if let Some(scraper) = &scraper {
+        let per_tick = us(beside_now.1 - beside.1) / cost.ticks as f64;
+        println!("| Prometheus beside it: written per tick | {} B |", (beside_now.0 - beside.0) / cost.ticks);
+        println!("| – CPU per tick, of scraping and storing | {per_tick:.0} µs |");
+        println!("| – RSS | {:.0} MiB |", scraper.process().resident_mib());
+        println!("| – on disk | {:.2} MB |", scraper.size() as f64 / 1e6);
+    }
+    let folder = store.close().await;
+    println!("| on disk after closing | {:.2} MB |", size_of(folder.path()) as f64 / 1e6);
+}
+
+/// What is done once, at the start, is not the cost of a tick.
+fn settle(store: &mut Store, machine: &mut Machine, scraper: Option<&Scraper>) {
+    for _ in 0..10 {
+        second(store, machine, scraper, &mut Cost::default());
+    }
+}
+
+fn second(store: &mut Store, machine: &mut Machine, scraper: Option<&Scraper>, cost: &mut Cost) {
+    let interval = Arc::new(machine.tick());
+    if let Some(scraper) = scraper {
+        scraper.show(machine);
+    }
+    store.append(Entry::Tick(interval), cost);
+    let left = Timestamp::now().duration_until(machine.at());
+    std::thread::sleep(Duration::try_from(left).unwrap_or_default());
+}
+
+fn appends(cost: &Cost) {
+    println!(
+        "| longest time in append: sealing never delays a tick | {:.2} ms, of which it ran {:.3} ms; on average {:.1} µs |",
+        ms(cost.longest_append),
+        ms(cost.longest_append_ran),
+        us(cost.appending) / cost.ticks as f64,
+    );
+}
+
+fn per_value(size: u64, machine: &Machine, ticks: u64) -> f64 {
+    size as f64 / (ticks * machine.values()) as f64
+}
+
+fn head() {
+    println!("| goal | measured |");
+    println!("|---|---|");
+}
