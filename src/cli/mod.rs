@@ -1,6 +1,10 @@
 //! The command line: one line of help and one call for each command.
 
+mod db;
+mod export;
 mod log;
+mod new_file;
+mod progress;
 mod serve;
 
 use std::io::Write;
@@ -17,6 +21,7 @@ use crate::client::{self, Daemon};
 use crate::config::{self, Config, Listen, TickInterval, Unusable};
 use crate::source::recording::{Header, Player, Recorder, Speed};
 use crate::source::{Source, files::Root, live::Live};
+use crate::store;
 
 /// The exit status for a configuration or a command line that cannot be used.
 const MISUSE: u8 = 2;
@@ -78,6 +83,11 @@ enum Command {
     Status,
     /// Say what can and cannot be seen here, and what to do about it
     Check,
+    /// Write what was kept as CSV, JSON lines or a plain SQLite file
+    Export(export::Export),
+    /// Verify, compact or copy the database
+    #[command(subcommand)]
+    Db(db::Db),
     /// Write raw readings to a file, to be played with `serve --replay`
     Record {
         file: PathBuf,
@@ -157,6 +167,8 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
             serve::recording(config, db, Player::of_bytes(DEMO, speed)?).await?;
         }
         Command::Record { file, length } => record(&config, Root(root), &file, length).await?,
+        Command::Export(export) => export::export(&store::path(db.as_deref())?, export).await?,
+        Command::Db(command) => return db::db(&store::path(db.as_deref())?, command).await,
         Command::Run { name, command } => {
             let daemon = Daemon::at(config.listen.0)?;
             return Ok(ExitCode::from(client::run::run(&daemon, name, &command).await?));

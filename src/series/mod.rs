@@ -4,6 +4,7 @@
 //! mean and largest of what it covers. Sums are kept, not rates, so a mean over many ticks is exact.
 
 pub mod quantity;
+pub mod when;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

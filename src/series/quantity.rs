@@ -168,7 +168,8 @@ impl HostQuantity {
 }
 
 /// Anything that a series can be of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Quantity {
     Device(DeviceQuantity),
     Share(ShareQuantity),
@@ -178,6 +179,11 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    /// As the API's `metric` has it.
+    pub fn name(self) -> String {
+        serde_json::to_value(self).ok().and_then(|name| Some(name.as_str()?.to_string())).unwrap_or_default()
+    }
+
     /// Makes the unit of this quantity of what is counted.
     pub fn scale(self) -> f64 {
         match self {

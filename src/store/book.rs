@@ -170,6 +170,14 @@ impl Book {
     pub fn device_of_volume(&self, volume: u32) -> Option<u32> {
         self.device(self.volume_rows.get(&volume)?.device_identity.as_deref()?)
     }
+
+    /// Everything, in the order of the rows' numbers.
+    pub fn rows(&self) -> Rows {
+        Rows {
+            devices: self.device_rows.values().cloned().collect(),
+            volumes: self.volume_rows.values().cloned().collect(),
+        }
+    }
 }
 
 /// `None` where there were more than can be numbered.

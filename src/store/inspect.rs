@@ -1,20 +1,15 @@
 //! What a database holds, looked at from outside: by whoever verifies, copies or exports it, also while a daemon writes.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Context;
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use super::codec::{Rows, decode};
-use super::journal::Journal;
-use super::open;
-use super::rollup;
-use super::rows::{identity_of, last_segment};
+use super::lens::shape;
+use super::moment::Moment;
 use super::segment::{Axis, Level, stream_of_chunk};
-use super::tick::Tick;
-use super::write::ticks_of;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,22 +20,39 @@ pub struct Inventory {
     pub in_journal: usize,
     pub segments: usize,
     pub chunks: usize,
+    /// Of the database and what lies beside it.
+    pub bytes: u64,
     /// A sentence for each thing that cannot be read.
     pub damage: Vec<String>,
 }
 
 /// Reads everything that the database and its journal hold.
 pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
-    let mut connection = open::to_look_at(path).await?;
-    let mut inventory = Inventory::default();
-    let check: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&mut connection).await?;
+    let mut moment = Moment::of(path).await?;
+    let mut inventory =
+        Inventory { damage: moment.unusable.clone(), bytes: bytes(path), ..Inventory::default() };
+    let check: Vec<String> =
+        sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&mut moment.connection).await?;
     inventory.damage.extend(check.into_iter().filter(|line| line != "ok"));
-    add_segments(&mut connection, &mut inventory).await?;
-    for tick in journaled(&mut connection, path).await? {
+    // A page that cannot be read ends the reading; what was read until then is told.
+    if let Err(error) = add_segments(&mut moment.connection, &mut inventory).await {
+        inventory.damage.push(format!("the segments cannot be read further: {error:#}"));
+    }
+    for tick in moment.journaled.iter().flat_map(|segment| &segment.ticks) {
         inventory.in_journal += 1;
         inventory.ticks.push((Timestamp::from_millisecond(tick.at_ms)?, tick.elapsed_us));
     }
     Ok(inventory)
+}
+
+/// Of the database, SQLite's log and the journal; a file that is not there has none.
+pub fn bytes(path: &Path) -> u64 {
+    let sizes = ["", "-wal", "-ticks0", "-ticks1"].map(|suffix| {
+        let mut name = path.as_os_str().to_os_string();
+        name.push(suffix);
+        std::fs::metadata(name).map_or(0, |file| file.len())
+    });
+    sizes.iter().sum()
 }
 
 async fn add_segments(connection: &mut SqliteConnection, inventory: &mut Inventory) -> anyhow::Result<()> {
@@ -86,8 +98,7 @@ async fn add_segment(
             inventory.damage.push(format!("chunk {key} is of no stream"));
             continue;
         };
-        let shape = if level == Level::Ticks { stream.kind.shape() } else { rollup::shape(stream.kind) };
-        match decode(shape, &data, |_| true) {
+        match decode(shape(level, stream.kind), &data, |_| true) {
             Ok(Rows { presence, .. }) if presence.len() == axis.len() => {}
             Ok(_) => inventory.damage.push(format!("chunk {key} does not fit segment {id}")),
             Err(damaged) => {
@@ -96,11 +107,4 @@ async fn add_segment(
         }
     }
     Ok(())
-}
-
-/// The ticks that are in the journal and not in the database.
-async fn journaled(connection: &mut SqliteConnection, path: &Path) -> anyhow::Result<Vec<Arc<Tick>>> {
-    let Some(identity) = identity_of(connection).await? else { return Ok(Vec::new()) };
-    let segments = Journal::look(path, identity, last_segment(connection).await?)?;
-    Ok(segments.iter().flat_map(|segment| ticks_of(&segment.records)).collect())
 }

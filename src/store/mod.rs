@@ -3,15 +3,20 @@
 //! The loop hands over what it saw and goes on; the writer keeps what it cannot write until it can, and what is not yet
 //! in the database is read from memory. What did not fit into the queue is counted. Only this module contains SQL.
 
+mod backup;
 mod book;
 mod clock;
 mod codec;
+mod compact;
 mod convert;
 mod damage;
+mod export;
 mod extent;
+mod lens;
 mod inspect;
 mod journal;
 mod lasting;
+mod moment;
 mod open;
 mod packed;
 mod plan;
@@ -24,6 +29,7 @@ mod seal;
 mod segment;
 mod shelf;
 mod stream;
+mod subject;
 #[cfg(test)]
 mod tests;
 mod tick;
@@ -38,11 +44,15 @@ use jiff::Timestamp;
 use sqlx::SqlitePool;
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub use backup::backup;
+pub use compact::compact;
+pub use export::{Ask, Form, Resolution, Target, Text};
 pub use extent::{Extent, LevelExtent, extent_of, usual_bytes};
 pub use inspect::{Inventory, inventory};
 pub use lasting::Known;
+pub use moment::Moment;
 pub use open::{made_path, passing_folder, path};
-pub use read::{Subject, Wanted};
+pub use subject::{Misnamed, Subject, Wanted};
 
 use crate::alert::Alert;
 use crate::config;

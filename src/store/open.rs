@@ -179,6 +179,12 @@ fn hindrance(path: &Path) -> &'static str {
     ""
 }
 
+/// One connection that writes, to a database that nobody else has.
+pub async fn to_rewrite(path: &Path) -> anyhow::Result<SqliteConnection> {
+    let options = options(path).synchronous(SqliteSynchronous::Full);
+    options.connect().await.with_context(|| format!("cannot open the database {}", path.display()))
+}
+
 /// Connections that only read; each is opened when it is first needed.
 pub fn for_reading(path: &Path) -> SqlitePool {
     SqlitePoolOptions::new()
@@ -231,7 +237,7 @@ pub async fn what_is_there(path: &Path) -> anyhow::Result<Begun> {
     let mut connection = to_look_at(path).await?;
     let sealed = rows::last_segment(&mut connection).await?;
     let journaled = match rows::identity_of(&mut connection).await? {
-        Some(identity) => Journal::look(path, identity, sealed)?,
+        Some(identity) => Journal::look(path, identity, sealed)?.segments,
         None => Vec::new(),
     };
     Ok(Begun {
@@ -286,13 +292,17 @@ async fn refuse_foreign(path: &Path, holds: Holds) -> anyhow::Result<()> {
         }
         false => None,
     };
-    let known = MIGRATIONS.iter().map(|migration| migration.version).max();
-    if let Some(newest) = newest.filter(|newest| Some(*newest) > known) {
+    if let Some(newest) = newest.filter(|newest| Some(*newest) > newest_version()) {
         bail!(
             "it is of a newer cowbell (its version is {newest}); install that one, or name another file with --db"
         );
     }
     Ok(connection.close().await?)
+}
+
+/// The version that a database of this program has.
+pub fn newest_version() -> Option<i64> {
+    MIGRATIONS.iter().map(|migration| migration.version).max()
 }
 
 /// Whether `serve` could use the database; nothing is changed or left behind.

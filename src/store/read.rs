@@ -9,33 +9,15 @@ use sqlx::{FromRow, Row};
 
 use super::Archive;
 use super::codec::{Presence, Rows, decode};
+use super::lens::{Lens, shape};
 use super::plan::{Part, RolledUntil, level_for, plan};
-use super::rollup;
 use super::seal::Segment;
 use super::segment::{Axis, Level, chunk_key};
-use super::stream::{Kind, Stream};
+use super::stream::Stream;
+use super::subject::{Subject, Wanted};
 use super::tick::{Cell, Tick};
 use crate::series::quantity::Quantity;
 use crate::series::{Extent, Range, Series, Thinner};
-
-/// What a series is of.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Subject {
-    /// A device by identity, kernel name or label; of those that had the name, the one that had it last.
-    Device(String),
-    /// A volume by `vg/lv` or UUID; for what its device does, that device.
-    Volume(String),
-    /// All devices together in which each byte counts once.
-    Total,
-    Host,
-}
-
-/// One series that is asked for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
-    pub subject: Subject,
-    pub quantity: Quantity,
-}
 
 /// A series that is being gathered.
 struct Gathered {
@@ -180,21 +162,7 @@ impl Archive {
     }
 
     fn stream(&self, wanted: &Wanted) -> Option<Stream> {
-        let book = self.book.read().unwrap_or_else(PoisonError::into_inner);
-        match (&wanted.subject, wanted.quantity) {
-            (Subject::Device(name), quantity @ (Quantity::Device(_) | Quantity::Share(_))) => {
-                Some(Stream::new(quantity.into(), book.device_named(name)?))
-            }
-            (Subject::Volume(name), Quantity::Device(_)) => {
-                Some(Stream::new(Kind::Device, book.device_of_volume(book.volume_named(name)?)?))
-            }
-            (Subject::Volume(name), quantity @ (Quantity::Volume(_) | Quantity::Estimate(_))) => {
-                Some(Stream::new(quantity.into(), book.volume_named(name)?))
-            }
-            (Subject::Total, Quantity::Device(_)) => Some(Stream::TOTAL),
-            (Subject::Host, Quantity::Host(_)) => Some(Stream::HOST),
-            _ => None,
-        }
+        wanted.stream(&self.book.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether anything of this subject was ever kept.
@@ -232,7 +200,7 @@ fn add_part(
         let is_of_stream = |gathered: &Gathered| gathered.stream == *stream;
         let wanted = found.iter().flatten().filter(|gathered| is_of_stream(gathered));
         let wanted: Vec<usize> =
-            wanted.flat_map(|gathered| columns(level, stream.kind, gathered.quantity)).collect();
+            wanted.flat_map(|gathered| Lens::new(level, stream.kind, gathered.quantity).columns).collect();
         let data = chunks.get(&chunk_key(part.segment.id, *stream));
         let rows =
             data.map(|data| decode(shape(level, stream.kind), data, |column| wanted.contains(&column)));
@@ -251,41 +219,12 @@ fn add_part(
     }
 }
 
-fn shape(level: Level, kind: Kind) -> &'static [super::codec::Foretold] {
-    if level == Level::Ticks { kind.shape() } else { rollup::shape(kind) }
-}
-
-/// The columns of a level's rows that tell of a quantity.
-fn columns(level: Level, kind: Kind, quantity: Quantity) -> Vec<usize> {
-    match level {
-        Level::Ticks => kind.columns_of(quantity).to_vec(),
-        _ => rollup::columns_of(kind, quantity).collect(),
-    }
-}
-
 fn add_rows(gathered: &mut Gathered, part: &Part, axis: &Axis, rows: &Rows) {
-    let (level, kind, quantity) = (part.segment.level(), gathered.stream.kind, gathered.quantity);
-    let wanted = columns(level, kind, quantity);
-    let mut numbers = [0; 16];
-    for (row, presence) in rows.presence.iter().enumerate() {
-        if part.is_covered(axis.numbers[row]) {
-            continue;
+    let lens = Lens::new(part.segment.level(), gathered.stream.kind, gathered.quantity);
+    for (row, at_ms) in axis.at_ms.iter().enumerate() {
+        if !part.is_covered(axis.numbers[row]) {
+            gathered.thinner.push(*at_ms, lens.extent(rows, row, axis.elapsed_us[row]));
         }
-        let seen = (*presence == Presence::Known).then(|| match level {
-            Level::Ticks => {
-                for column in &wanted {
-                    numbers[*column] = rows.columns[*column][row];
-                }
-                kind.observe(quantity, &numbers, axis.elapsed_us[row]).map(Extent::from)
-            }
-            _ => {
-                for (number, column) in numbers.iter_mut().zip(&wanted) {
-                    *number = rows.columns[*column][row];
-                }
-                rollup::extent(quantity, &numbers, axis.elapsed_us[row])
-            }
-        });
-        gathered.thinner.push(axis.at_ms[row], seen.flatten());
     }
 }
 

@@ -4,6 +4,7 @@ use anyhow::Context;
 use sqlx::{Connection, FromRow, SqliteConnection};
 
 use super::codec::{Presence, Rows, decode, encode};
+use super::lens::shape;
 use super::rollup;
 use super::segment::{Axis, Level, chunk_key, rows_of, stream_of_chunk, streams};
 use super::stream::Stream;
@@ -189,7 +190,7 @@ async fn joined_rows(
     sources: &[Segment],
     axes: &[Axis],
 ) -> anyhow::Result<Rows> {
-    let shape = if level == Level::Ticks { stream.kind.shape() } else { rollup::shape(stream.kind) };
+    let shape = shape(level, stream.kind);
     let mut joined = Rows { presence: Vec::new(), columns: vec![Vec::new(); shape.len()] };
     for (source, axis) in sources.iter().zip(axes) {
         let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM chunk WHERE id = ?")

@@ -9,6 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
+use crate::series::when::NoSpan;
+use crate::store::Misnamed;
+
 /// Why a request is not answered as asked.
 #[derive(Debug)]
 pub enum Problem {
@@ -61,6 +64,18 @@ impl IntoResponse for Problem {
 impl From<anyhow::Error> for Problem {
     fn from(error: anyhow::Error) -> Self {
         Self::Inside(error)
+    }
+}
+
+impl From<NoSpan> for Problem {
+    fn from(error: NoSpan) -> Self {
+        Self::Bad(error.to_string())
+    }
+}
+
+impl From<Misnamed> for Problem {
+    fn from(error: Misnamed) -> Self {
+        Self::Bad(error.to_string())
     }
 }
 

@@ -7,7 +7,6 @@ mod door;
 mod guard;
 mod live;
 mod pages;
-mod when;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

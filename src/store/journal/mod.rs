@@ -78,17 +78,24 @@ impl Journal {
     }
 
     /// What [`Self::open`] would give, of a journal that another process may be writing; nothing is made or changed.
-    pub fn look(database: &Path, database_id: u64, sealed: i64) -> io::Result<Vec<Segment>> {
+    /// Only a file that cannot be used is said: a torn last record may be one that is being written.
+    pub fn look(database: &Path, database_id: u64, sealed: i64) -> io::Result<Replayed> {
         let owner = Owner { database_id, sealed };
-        let mut segments = Vec::new();
+        let mut found = Replayed { segments: Vec::new(), said: Vec::new() };
         for turn in 0..2 {
             let Some(file) = TicksFile::open_to_read(database, turn)? else { continue };
-            if let Content::Segment(segment, ..) = owner.content(&file, turn)? {
-                segments.push(segment);
+            match owner.content(&file, turn)? {
+                Content::Spent => {}
+                Content::Segment(segment, ..) => found.segments.push(segment),
+                Content::Unfit(reason) => {
+                    found
+                        .said
+                        .push(format!("the journal {} cannot be used: {reason}", file.path().display()));
+                }
             }
         }
-        segments.sort_by_key(|segment| segment.number);
-        Ok(segments)
+        found.segments.sort_by_key(|segment| segment.number);
+        Ok(found)
     }
 
     /// Has the records that follow be of `segment`, one after the current.

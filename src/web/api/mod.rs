@@ -14,14 +14,11 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Site;
 use super::answer::{Asked, Problem, ProblemBody};
-use super::when::{Span, with_the_latest};
 use crate::notify::AlertBody;
-use crate::series::quantity::{
-    DeviceQuantity, EstimateQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity, named,
-};
+use crate::series::when::{Span, with_the_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::source::{Mark, MarkKind, MarkedEnd};
-use crate::store::{Subject, Wanted};
+use crate::store::Wanted;
 
 pub use body::{DeviceBody, JobBody, StatusBody, VmBody, VolumeBody};
 pub use openapi::openapi;
@@ -165,45 +162,11 @@ pub async fn series(
     if !(1..=MOST_POINTS).contains(&points) {
         return Err(Problem::Bad(format!("expected `points` from 1 to {MOST_POINTS}, but found {points}")));
     }
-    let wanted = wanted(&query.of, &query.metric)?;
+    let wanted = Wanted::named(&query.of, &query.metric)?;
     let found = site.archive.series(&[wanted], range, points).await?.pop().flatten();
     let series = found
         .ok_or_else(|| Problem::NotFound(format!("nothing called `{}` was ever seen here", query.of)))?;
     Ok(Json(series.points))
-}
-
-fn wanted(of: &str, metric: &str) -> Result<Wanted, Problem> {
-    let device = || named::<DeviceQuantity>(metric).map(Quantity::Device);
-    let share = || named::<ShareQuantity>(metric).map(Quantity::Share);
-    let estimate = || named::<EstimateQuantity>(metric).map(Quantity::Estimate);
-    let fill = || named::<VolumeQuantity>(metric).map(Quantity::Volume);
-    let (subject, quantity, names) = match of.split_once(':') {
-        Some(("device", name)) => (
-            Subject::Device(name.into()),
-            device().or_else(share),
-            format!("{}, {}", DeviceQuantity::NAMES, ShareQuantity::NAMES),
-        ),
-        Some(("volume", name)) => (
-            Subject::Volume(name.into()),
-            fill().or_else(estimate).or_else(device),
-            format!("{}, {}, {}", VolumeQuantity::NAMES, EstimateQuantity::NAMES, DeviceQuantity::NAMES),
-        ),
-        None if of == "total" => (Subject::Total, device(), DeviceQuantity::NAMES.to_string()),
-        None if of == "vm" => (
-            Subject::Host,
-            named::<HostQuantity>(metric).map(Quantity::Host),
-            HostQuantity::NAMES.to_string(),
-        ),
-        _ => {
-            return Err(Problem::Bad(format!(
-                "expected `of` to be device:<name or uuid>, volume:<vg/lv or uuid>, total or vm, but found `{of}`"
-            )));
-        }
-    };
-    let quantity = quantity.ok_or_else(|| {
-        Problem::Bad(format!("expected `metric` to be one of {names}, but found `{metric}`"))
-    })?;
-    Ok(Wanted { subject, quantity })
 }
 
 /// 200 while ticks are fresh, 503 with the reason otherwise.

@@ -11,12 +11,12 @@ use crate::present::Present;
 use crate::series::quantity::{
     DeviceQuantity, EstimateQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity,
 };
+use crate::series::when::Span;
 use crate::series::{Range, Series};
 use crate::store::{Gap, Subject, Wanted};
 use crate::topology::{Device, Volume, VolumeKind};
 use crate::units::Prefix;
 use crate::web::answer::Problem;
-use crate::web::when::Span;
 
 /// The width of a chart where the browser has not said how wide it shows it.
 const WIDTH: u32 = 1_000;
@@ -58,7 +58,7 @@ impl View {
     }
 
     pub fn range(&self, present: &Present) -> Result<Range, Problem> {
-        self.span().range(present.interval.at, default_span(present))
+        Ok(self.span().range(present.interval.at, default_span(present))?)
     }
 
     /// The same with another start where none is given.

@@ -6,9 +6,9 @@ use axum::extract::State;
 use super::charts::{RangeLink, View};
 use super::rows::{self, JobRow};
 use super::{Answer, Content, Refresh, framed, is_moving, job_list, shown};
+use crate::series::when::with_the_latest;
 use crate::web::Site;
 use crate::web::answer::{Asked, Problem};
-use crate::web::when::with_the_latest;
 
 const MOST_JOBS: usize = 200;
 /// Backups come once a night: a week of them is what one wants to see.

@@ -25,11 +25,11 @@ use jiff::Timestamp;
 
 use super::Site;
 use super::answer::{Problem, ProblemBody};
-use super::when::Span;
 use crate::alert::Alert;
 use crate::job::Job;
 use crate::present::Present;
 use crate::series::Range;
+use crate::series::when::Span;
 use crate::source::own::own_cost;
 use crate::units::{Prefix, bytes_text};
 

@@ -1,28 +1,33 @@
-//! Times in addresses: absolute (`2026-11-21T03:00:00Z`), or relative to the last tick (`-1h`, `now`).
+//! Times as people write them, in addresses and on the command line: absolute (`2026-11-21T03:00:00Z`), or relative to
+//! the last tick (`-1h`, `now`).
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp};
 use serde::Deserialize;
 
-use super::answer::Problem;
-use crate::series::Range;
+use super::Range;
 
-/// The part of an address that says which span of time is meant.
+/// The words that say which span of time is meant.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct Span {
     pub from: Option<String>,
     pub to: Option<String>,
 }
 
+/// Why words mean no span of time: a sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoSpan(String);
+
 impl Span {
     /// The range, with `default_from` where none is given, and up to now.
-    pub fn range(&self, now: Timestamp, default_from: &str) -> Result<Range, Problem> {
+    pub fn range(&self, now: Timestamp, default_from: &str) -> Result<Range, NoSpan> {
         let from = given(self.from.as_deref()).unwrap_or(default_from);
         let to = given(self.to.as_deref()).unwrap_or("now");
         let range = Range { from: instant("from", from, now)?, to: instant("to", to, now)? };
         if range.from >= range.to {
-            return Err(Problem::Bad(format!(
+            return Err(NoSpan(format!(
                 "`from` has to be before `to`, but `{from}` is {} and `{to}` is {}",
                 range.from, range.to
             )));
@@ -41,7 +46,7 @@ fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
-fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, Problem> {
+fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, NoSpan> {
     let found = match text.strip_prefix('-') {
         _ if text == "now" => Some(now),
         Some(length) => before(now, length),
@@ -51,7 +56,7 @@ fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, Problem> 
             .or_else(|| text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(Into::into)),
     };
     found.ok_or_else(|| {
-        Problem::Bad(format!(
+        NoSpan(format!(
             "expected `{key}` to be a time such as 2026-11-21T03:00:00Z, or relative such as -1h or now, but found `{text}`"
         ))
     })
@@ -72,8 +77,7 @@ mod tests {
         let span = Span { from: Some(from.into()), to: Some(to.into()) };
         let found = match span.range(now, "-1h") {
             Ok(range) => format!("{} {}", range.from, range.to),
-            Err(Problem::Bad(sentence)) => sentence,
-            Err(other) => format!("{other:?}"),
+            Err(NoSpan(sentence)) => sentence,
         };
         assert!(found.contains(expected), "expected {expected:?}, but found {found:?}");
     }

@@ -1,0 +1,134 @@
+//! `cowbell export`: what was kept as CSV, JSON lines or plain tables, read from the database itself.
+
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+
+use super::new_file::NewFile;
+use super::progress::Progress;
+use super::serve::signalled;
+use crate::series::when::Span;
+use crate::store::{self, Ask, Moment, Resolution, Target, Text};
+
+/// Bytes that are written at once.
+const BUFFER: usize = 256 * 1024;
+/// Everything that was kept, where nothing else is asked for.
+const DEFAULT_FROM: &str = "1970-01-01T00:00:00Z";
+
+#[derive(Args)]
+pub struct Export {
+    /// The first instant, such as 2026-11-20T00:00:00Z, or before the last tick, such as -6h [default: all]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<String>,
+    /// The last instant, likewise [default: now, which is the last tick]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    to: Option<String>,
+    /// device:<name or uuid>, volume:<vg/lv or uuid>, total or vm; as often as you like [default: all]
+    #[arg(long, value_name = "SUBJECT")]
+    of: Vec<String>,
+    /// Such as read_bytes or fill_percent; as often as you like [default: all that a subject has]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    metric: Vec<String>,
+    /// tick, 10s or 1min; the two have the smallest and the largest tick beside the mean
+    #[arg(long, value_name = "LENGTH", default_value = "tick")]
+    resolution: Resolution,
+    /// What is written [default: as the ending of --output says, else csv]
+    #[arg(long)]
+    format: Option<Format>,
+    /// A file that is made [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Comma-separated, with a head
+    Csv,
+    /// One JSON object a line
+    Json,
+    /// Plain tables in a SQLite file
+    Sqlite,
+}
+
+/// Writes what is asked for. Whoever reads our output and goes away has seen enough.
+pub async fn export(db: &Path, export: Export) -> anyhow::Result<()> {
+    let mut moment = Moment::of(db).await?;
+    let ask = ask(&export, &mut moment).await?;
+    let written = match &export.output {
+        Some(file) => to_file(db, file, export.format(), &ask, &mut moment).await,
+        None => to_standard_output(export.format(), &ask, &mut moment).await,
+    };
+    match written {
+        Err(error) if is_gone(&error) => Ok(()),
+        written => written.context("cannot export"),
+    }
+}
+
+impl Export {
+    fn format(&self) -> Format {
+        let ending = self.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
+        self.format.unwrap_or(match ending {
+            Some("json" | "jsonl" | "ndjson") => Format::Json,
+            Some("db" | "sqlite" | "sqlite3") => Format::Sqlite,
+            _ => Format::Csv,
+        })
+    }
+}
+
+async fn ask(export: &Export, moment: &mut Moment) -> anyhow::Result<Ask> {
+    let Some(last) = moment.last_tick_at().await? else { bail!("the database holds no ticks yet") };
+    let span = Span { from: export.from.clone(), to: export.to.clone() };
+    Ok(Ask {
+        range: span.range(last, DEFAULT_FROM)?,
+        of: export.of.clone(),
+        metrics: export.metric.clone(),
+        resolution: export.resolution,
+    })
+}
+
+async fn to_file(
+    db: &Path,
+    path: &Path,
+    format: Format,
+    ask: &Ask,
+    moment: &mut Moment,
+) -> anyhow::Result<()> {
+    let (made, file) = NewFile::make(path)?;
+    let mut target = match format {
+        Format::Sqlite => Target::tables(path, db).await?,
+        _ => text(format, file),
+    };
+    // From here on a signal does not end the program, so that no half file is left.
+    let shutdown = signalled()?;
+    let mut progress = Progress::new();
+    let rows = tokio::select! {
+        rows = moment.export(ask, &mut target, |share| progress.show(share)) => rows?,
+        () = shutdown.cancelled() => bail!("interrupted; {} is removed", path.display()),
+    };
+    drop(progress);
+    made.keep();
+    super::print(&format!("{rows} rows in {}\n", path.display()));
+    Ok(())
+}
+
+async fn to_standard_output(format: Format, ask: &Ask, moment: &mut Moment) -> anyhow::Result<()> {
+    if format == Format::Sqlite {
+        bail!("a SQLite file cannot be written to standard output; name one with --output");
+    }
+    let mut progress = Progress::new();
+    let mut target = text(format, std::io::stdout());
+    moment.export(ask, &mut target, |share| progress.show(share)).await?;
+    Ok(())
+}
+
+fn text(format: Format, out: impl Write + Send + 'static) -> Target {
+    let form = if format == Format::Json { store::Form::Json } else { store::Form::Csv };
+    Target::Text(Text::new(form, Box::new(BufWriter::with_capacity(BUFFER, out))))
+}
+
+fn is_gone(error: &anyhow::Error) -> bool {
+    let of_pipe = |error: &std::io::Error| error.kind() == ErrorKind::BrokenPipe;
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(of_pipe)
+}

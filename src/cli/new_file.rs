@@ -1,0 +1,42 @@
+//! A file that is made by the program: never over another one, and never left behind half.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+/// A file that goes again unless it is kept.
+pub struct NewFile {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl NewFile {
+    /// Makes an empty file. What is there already is left as it is, and refused.
+    pub fn make(path: &Path) -> anyhow::Result<(Self, File)> {
+        match File::create_new(path) {
+            Ok(file) => Ok((Self { path: path.to_path_buf(), is_kept: false }, file)),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                bail!("{} is there already, and is not overwritten; name another file", path.display())
+            }
+            Err(error) => Err(error).with_context(|| format!("cannot make the file {}", path.display())),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // It has failed already, and why is said.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! A copy of a database, whole in one file, also while a daemon writes it: by `VACUUM INTO`, and what is in the journal
+//! alone is sealed into the copy.
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::Context;
+use sqlx::Connection;
+
+use super::inspect::{Inventory, inventory};
+use super::moment::{Moment, behind};
+use super::open;
+use super::rows::last_segment;
+use super::seal::seal;
+
+/// Copies the database at `path` into `file`, which is empty, and gives what the copy holds, read back from it.
+pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
+    let named = || format!("cannot copy the database {} to {}", path.display(), file.display());
+    // The journal is looked at first: what leaves it meanwhile is in the database by then.
+    let mut moment = Moment::of(path).await?;
+    sqlx::query("COMMIT").execute(&mut moment.connection).await.with_context(named)?;
+    let target = file.to_str().with_context(|| format!("the name {} is no text", file.display()))?;
+    sqlx::query("VACUUM INTO ?").bind(target).execute(&mut moment.connection).await.with_context(named)?;
+    seal_into(file, moment).await.with_context(named)?;
+    File::open(file).and_then(|file| file.sync_all()).with_context(named)?;
+    inventory(file).await.with_context(|| format!("the copy {} cannot be read back", file.display()))
+}
+
+/// Puts the ticks of the journal that the copy does not have yet into it.
+async fn seal_into(file: &Path, moment: Moment) -> anyhow::Result<()> {
+    let mut copy = open::to_rewrite(file).await?;
+    let sealed = last_segment(&mut copy).await?;
+    for segment in behind(moment.journaled, sealed) {
+        seal(&mut copy, segment.number, &segment.ticks).await?;
+    }
+    Ok(copy.close().await?)
+}

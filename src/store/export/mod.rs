@@ -1,0 +1,185 @@
+//! What was kept as plain tables: CSV, JSON lines or a SQLite file, for any range, subjects, metrics and resolution.
+//!
+//! Read segment by segment and written row by row: a segment and no more is in memory, however long the range is.
+
+mod sheet;
+mod tables;
+mod text;
+mod topics;
+
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::Context;
+
+use super::moment::Moment;
+use super::plan::{Part, plan};
+use super::seal::Segment;
+use super::segment::Level;
+use crate::series::{Extent, Range};
+use sheet::Sheet;
+use tables::Tables;
+use topics::Topics;
+
+pub use text::{Form, Text};
+
+/// How finely is told what was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resolution {
+    #[default]
+    Tick,
+    TenSeconds,
+    Minute,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    pub range: Range,
+    /// Words of the API's `of`; all that was ever seen where there are none.
+    pub of: Vec<String>,
+    /// Names of quantities; all of each subject's own kind where there are none.
+    pub metrics: Vec<String>,
+    pub resolution: Resolution,
+}
+
+/// Where rows go.
+pub enum Target {
+    Text(Text),
+    Tables(Box<Tables>),
+}
+
+/// One row: what was known of a topic up to an instant.
+struct Line<'a> {
+    /// As ISO 8601 has it, in UTC, to the millisecond.
+    time: &'a str,
+    /// Its place among the topics.
+    topic: usize,
+    /// What the row is of: a tick, or several.
+    seconds: f64,
+    /// One for each of the topic's quantities.
+    values: &'a [Option<Extent>],
+}
+
+impl Resolution {
+    fn level(self) -> Level {
+        match self {
+            Self::Tick => Level::Ticks,
+            Self::TenSeconds => Level::TenSeconds,
+            Self::Minute => Level::Minutes,
+        }
+    }
+
+    /// As people write it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Tick => "tick",
+            Self::TenSeconds => "10s",
+            Self::Minute => "1min",
+        }
+    }
+}
+
+impl FromStr for Resolution {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Tick, Self::TenSeconds, Self::Minute];
+        let found = all.into_iter().find(|resolution| resolution.word() == text);
+        found.ok_or_else(|| format!("expected tick, 10s or 1min, but found `{text}`"))
+    }
+}
+
+impl Target {
+    /// Plain tables in a new SQLite file, with what else the database at `kept` holds of the range.
+    pub async fn tables(file: &Path, kept: &Path) -> anyhow::Result<Self> {
+        Ok(Self::Tables(Box::new(Tables::new(file, kept).await?)))
+    }
+
+    async fn begin(&mut self, topics: &Topics, ask: &Ask) -> anyhow::Result<()> {
+        match self {
+            Self::Text(text) => Ok(text.begin(topics, ask.resolution)?),
+            Self::Tables(tables) => tables.begin(topics, ask).await,
+        }
+    }
+
+    async fn line(&mut self, line: &Line<'_>) -> anyhow::Result<()> {
+        match self {
+            Self::Text(text) => Ok(text.line(line)?),
+            Self::Tables(tables) => tables.line(line).await,
+        }
+    }
+
+    async fn finish(&mut self) -> anyhow::Result<()> {
+        match self {
+            Self::Text(text) => Ok(text.finish()?),
+            Self::Tables(tables) => tables.finish().await,
+        }
+    }
+}
+
+impl Moment {
+    /// Writes what is asked for, and gives the number of rows. `progress` is told what share is done, from 0 to 1.
+    pub async fn export(
+        &mut self,
+        ask: &Ask,
+        target: &mut Target,
+        mut progress: impl FnMut(f64),
+    ) -> anyhow::Result<u64> {
+        let topics = Topics::of(ask, &self.book)?;
+        target.begin(&topics, ask).await?;
+        let parts = self.parts(ask).await.context("cannot read segments")?;
+        let mut rows = 0;
+        for (index, part) in parts.iter().enumerate() {
+            progress(index as f64 / parts.len() as f64);
+            if let Some(sheet) = self.sheet(part, &topics, ask.resolution.level()).await? {
+                rows += write(&sheet, Some(part), &topics, ask.range, target).await?;
+            }
+        }
+        for segment in &self.journaled {
+            let sheet = Sheet::of_ticks(segment.number, &segment.ticks, &topics, ask.resolution.level());
+            rows += write(&sheet, None, &topics, ask.range, target).await?;
+        }
+        target.finish().await?;
+        Ok(rows)
+    }
+
+    /// The segments that tell of the range, each instant in one of them alone.
+    async fn parts(&mut self, ask: &Ask) -> anyhow::Result<Vec<Part>> {
+        let segments: Vec<Segment> = sqlx::query_as(
+            "SELECT id, from_ms, to_ms, first_source, last_source FROM segment
+             WHERE to_ms >= ? AND from_ms <= ? ORDER BY id",
+        )
+        .bind(ask.range.from.as_millisecond())
+        .bind(ask.range.to.as_millisecond())
+        .fetch_all(&mut self.connection)
+        .await?;
+        Ok(plan(ask.resolution.level(), &segments, &self.rolled_until().await?))
+    }
+}
+
+/// Writes the rows of a segment that are in the range and not told by a finer one.
+async fn write(
+    sheet: &Sheet,
+    part: Option<&Part>,
+    topics: &Topics,
+    range: Range,
+    target: &mut Target,
+) -> anyhow::Result<u64> {
+    let (lenses, mut values, mut rows) = (sheet.lenses(topics), Vec::new(), 0);
+    for (row, at) in sheet.instants().filter(|(_, at)| range.contains(*at)) {
+        if part.is_some_and(|part| part.is_covered(sheet.axis.numbers[row])) {
+            continue;
+        }
+        let (time, elapsed_us) = (format!("{at:.3}"), sheet.axis.elapsed_us[row]);
+        for (topic, lenses) in lenses.iter().enumerate().filter(|(_, lenses)| sheet.has(lenses, row)) {
+            values.clear();
+            values
+                .extend(lenses.iter().map(|(place, lens)| lens.extent(&sheet.rows[*place], row, elapsed_us)));
+            let line = Line { time: &time, topic, seconds: elapsed_us as f64 / 1e6, values: &values };
+            target.line(&line).await?;
+            rows += 1;
+        }
+    }
+    Ok(rows)
+}

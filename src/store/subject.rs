@@ -1,0 +1,101 @@
+//! What a series is of, and how people name it: `device:sda`, `volume:vg0/data`, `total` or `vm`, and a metric.
+
+use super::book::Book;
+use super::stream::{Kind, Stream};
+use crate::series::quantity::{
+    DeviceQuantity, EstimateQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity, named,
+};
+
+/// What a series is of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// A device by identity, kernel name or label; of those that had the name, the one that had it last.
+    Device(String),
+    /// A volume by `vg/lv` or UUID; for what its device does, that device.
+    Volume(String),
+    /// All devices together in which each byte counts once.
+    Total,
+    Host,
+}
+
+/// One series that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    pub subject: Subject,
+    pub quantity: Quantity,
+}
+
+/// Words that name no subject, or a metric that it does not have: a sentence with those that it has.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Misnamed(String);
+
+impl Subject {
+    /// Understands the API's `of`.
+    pub fn named(of: &str) -> Result<Self, Misnamed> {
+        match of.split_once(':') {
+            Some(("device", name)) => Ok(Self::Device(name.into())),
+            Some(("volume", name)) => Ok(Self::Volume(name.into())),
+            None if of == "total" => Ok(Self::Total),
+            None if of == "vm" => Ok(Self::Host),
+            _ => Err(Misnamed(format!(
+                "expected `of` to be device:<name or uuid>, volume:<vg/lv or uuid>, total or vm, but found `{of}`"
+            ))),
+        }
+    }
+
+    /// Understands the API's `metric`.
+    pub fn quantity(&self, metric: &str) -> Result<Quantity, Misnamed> {
+        let device = || named::<DeviceQuantity>(metric).map(Quantity::Device);
+        let share = || named::<ShareQuantity>(metric).map(Quantity::Share);
+        let estimate = || named::<EstimateQuantity>(metric).map(Quantity::Estimate);
+        let fill = || named::<VolumeQuantity>(metric).map(Quantity::Volume);
+        let quantity = match self {
+            Self::Device(_) => device().or_else(share),
+            Self::Volume(_) => fill().or_else(estimate).or_else(device),
+            Self::Total => device(),
+            Self::Host => named::<HostQuantity>(metric).map(Quantity::Host),
+        };
+        let names = || self.metrics().join(", ");
+        quantity.ok_or_else(|| {
+            Misnamed(format!("expected `metric` to be one of {}, but found `{metric}`", names()))
+        })
+    }
+
+    /// The names of all that it has.
+    fn metrics(&self) -> Vec<&'static str> {
+        match self {
+            Self::Device(_) => vec![DeviceQuantity::NAMES, ShareQuantity::NAMES],
+            Self::Volume(_) => vec![VolumeQuantity::NAMES, EstimateQuantity::NAMES, DeviceQuantity::NAMES],
+            Self::Total => vec![DeviceQuantity::NAMES],
+            Self::Host => vec![HostQuantity::NAMES],
+        }
+    }
+}
+
+impl Wanted {
+    /// Understands the API's `of` and `metric`.
+    pub fn named(of: &str, metric: &str) -> Result<Self, Misnamed> {
+        let subject = Subject::named(of)?;
+        let quantity = subject.quantity(metric)?;
+        Ok(Self { subject, quantity })
+    }
+
+    /// Where it is kept; `None` where nothing of it ever was.
+    pub(super) fn stream(&self, book: &Book) -> Option<Stream> {
+        match (&self.subject, self.quantity) {
+            (Subject::Device(name), quantity @ (Quantity::Device(_) | Quantity::Share(_))) => {
+                Some(Stream::new(quantity.into(), book.device_named(name)?))
+            }
+            (Subject::Volume(name), Quantity::Device(_)) => {
+                Some(Stream::new(Kind::Device, book.device_of_volume(book.volume_named(name)?)?))
+            }
+            (Subject::Volume(name), quantity @ (Quantity::Volume(_) | Quantity::Estimate(_))) => {
+                Some(Stream::new(quantity.into(), book.volume_named(name)?))
+            }
+            (Subject::Total, Quantity::Device(_)) => Some(Stream::TOTAL),
+            (Subject::Host, Quantity::Host(_)) => Some(Stream::HOST),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Looking after the database: is it whole, could it be smaller, a copy of it while it is written.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rustix::process::Signal;
+
+use crate::daemon::{Daemon, Said, Start, ask_database, change_database, cowbell, kept_ticks, said, time};
+use crate::machine::{Done, Machine, line};
+use crate::tape::{BEGIN, Snapshot, Tape};
+use crate::wait_for;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn db(path: &Path, arguments: &[&str]) -> Said {
+    said(cowbell().arg("db").args(arguments).arg("--db").arg(path))
+}
+
+/// A database that nobody uses, with so many ticks in it.
+fn kept(ticks: usize) -> Daemon {
+    let tape = Tape::of(SECOND, &vec![Snapshot::Filled(10.0); ticks]);
+    let mut daemon = Start::playing(&tape, "max").start();
+    daemon.has_played(ticks);
+    daemon.stop(Signal::TERM);
+    daemon
+}
+
+#[test]
+fn a_backup_while_a_daemon_writes_holds_every_tick_that_is_older_than_a_second() {
+    let machine = Machine::new();
+    let mut daemon = Start::watching(&machine).start();
+    wait_for("two seconds of ticks", || (daemon.taken() > 20).then_some(()));
+    let copy = daemon.folder.path().join("copy.db");
+    let began = Timestamp::now();
+    let said = db(&daemon.db, &["backup", copy.to_str().unwrap()]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:?}");
+    assert!(
+        said.out.contains("copy.db is whole") && said.out.contains("; 0 of them in the journal"),
+        "{said:?}"
+    );
+
+    let copied: HashSet<Timestamp> = kept_ticks(&copy).into_iter().map(|(at, _)| at).collect();
+    let taken: Vec<Timestamp> =
+        daemon.series("vm", "blocked").iter().map(|point| time(&point["t"])).collect();
+    let old: Vec<_> = taken.iter().filter(|at| **at < began - SignedDuration::from_secs(1)).collect();
+    assert!(old.len() > 5, "{taken:?}");
+    assert!(old.iter().all(|at| copied.contains(*at)), "{old:?} in {copied:?}");
+
+    // The copy is a database as any other.
+    daemon.stop(Signal::TERM);
+    let again = Start::watching(&machine).db(&copy).start();
+    assert!(again.series("vm", "blocked").len() >= copied.len());
+}
+
+#[test]
+fn a_backup_has_no_hole_however_often_segments_are_sealed_meanwhile() {
+    let ticks = 5_000;
+    let mut tape = Tape::new(20 * SECOND);
+    for tick in 0..ticks {
+        let diskstats = line((8, 0), "sda", Done::sectors(tick * 8, 0));
+        tape.bare_tick(&diskstats, "sda/dev\t8:0\nsda/serial\tA\nsda/slaves\t\n");
+    }
+    let daemon = Start::playing(&tape.saved(), "max").start();
+    let mut lengths = Vec::new();
+    while lengths.len() < 3 || daemon.taken() < ticks {
+        let copy = daemon.folder.path().join(format!("copy{}.db", lengths.len()));
+        assert_eq!(db(&daemon.db, &["backup", copy.to_str().unwrap()]).code, Some(0));
+        let copied = kept_ticks(&copy);
+        for (number, (at, _)) in (0..).zip(&copied) {
+            assert_eq!(*at, BEGIN + SignedDuration::from_secs(20 * number), "of {}", copied.len());
+        }
+        lengths.push(copied.len());
+    }
+    assert!(lengths.is_sorted() && lengths[0] < lengths[2], "{lengths:?}");
+}
+
+#[test]
+fn a_backup_is_never_written_over_a_file() {
+    let daemon = kept(5);
+    let file = daemon.folder.path().join("precious");
+    std::fs::write(&file, "precious").unwrap();
+    let said = db(&daemon.db, &["backup", file.to_str().unwrap()]);
+    assert!(
+        said.code == Some(1) && said.err.contains("is there already, and is not overwritten"),
+        "{said:?}"
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+}
+
+#[test]
+fn what_is_no_database_of_ours_is_a_sentence_and_leaves_no_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, copy) = (folder.path().join("text"), folder.path().join("copy"));
+    std::fs::write(&text, "this is a text, and long enough to be looked at").unwrap();
+    for (path, expected) in [
+        (text, "it is no SQLite database; name another file with --db"),
+        (folder.path().join("nothing"), "there is none"),
+    ] {
+        for arguments in [&["verify"][..], &["compact"], &["backup", copy.to_str().unwrap()]] {
+            let said = db(&path, arguments);
+            assert!(said.code == Some(1) && said.err.contains(expected), "{arguments:?}: {said:?}");
+            assert_eq!((said.err.lines().count(), copy.exists()), (1, false), "{said:?}");
+        }
+    }
+}
+
+#[test]
+fn verify_says_what_is_there_also_while_a_daemon_writes() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    wait_for("some ticks", || (daemon.taken() > 5).then_some(()));
+    let said = db(&daemon.db, &["verify"]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:?}");
+    assert!(
+        said.out.contains("cowbell.db is whole\nticks     ") && !said.out.contains("; 0 of them"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn verify_finds_a_flipped_byte_of_a_chunk() {
+    let daemon = kept(30);
+    assert_eq!(db(&daemon.db, &["verify"]).code, Some(0));
+    change_database(
+        &daemon.db,
+        "UPDATE chunk SET data = unhex(substr(hex(data), 1, 2 * length(data) - 2)
+            || CASE substr(hex(data), -2) WHEN '00' THEN '01' ELSE '00' END)
+         WHERE id = (SELECT max(id) FROM chunk)",
+    );
+    let said = db(&daemon.db, &["verify"]);
+    assert!(said.code == Some(1) && said.out.contains("cowbell.db is damaged"), "{said:?}");
+    assert!(said.err.contains("cannot be read: ") && said.err.lines().count() == 1, "{said:?}");
+
+    // A copy of it is made all the same, and says so.
+    let copy = daemon.folder.path().join("copy.db");
+    assert_eq!(db(&daemon.db, &["backup", copy.to_str().unwrap()]).code, Some(1));
+    assert_eq!(ask_database(&copy, "SELECT sum(rows) FROM segment"), 30);
+}
+
+#[test]
+fn compact_gives_room_back_and_keeps_every_tick() {
+    let daemon = kept(30);
+    let ticks = kept_ticks(&daemon.db);
+    change_database(&daemon.db, "CREATE TABLE ballast AS SELECT zeroblob(3000000) AS weight");
+    change_database(&daemon.db, "DROP TABLE ballast");
+    let before = std::fs::metadata(&daemon.db).unwrap().len();
+    let said = db(&daemon.db, &["compact"]);
+    assert!(said.code == Some(0) && said.out.contains("is compact: "), "{said:?}");
+    let now = std::fs::metadata(&daemon.db).unwrap().len();
+    assert!(before > 3_000_000 && now < 500_000, "{before}, then {now}");
+    assert_eq!(kept_ticks(&daemon.db), ticks);
+}
+
+#[test]
+#[ignore = "until a daemon holds a lock"]
+fn compact_is_refused_while_a_daemon_has_the_database() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let said = db(&daemon.db, &["compact"]);
+    assert!(said.code == Some(1) && said.err.contains("daemon"), "{said:?}");
+}
