@@ -85,7 +85,11 @@ fn what_is_exported_is_what_the_api_says_before_it_is_sealed_and_afterwards() {
         }
     }
     daemon.stop(Signal::TERM);
-    assert_eq!(ask_database(&daemon.db, "SELECT count(*) FROM segment"), 1);
+    assert_eq!(
+        ask_database(&daemon.db, "SELECT count(*) FROM segment"),
+        2,
+        "the first tick is the last of its ten minutes"
+    );
     assert_eq!(texts(&daemon), before);
 }
 
