@@ -2,8 +2,8 @@
 //!
 //! From above, the order-0 entropy of what the codec keeps (rows that are not all zero, the weighted time less that of
 //! reads and writes): in each window of ten minutes with that window's own distribution for nothing, which flatters it,
-//! and over the whole day with one distribution a column. From below, the chance that went into the simulation: given
-//! the hidden rate of each second, how many bits the dice had. Not even who knows the simulator can do with less.
+//! and over the whole day with one distribution a column. From below, an estimate of the chance that went into the
+//! simulation: given the hidden rate of each second, how many bits the dice had.
 
 use std::collections::HashMap;
 use std::f64::consts::{E, PI};
