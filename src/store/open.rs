@@ -235,6 +235,11 @@ pub async fn what_is_there(path: &Path) -> anyhow::Result<Begun> {
         return Ok(Begun { next_segment: 1, ..Begun::default() });
     }
     let mut connection = to_look_at(path).await?;
+    let tables: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM sqlite_schema").fetch_one(&mut connection).await?;
+    if tables == 0 {
+        return Ok(Begun { next_segment: 1, ..Begun::default() });
+    }
     let sealed = rows::last_segment(&mut connection).await?;
     let journaled = match rows::identity_of(&mut connection).await? {
         Some(identity) => Journal::look(path, identity, sealed)?.segments,

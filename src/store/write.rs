@@ -79,7 +79,10 @@ struct Window {
 }
 
 pub struct Writer {
+    path: PathBuf,
     connection: SqliteConnection,
+    /// Something failed on the connection, which may be in the middle of a transaction for ever.
+    is_broken: bool,
     journal: Journal,
     report: watch::Sender<Health>,
     shelf: Arc<Shelf>,
@@ -188,7 +191,9 @@ impl Writer {
             window.ticks.iter().for_each(|tick| writing.shelf.put(window.number, Arc::clone(tick)));
         }
         let mut writer = Self {
+            path: writing.path.clone(),
             connection,
+            is_broken: false,
             journal,
             report: writing.report.clone(),
             shelf: Arc::clone(&writing.shelf),
@@ -246,6 +251,7 @@ impl Writer {
                 _ => None,
             });
             let outcome = self.write(batch).await;
+            self.is_broken |= outcome.is_err();
             self.tell(count - batch.len(), last_at, started, outcome.as_ref().err());
             match outcome {
                 Ok(()) => return,
@@ -302,7 +308,17 @@ impl Writer {
         outcome
     }
 
+    /// Opens the connection anew where it is needed.
+    async fn mend(&mut self) -> anyhow::Result<()> {
+        if self.is_broken {
+            self.connection = open::to_rewrite(&self.path).await?;
+            self.is_broken = false;
+        }
+        Ok(())
+    }
+
     async fn write_lasting(&mut self, batch: &[Load]) -> anyhow::Result<()> {
+        self.mend().await?;
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
         for load in batch {
             match load {
@@ -346,6 +362,7 @@ impl Writer {
     /// What cannot be sealed now stays in memory and in the journal, and is tried again with the next tick.
     async fn seal_when_complete(&mut self) {
         let outcome = self.seal_complete().await;
+        self.is_broken |= outcome.is_err();
         self.sealing = outcome.err().map(|error| format!("cannot write to the database: {error:#}"));
     }
 
@@ -353,12 +370,14 @@ impl Writer {
         if self.complete.is_empty() {
             return Ok(());
         }
+        self.mend().await?;
         while let Some(window) = self.complete.first() {
             seal(&mut self.connection, window.number, &window.ticks).await?;
             self.shelf.clear(window.number);
             self.complete.remove(0);
         }
         if let Err(error) = roll_up(&mut self.connection).await {
+            self.is_broken = true;
             tracing::warn!("what is complete is not rolled up yet: {error:#}");
         }
         self.measure().await
@@ -383,7 +402,11 @@ impl Writer {
     /// What cannot be deleted now is deleted another time. A clock that jumped makes nothing look old.
     async fn tidy_when_due(&mut self) {
         let Some(now) = self.clock.believed().filter(|_| self.tidy_at <= Instant::now()) else { return };
-        let found_some = self.retention.step(&mut self.connection, now.as_millisecond()).await;
+        let found_some = match self.mend().await {
+            Ok(()) => self.retention.step(&mut self.connection, now.as_millisecond()).await,
+            Err(error) => Err(error),
+        };
+        self.is_broken |= found_some.is_err();
         if let Err(error) = &found_some {
             tracing::warn!("cannot delete what is old: {error:#}");
         }

@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::daemon::{Said, Start, change_database, cowbell, free_port, kept_ticks, said};
+use crate::daemon::{Said, Start, ask_database, change_database, cowbell, free_port, kept_ticks, said};
+use crate::http;
 use crate::machine::{Done, Machine, line};
 use crate::wait_for;
 
@@ -239,10 +240,18 @@ impl FullDisk {
         }
         let disk = Self(folder);
         prepare(disk.0.path());
-        // It is full when not even a byte fits any more.
-        let mut ballast = fs::File::create(disk.0.path().join("ballast")).unwrap();
-        while std::io::Write::write_all(&mut ballast, &[0; 512]).is_ok() {}
+        disk.fill();
         Some(disk)
+    }
+
+    /// It is full when not even a byte fits any more.
+    fn fill(&self) {
+        let mut ballast = fs::File::create(self.0.path().join("ballast")).unwrap();
+        while std::io::Write::write_all(&mut ballast, &[0; 512]).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.0.path().join("ballast")).unwrap();
     }
 
     fn db(&self) -> std::path::PathBuf {
@@ -266,7 +275,7 @@ fn goes_on_and_recovers(disk: &FullDisk, machine: &Machine, kept_before: usize) 
     assert!(store["error"].as_str().is_some_and(|error| error.contains("full")), "{store}");
     assert!(daemon.log().contains("going on from memory"), "{}", daemon.log());
     assert!(daemon.series("device:sda", "read_bytes").len() >= 9, "what is in memory is drawn");
-    fs::remove_file(disk.0.path().join("ballast")).unwrap();
+    disk.make_room();
     wait_for("the store to be well", || daemon.part("store")["ok"].as_bool().filter(|ok| *ok));
     let taken = daemon.taken() as usize;
     daemon.stop(rustix::process::Signal::TERM);
@@ -293,6 +302,35 @@ fn a_full_disk_loses_nothing_of_the_database_that_is_there() {
         return;
     };
     goes_on_and_recovers(&disk, &machine, before);
+}
+
+#[test]
+fn a_disk_that_fills_while_the_program_runs_is_recovered_from() {
+    let Some(disk) = FullDisk::new(|_| {}) else { return };
+    disk.make_room();
+    let machine = Machine::new();
+    let mut daemon = Start::watching(&machine).db(&disk.db()).start();
+    wait_for("ticks", || (daemon.taken() >= 3).then_some(()));
+    disk.fill();
+    // A job is written to the database itself; ticks have room in the journal.
+    for number in 0..300 {
+        let name = "n".repeat(200);
+        let job = format!(r#"{{"name":"{name}","started_at":"2026-03-01T02:00:00Z"}}"#);
+        let json = [("Content-Type", "application/json"), ("Host", "127.0.0.1")];
+        http::put(daemon.port, &format!("/api/v1/jobs/full-{number}"), &json, &job);
+    }
+    wait_for("the store to say so", || {
+        daemon.part("store")["error"].as_str().filter(|error| error.contains("full")).map(drop)
+    });
+    let taken = daemon.taken();
+    wait_for("more ticks", || (daemon.taken() >= taken + 5).then_some(()));
+    disk.make_room();
+    wait_for("the store to be well", || daemon.part("store")["ok"].as_bool().filter(|ok| *ok));
+    let taken = daemon.taken() as usize;
+    daemon.stop(rustix::process::Signal::TERM);
+    assert_eq!(ask_database(&disk.db(), "SELECT count(*) FROM job"), 300);
+    let kept = kept_ticks(&disk.db()).len();
+    assert!(kept >= taken, "{kept} are kept of {taken}");
 }
 
 #[test]
