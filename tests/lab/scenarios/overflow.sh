@@ -130,6 +130,22 @@ extend_at_90() {
     check "own3, extended: open alerts" "" "$(open_alerts own3)"
 }
 
+# While the kernel merges, cowbell says so within three ticks. On a busy machine the merge may be over before them.
+shows_merging() {
+    local goal state='"ok"'
+    goal=$(($(ticks_taken) + 3))
+    while dmsetup table vg0-data | grep -q snapshot-merge; do
+        state=$(of volumes data .state)
+        [[ $state != '"merging"' ]] && ! has_taken "$goal" || break
+        sleep 0.1
+    done
+    if has_taken "$goal" || [[ $state == '"merging"' ]]; then
+        check "data: state" '"merging"' "$state"
+    else
+        echo "info  data: the merge was over before three ticks"
+    fi
+}
+
 # In many small steps, so that it can be stopped in between, by suspending the origin. The fill is the origin's now.
 merge_back() {
     local fills=()
@@ -143,7 +159,7 @@ merge_back() {
         equals_lvs data
         fills+=("$lvs")
         dmsetup resume vg0-data
-        ((${#fills[@]} != 1)) || shows 2 "data: state" volumes data .state '"merging"'
+        ((${#fills[@]} != 1)) || shows_merging
         sleep 0.1
     done
     dmsetup resume vg0-data
