@@ -203,7 +203,7 @@ stop_cowbell() {
 }
 
 ticks_taken() {
-    curl -fs "$api/status" | jq .ticks.taken
+    curl -fs -m 30 "$api/status" | jq .ticks.taken
 }
 
 has_taken() {
@@ -265,7 +265,7 @@ ms='def ms: capture("(?<s>[^.Z]+)(?<f>\\.[0-9]+)?Z") | (.s + "Z" | fromdate) * 1
 
 # When cowbell took its last tick, in milliseconds.
 last_tick() {
-    curl -fs "$api/status" | jq "$ms .ticks.last_at | ms"
+    curl -fs -m 30 "$api/status" | jq "$ms .ticks.last_at | ms"
 }
 
 # Milliseconds as a time for the API.
@@ -282,7 +282,7 @@ bytes_between() {
 
 # has_stored TICK: whether the tick of that time is in the store, and with it all before.
 has_stored() {
-    curl -fs "$api/status" | jq -e --argjson tick "$1" "$ms .parts[] | select(.name == \"store\") | .last_ok_at | . != null and ms >= \$tick"
+    curl -fs -m 30 "$api/status" | jq -e --argjson tick "$1" "$ms .parts[] | select(.name == \"store\") | .last_ok_at | . != null and ms >= \$tick"
 }
 
 # The volumes in use as `lvs` and as cowbell name them, in the same words and order.

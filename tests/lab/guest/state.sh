@@ -91,7 +91,7 @@ check_kept() {
 
 # What the store says of itself: empty when it is well.
 store_error() {
-    curl -fs "$api/status" | jq -r '.parts[] | select(.name == "store") | if .ok then "" else .error end'
+    curl -fs -m 30 "$api/status" | jq -r '.parts[] | select(.name == "store") | if .ok then "" else .error end'
 }
 
 store_is_well() {
