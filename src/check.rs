@@ -155,16 +155,16 @@ fn lies_on(root: &Root, path: &Path) -> Finding {
 
 /// What the database will come to need, from what is in it; before there is anything, from what others need.
 async fn will_need(config: &Config, root: &Root, path: &Path) -> Finding {
-    let (keep, extent) = (&config.store, store::extent_of(path).await.ok());
+    let (keep, stock) = (&config.store, store::stock_of(path).await.ok());
     let devices = root.keep("proc/diskstats").read().map_or(0, |text| diskstats::parse(&text).devices.len());
-    let (basis, need) = match extent.as_ref().and_then(|extent| extent.forecast_bytes(keep)) {
+    let (basis, need) = match stock.as_ref().and_then(|stock| stock.forecast_bytes(keep)) {
         Some(need) => ("goes on".to_string(), need),
         None => (format!("is usual for {devices} devices"), store::usual_bytes(keep, devices)),
     };
     let (need, limit) = (bytes_text(need as f64, Prefix::default()), need.cmp(&keep.size.0).is_gt());
     let size = bytes_text(keep.size.0 as f64, Prefix::default());
-    let held = extent.map_or_else(String::new, |extent| {
-        format!("it has {} now; ", bytes_text(extent.size_bytes as f64, Prefix::default()))
+    let held = stock.map_or_else(String::new, |stock| {
+        format!("it has {} now; ", bytes_text(stock.size_bytes as f64, Prefix::default()))
     });
     match limit {
         false => Finding::Good(format!(

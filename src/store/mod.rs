@@ -11,7 +11,7 @@ mod compact;
 mod convert;
 mod damage;
 mod export;
-mod extent;
+mod stock;
 mod lens;
 mod inspect;
 mod journal;
@@ -38,7 +38,7 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use sqlx::SqlitePool;
@@ -47,11 +47,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub use backup::backup;
 pub use compact::compact;
 pub use export::{Ask, Form, Resolution, Target, Text};
-pub use extent::{Extent, LevelExtent, extent_of, usual_bytes};
 pub use inspect::{Inventory, inventory};
 pub use lasting::Known;
 pub use moment::Moment;
 pub use open::{made_path, passing_folder, path};
+pub use stock::{LevelStock, Stock, stock_of, usual_bytes};
 pub use subject::{Misnamed, Subject, Wanted};
 
 use crate::alert::Alert;
@@ -70,6 +70,8 @@ const QUEUE: usize = 10_000;
 /// Rows of a segment at most, should ticks come very often.
 const SEGMENT_ROWS: usize = 8_192;
 
+/// A disk that lets the writer wait for longer than this hangs.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// When the program ends, a disk that takes nothing is waited for this long.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -88,13 +90,15 @@ pub struct Health {
     pub is_open: bool,
     pub error: Option<String>,
     pub took_us: u64,
+    /// Since when the writer is at what it is doing; `None` while it waits for something to do.
+    busy_since: Option<Instant>,
     /// Entries that are in the database or its journal since the start.
     pub written: u64,
     pub last_ok_at: Option<Timestamp>,
     /// What was found when the database was opened, such as damage: a sentence each.
     pub notes: Vec<String>,
     /// As of the last segment that was sealed.
-    pub extent: Extent,
+    pub stock: Stock,
 }
 
 /// Where the loop hands over what is to be kept.
@@ -259,7 +263,9 @@ impl Inlet {
 
     /// How writing goes, with the number of entries that could not be kept since the start.
     pub fn health(&self) -> (Health, u64) {
-        (self.health.borrow().clone(), self.lost.load(Ordering::Relaxed))
+        let mut health = self.health.borrow().clone();
+        health.error = health.error.or_else(|| hang(health.busy_since?.elapsed()));
+        (health, self.lost.load(Ordering::Relaxed))
     }
 
     /// Takes no more entries, and waits until all are written, or five seconds are over.
@@ -267,12 +273,32 @@ impl Inlet {
         drop(self.queue);
         match tokio::time::timeout(CLOSING, self.done).await {
             Ok(Ok(())) => {}
-            Ok(Err(_)) => tracing::error!("the database's writer ended early"),
-            Err(_) => {
+            // It waits still, or ended before it could open the database.
+            Ok(Err(_)) | Err(_) => {
                 let lost = self.lost.load(Ordering::Relaxed);
                 let left = (self.taken - lost).saturating_sub(self.health.borrow().written);
                 tracing::error!("the disk takes nothing: {left} entries could not be kept");
             }
         }
     }
+}
+
+/// What is said of a writer that has been at one thing for so long.
+fn hang(busy_for: Duration) -> Option<String> {
+    (busy_for > PATIENCE).then(|| {
+        format!(
+            "the disk of the database has taken nothing for {} s: going on from memory",
+            busy_for.as_secs()
+        )
+    })
+}
+
+#[cfg(test)]
+#[test]
+fn a_disk_that_hangs_is_said_to_do_so_and_one_that_is_slow_is_not() {
+    assert_eq!(hang(Duration::from_secs(9)), None);
+    assert_eq!(
+        hang(Duration::from_secs(32)).as_deref(),
+        Some("the disk of the database has taken nothing for 32 s: going on from memory")
+    );
 }

@@ -8,7 +8,7 @@ use crate::interval::{Host, Work};
 use crate::topology::{State, VolumeState};
 use crate::units::Fill;
 
-/// What a tick holds. Changing its shape needs a migration.
+/// What a tick of those versions holds; its shape never changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Packed {
     /// The device's row, and what it did.
@@ -17,7 +17,7 @@ pub struct Packed {
     pub host: Host,
 }
 
-/// What only some ticks hold. Changing its shape needs a migration.
+/// What only some ticks hold; likewise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct More {
     /// The PV's row, and the part of its work that was copying for snapshots.

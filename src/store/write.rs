@@ -13,7 +13,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::book::Rows;
 use super::clock::Clock;
-use super::extent::extent;
 use super::journal::Journal;
 use super::open::{self, Opened};
 use super::record::Recorder;
@@ -23,6 +22,7 @@ use super::rows::{
 };
 use super::seal::{roll_up, seal};
 use super::shelf::Shelf;
+use super::stock::stock;
 use super::tick::Tick;
 use super::{Begun, Health, Holds, convert};
 use crate::alert::Alert;
@@ -232,12 +232,14 @@ impl Writer {
     async fn run(mut self, mut loads: mpsc::Receiver<Load>) {
         let mut batch = Vec::new();
         while loads.recv_many(&mut batch, MOST_AT_ONCE).await > 0 {
+            self.report.send_modify(|health| health.busy_since = Some(Instant::now()));
             self.write_all(&mut batch, &loads).await;
             if batch.is_empty() {
                 self.seal_when_complete().await;
                 self.sync_when_due();
                 self.tidy_when_due().await;
             }
+            self.report.send_modify(|health| health.busy_since = None);
         }
         self.close().await;
     }
@@ -385,8 +387,8 @@ impl Writer {
 
     /// Tells how much there is now.
     async fn measure(&mut self) -> anyhow::Result<()> {
-        let extent = extent(&mut self.connection).await.context("cannot tell how much is kept")?;
-        self.report.send_modify(|health| health.extent = extent);
+        let stock = stock(&mut self.connection).await.context("cannot tell how much is kept")?;
+        self.report.send_modify(|health| health.stock = stock);
         Ok(())
     }
 

@@ -124,7 +124,7 @@ describe("a machine that works", () => {
   it("shows every page without faults, and on a telephone without scrolling sideways", async () => {
     const disks = await daemon.json("/api/v1/devices");
     const disk = disks.find((device) => device.kind === "disk") ?? disks[0];
-    await everyPageFits(daemon, ["/", "/devices", `/devices/${disk.device}`, "/volumes", "/jobs", "/alerts"]);
+    await everyPageFits(daemon, ["/", "/devices", `/devices/${disk.device}`, "/volumes", "/jobs", "/alerts", "/status"]);
   });
 });
 
@@ -154,7 +154,7 @@ describe("a recording of a host with LVM", () => {
   it("shows every page without faults, and on a telephone without scrolling sideways", async () => {
     const devices = await daemon.json("/api/v1/devices");
     const [volume] = await daemon.json("/api/v1/volumes");
-    const paths = ["/", "/devices", "/volumes", "/jobs", `/jobs/${job.id}`, "/alerts"];
+    const paths = ["/", "/devices", "/volumes", "/jobs", `/jobs/${job.id}`, "/alerts", "/status"];
     paths.push(`/devices/${devices[0].device}`, `/volumes/${volume.vg}/${volume.lv}`);
     await everyPageFits(daemon, paths);
   });

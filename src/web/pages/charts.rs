@@ -171,7 +171,7 @@ pub async fn draw(
 fn gaps(present: &Present, range: Range) -> Vec<String> {
     let at = |ms| Timestamp::from_millisecond(ms).unwrap_or_default();
     let shown = |gap: &&Gap| at(gap.from_ms) <= range.to && range.from <= at(gap.to_ms);
-    let gaps = present.store.extent.gaps.iter().filter(shown);
+    let gaps = present.store.stock.gaps.iter().filter(shown);
     gaps.map(|gap| {
         let (from, to) =
             (moment(at(gap.from_ms), present.interval.at), moment(at(gap.to_ms), present.interval.at));

@@ -63,17 +63,17 @@ fn now(site: &Site) -> Result<String, Problem> {
         notes: notes.collect(),
         figures: figures(&present),
         levels: levels(&present),
-        gaps: store.extent.gaps.iter().map(|gap| gap_row(gap, present.interval.at)).collect(),
+        gaps: store.stock.gaps.iter().map(|gap| gap_row(gap, present.interval.at)).collect(),
         parts: parts(&present),
     })
 }
 
 /// What it is, the figure, and what to think of it.
 fn figures(present: &Present) -> Vec<(&'static str, String, String)> {
-    let (extent, keep, ticks) = (&present.store.extent, &present.keep, &present.ticks);
+    let (stock, keep, ticks) = (&present.store.stock, &present.keep, &present.ticks);
     let bytes = |bytes: u64| bytes_text(bytes as f64, Prefix::default());
     let or_later = |known: Option<u64>| known.map_or_else(|| "not known yet".to_string(), bytes);
-    let forecast = extent.forecast_bytes(keep);
+    let forecast = stock.forecast_bytes(keep);
     let fits = match forecast {
         Some(need) if need > keep.size.0 => "more than it may: the oldest ticks go before their time",
         Some(_) => "when it has been kept for as long as is set below",
@@ -87,8 +87,8 @@ fn figures(present: &Present) -> Vec<(&'static str, String, String)> {
             format!("99 in 100 take {} at most", micros(ticks.took_us.p99)),
         ),
         ("Not kept", present.lost.to_string(), "ticks, jobs and alerts since the start".into()),
-        ("The database has", bytes(extent.size_bytes), format!("and may take {}", bytes(keep.size.0))),
-        ("A day takes", or_later(extent.bytes_per_day()), "every tick, before it is rolled up".into()),
+        ("The database has", bytes(stock.size_bytes), format!("and may take {}", bytes(keep.size.0))),
+        ("A day takes", or_later(stock.bytes_per_day()), "every tick, before it is rolled up".into()),
         ("It will need", or_later(forecast), fits.into()),
     ]
 }
@@ -98,8 +98,8 @@ fn micros(us: u64) -> String {
 }
 
 fn levels(present: &Present) -> Vec<LevelRow> {
-    let (extent, keep, now) = (&present.store.extent, &present.keep, present.interval.at);
-    let since = |level: Level| match extent.levels[level as usize].from {
+    let (stock, keep, now) = (&present.store.stock, &present.keep, present.interval.at);
+    let since = |level: Level| match stock.levels[level as usize].from {
         Some(from) => format!("{} UTC", moment(from, now)),
         None => "–".to_string(),
     };

@@ -51,17 +51,17 @@ pub struct GapBody {
 
 impl StoreBody {
     pub fn new(present: &Present) -> Self {
-        let (extent, keep) = (&present.store.extent, &present.keep);
+        let (stock, keep) = (&present.store.stock, &present.keep);
         let level = |level: Level, name: &str, age: config::Age| LevelBody {
             name: name.into(),
-            from: extent.levels[level as usize].from,
+            from: stock.levels[level as usize].from,
             days: days(age),
         };
         Self {
-            size_bytes: extent.size_bytes,
+            size_bytes: stock.size_bytes,
             size_limit_bytes: keep.size.0,
-            ticks_bytes_per_day: extent.bytes_per_day(),
-            forecast_bytes: extent.forecast_bytes(keep),
+            ticks_bytes_per_day: stock.bytes_per_day(),
+            forecast_bytes: stock.forecast_bytes(keep),
             levels: vec![
                 level(Level::Ticks, "ticks", keep.ticks),
                 level(Level::TenSeconds, "ten_seconds", keep.ten_seconds),
@@ -69,7 +69,7 @@ impl StoreBody {
             ],
             jobs_days: days(keep.jobs),
             lost: present.lost,
-            gaps: extent.gaps.iter().map(GapBody::from).collect(),
+            gaps: stock.gaps.iter().map(GapBody::from).collect(),
             notes: present.store.notes.clone(),
         }
     }

@@ -13,8 +13,9 @@ use crate::config;
 
 /// What a level takes in a day is told from its last segments, up to this many: of ticks, six hours.
 const RECENT_SEGMENTS: i64 = 36;
-/// What roll-ups take beside the ticks that they are made of, until there are some: a part of the ticks' bytes.
-const TYPICAL_SHARE: [f64; 3] = [1.0, 0.3, 0.06];
+/// What roll-ups take beside the ticks that they are made of, until there are some: a part of the ticks' bytes, as in
+/// `benches/RESULTS.md`.
+const TYPICAL_SHARE: [f64; 3] = [1.0, 0.6, 0.08];
 /// Packed bytes that the ticks of one device take in a day, volumes included, on a host of which half the disks idle.
 const USUAL_PER_DEVICE: f64 = 330_000.0;
 /// Gaps that are told of, the latest.
@@ -23,10 +24,10 @@ const DAY_MS: f64 = 24.0 * 3600.0 * 1000.0;
 
 /// How much is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Extent {
+pub struct Stock {
     pub size_bytes: u64,
     /// For each level.
-    pub levels: [LevelExtent; Level::ALL.len()],
+    pub levels: [LevelStock; Level::ALL.len()],
     /// The part of the time in which a job ran.
     pub jobs_share: f64,
     /// Ticks that could not be kept, the latest first.
@@ -34,7 +35,7 @@ pub struct Extent {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LevelExtent {
+pub struct LevelStock {
     /// The end of the oldest row and of the newest.
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
@@ -42,7 +43,7 @@ pub struct LevelExtent {
     pub bytes_per_day: Option<f64>,
 }
 
-impl LevelExtent {
+impl LevelStock {
     fn days(self) -> f64 {
         let length =
             |from: Timestamp, to: Timestamp| (to.as_millisecond() - from.as_millisecond()) as f64 / DAY_MS;
@@ -50,7 +51,7 @@ impl LevelExtent {
     }
 }
 
-impl Extent {
+impl Stock {
     /// What a day of ticks takes, all that SQLite adds included; `None` before there is a segment.
     pub fn bytes_per_day(&self) -> Option<u64> {
         Some((self.levels[0].bytes_per_day? * self.overhead()) as u64)
@@ -73,25 +74,25 @@ impl Extent {
         let packed: f64 =
             self.levels.iter().map(|level| level.bytes_per_day.unwrap_or_default() * level.days()).sum();
         // Of a few hours there is more of tables and indexes than of rows.
-        if self.levels[0].days() < 1.0 { 1.1 } else { (self.size_bytes as f64 / packed).clamp(1.0, 3.0) }
+        if self.levels[0].days() < 1.0 { 1.15 } else { (self.size_bytes as f64 / packed).clamp(1.0, 3.0) }
     }
 }
 
 /// Looks at the tables; some milliseconds.
-pub async fn extent(connection: &mut SqliteConnection) -> anyhow::Result<Extent> {
-    let mut extent = Extent {
+pub async fn stock(connection: &mut SqliteConnection) -> anyhow::Result<Stock> {
+    let mut stock = Stock {
         size_bytes: used_bytes(connection).await?.unsigned_abs(),
         jobs_share: jobs_share(connection).await?,
         gaps: gaps(connection).await?,
-        ..Extent::default()
+        ..Stock::default()
     };
     for level in Level::ALL {
-        extent.levels[level as usize] = level_extent(connection, level).await?;
+        stock.levels[level as usize] = level_stock(connection, level).await?;
     }
-    Ok(extent)
+    Ok(stock)
 }
 
-async fn level_extent(connection: &mut SqliteConnection, level: Level) -> anyhow::Result<LevelExtent> {
+async fn level_stock(connection: &mut SqliteConnection, level: Level) -> anyhow::Result<LevelStock> {
     let (first, end) = level.keys();
     let (from, to): (Option<i64>, Option<i64>) =
         sqlx::query_as("SELECT min(from_ms), max(to_ms) FROM segment WHERE id >= ? AND id < ?")
@@ -115,7 +116,7 @@ async fn level_extent(connection: &mut SqliteConnection, level: Level) -> anyhow
     .await?;
     let at = |ms: Option<i64>| Timestamp::from_millisecond(ms?).ok();
     let bytes_per_day = bytes.zip(length_ms).filter(|(_, length_ms)| *length_ms > 0);
-    Ok(LevelExtent {
+    Ok(LevelStock {
         from: at(from),
         to: at(to),
         bytes_per_day: bytes_per_day.map(|(bytes, length_ms)| bytes as f64 / length_ms as f64 * DAY_MS),
@@ -145,15 +146,14 @@ async fn gaps(connection: &mut SqliteConnection) -> anyhow::Result<Vec<Gap>> {
 }
 
 /// How much the database at `path` has; nothing is changed.
-pub async fn extent_of(path: &Path) -> anyhow::Result<Extent> {
-    extent(&mut open::to_look_at(path).await?).await
+pub async fn stock_of(path: &Path) -> anyhow::Result<Stock> {
+    stock(&mut open::to_look_at(path).await?).await
 }
 
 /// What the settings will need on a host with so many devices, as most are used: see `benches/RESULTS.md`.
 pub fn usual_bytes(keep: &config::Store, devices: usize) -> u64 {
     let usual =
-        LevelExtent { bytes_per_day: Some(USUAL_PER_DEVICE * devices as f64), ..LevelExtent::default() };
-    let extent =
-        Extent { levels: [usual, LevelExtent::default(), LevelExtent::default()], ..Extent::default() };
-    extent.forecast_bytes(keep).unwrap_or_default()
+        LevelStock { bytes_per_day: Some(USUAL_PER_DEVICE * devices as f64), ..LevelStock::default() };
+    let stock = Stock { levels: [usual, LevelStock::default(), LevelStock::default()], ..Stock::default() };
+    stock.forecast_bytes(keep).unwrap_or_default()
 }
