@@ -7,8 +7,9 @@ use sqlx::{Connection, FromRow, SqliteConnection};
 
 use super::SEGMENT_ROWS;
 use super::packed::{More, Packed};
+use super::rolling::roll_up;
 use super::rows::last_segment;
-use super::seal::{roll_up, write_ticks};
+use super::seal::write_ticks;
 use super::shelf::Cutter;
 use super::stream::{Kind, Stream, estimate_columns, host_columns, volume_columns, work_columns};
 use super::tick::{Layout, Tick};

@@ -23,6 +23,7 @@ mod plan;
 mod read;
 mod record;
 mod retention;
+mod rolling;
 mod rollup;
 mod rows;
 mod seal;

@@ -10,10 +10,8 @@ use sqlx::{Connection, Row, SqliteConnection};
 use super::book::Book;
 use super::journal::{Journal, Replayed};
 use super::open;
-use super::plan::RolledUntil;
 use super::rows;
-use super::seal;
-use super::segment::{Axis, Level};
+use super::segment::Axis;
 use super::tick::Tick;
 use super::write::ticks_of;
 
@@ -62,14 +60,6 @@ impl Moment {
         let ticks = self.journaled.iter().flat_map(|segment| &segment.ticks);
         let last = ticks.map(|tick| tick.at_ms).chain(kept).max();
         Ok(last.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok()))
-    }
-
-    pub(super) async fn rolled_until(&mut self) -> anyhow::Result<RolledUntil> {
-        let mut rolled_until = RolledUntil::default();
-        for level in Level::ALL {
-            rolled_until[level as usize] = seal::rolled_until(&mut self.connection, level).await?;
-        }
-        Ok(rolled_until)
     }
 
     pub(super) async fn axis(&mut self, segment: i64) -> anyhow::Result<Axis> {

@@ -19,9 +19,6 @@ impl Part {
     }
 }
 
-/// For each level, the number up to which segments of ticks have gone into it.
-pub type RolledUntil = [i64; Level::ALL.len()];
-
 /// The coarsest level that does for points of this width: at least two of its rows for each.
 pub fn level_for(width_ms: i64) -> Level {
     let does = |level: &Level| level.row_ms() * 2 <= width_ms;
@@ -30,18 +27,24 @@ pub fn level_for(width_ms: i64) -> Level {
 
 /// Which of these segments tell of their time at `level`, without telling anything twice.
 ///
-/// A coarser segment is left out where all that it was made of is there, and else tells of what the finer ones do not. A
-/// finer one is used while it has not gone into a segment of the level. Clocks have no part in it: they jump.
-pub fn plan(level: Level, segments: &[Segment], rolled_until: &RolledUntil) -> Vec<Part> {
-    let wanted = segments.iter().filter(|segment| is_of(segment, level, rolled_until));
-    let mut parts: Vec<Part> =
-        wanted.map(|segment| Part { segment: segment.clone(), covered: Vec::new() }).collect();
+/// A finer one is used where nothing of the level, or between the two, was made of it. A coarser one tells of what is left:
+/// it is left out where all that it was made of is there. Clocks have no part in it: they jump.
+pub fn plan(level: Level, segments: &[Segment]) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for finer in std::iter::successors(Some(level), |level| level.source()) {
+        let told = told(&parts);
+        for segment in segments.iter().filter(|segment| segment.level() == finer) {
+            if overlapping(&told, segment.numbers()).is_empty() {
+                parts.push(Part { segment: segment.clone(), covered: Vec::new() });
+            }
+        }
+    }
     for coarser in Level::ALL.into_iter().filter(|other| *other > level) {
-        let told: Vec<(i64, i64)> = parts.iter().map(|part| part.segment.numbers()).collect();
+        let told = told(&parts);
         for segment in segments.iter().filter(|segment| segment.level() == coarser) {
             let covered = overlapping(&told, segment.numbers());
-            if !is_whole(&covered, segment.numbers()) {
-                parts.push(Part { segment: segment.clone(), covered });
+            if !is_whole(covered, segment.numbers()) {
+                parts.push(Part { segment: segment.clone(), covered: covered.to_vec() });
             }
         }
     }
@@ -49,22 +52,28 @@ pub fn plan(level: Level, segments: &[Segment], rolled_until: &RolledUntil) -> V
     parts
 }
 
-/// Whether it is of this level, or finer and not yet part of one.
-fn is_of(segment: &Segment, level: Level, rolled_until: &RolledUntil) -> bool {
-    let at = segment.level();
-    at == level || at < level && segment.number() > rolled_until[at as usize + 1]
+/// The numbers of which these tell, as ranges that neither overlap nor touch, ascending.
+fn told(parts: &[Part]) -> Vec<(i64, i64)> {
+    let mut ranges: Vec<(i64, i64)> = parts.iter().map(|part| part.segment.numbers()).collect();
+    ranges.sort_unstable();
+    let mut told: Vec<(i64, i64)> = Vec::new();
+    for (first, last) in ranges {
+        match told.last_mut() {
+            Some(before) if first <= before.1 + 1 => before.1 = before.1.max(last),
+            _ => told.push((first, last)),
+        }
+    }
+    told
 }
 
-/// Those of `told` that have numbers in common with these, ascending.
-fn overlapping(told: &[(i64, i64)], (first, last): (i64, i64)) -> Vec<(i64, i64)> {
-    let mut covered: Vec<_> = told.iter().copied().filter(|told| told.0 <= last && first <= told.1).collect();
-    covered.sort_unstable();
-    covered
+/// Those of `told` that have numbers in common with these.
+fn overlapping(told: &[(i64, i64)], (first, last): (i64, i64)) -> &[(i64, i64)] {
+    let begin = told.partition_point(|range| range.1 < first);
+    let end = told.partition_point(|range| range.0 <= last);
+    &told[begin..end.max(begin)]
 }
 
-/// Whether these, which are ascending, leave no number out.
+/// Whether these leave no number out.
 fn is_whole(covered: &[(i64, i64)], (first, last): (i64, i64)) -> bool {
-    let end =
-        covered.iter().fold(first, |next, (from, to)| if *from <= next { next.max(to + 1) } else { next });
-    end > last
+    covered.first().is_some_and(|range| range.0 <= first && last <= range.1)
 }

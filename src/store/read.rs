@@ -10,7 +10,8 @@ use sqlx::{FromRow, Row};
 use super::Archive;
 use super::codec::{Presence, Rows, decode};
 use super::lens::{Lens, shape};
-use super::plan::{Part, RolledUntil, level_for, plan};
+use super::plan::{Part, level_for, plan};
+use super::rolling::rolled_until;
 use super::seal::Segment;
 use super::segment::{Axis, Level, chunk_key};
 use super::stream::Stream;
@@ -91,13 +92,16 @@ impl Archive {
     ) -> anyhow::Result<Option<Kept>> {
         // One look at one moment: what is sealed or rolled up meanwhile is not seen halfway.
         let mut transaction = self.readers.begin().await?;
-        let mut rolled_until: RolledUntil = Default::default();
-        for level in Level::ALL {
-            rolled_until[level as usize] = super::seal::rolled_until(&mut transaction, level).await?;
-        }
-        if first_in_memory.is_some_and(|first| first <= rolled_until[Level::TenSeconds as usize]) {
+        let in_minutes = rolled_until(&mut transaction, Level::Minutes).await?;
+        if first_in_memory.is_some_and(|first| first <= in_minutes) {
             return Ok(None);
         }
+        // Of what has gone into a level that does, finer ones are of no use.
+        let ticks_from = if level < Level::Minutes { 0 } else { in_minutes + 1 };
+        let minutes_from = match level {
+            Level::TenMinutes => rolled_until(&mut transaction, level).await? + 1,
+            _ => 0,
+        };
         let rows: Vec<SegmentRow> = sqlx::query_as(
             "SELECT id, from_ms, to_ms, first_source, last_source, axis FROM segment
              WHERE to_ms >= ? AND from_ms <= ?
@@ -106,10 +110,10 @@ impl Archive {
         .bind(range.from.as_millisecond())
         .bind(range.to.as_millisecond())
         .bind(level.key(0))
-        .bind(Level::Ticks.key(rolled_until[Level::TenSeconds as usize] + 1))
+        .bind(Level::Ticks.key(ticks_from))
         .bind(Level::Ticks.keys().1 - 1)
-        .bind(Level::TenSeconds.key(rolled_until[Level::Minutes as usize] + 1))
-        .bind(Level::TenSeconds.keys().1 - 1)
+        .bind(Level::Minutes.key(minutes_from))
+        .bind(Level::Minutes.keys().1 - 1)
         .fetch_all(&mut *transaction)
         .await?;
         let is_in_memory = |segment: &Segment| {
@@ -122,7 +126,7 @@ impl Archive {
             .map(|row| (row.segment.clone(), (row.segment.id, row.axis)))
             .unzip();
         let mut kept = Kept::default();
-        for part in plan(level, &segments, &rolled_until) {
+        for part in plan(level, &segments) {
             let axis = axes.remove(&part.segment.id).unwrap_or_default();
             match Axis::decode(&axis) {
                 Ok(axis) => kept.parts.push((part, axis)),

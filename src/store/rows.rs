@@ -5,7 +5,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 
 use super::book::{Book, DeviceRow, Rows, VolumeRow};
-use super::seal::rolled_until;
+use super::rolling::rolled_until;
 use super::segment::Level;
 use super::stream::{Kind, Stream};
 use super::write::Gap;
@@ -70,8 +70,11 @@ pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i
         .bind(end)
         .fetch_one(&mut *connection)
         .await?;
-    let rolled_until = rolled_until(connection, Level::TenSeconds).await?;
-    Ok(key.map_or(0, |key| key - first).max(rolled_until))
+    let mut last = key.map_or(0, |key| key - first);
+    for level in [Level::Minutes, Level::TenMinutes] {
+        last = last.max(rolled_until(connection, level).await?);
+    }
+    Ok(last)
 }
 
 /// Forgets devices and volumes of which nothing is left; what is there now is learned anew with the first tick.

@@ -9,8 +9,12 @@ use super::tick::{Cell, Tick};
 pub enum Level {
     /// Every tick, at its own interval.
     Ticks,
+    /// Made of ticks when they are about to be deleted.
     TenSeconds,
+    /// Made of ticks as soon as a window is over, and so beside them.
     Minutes,
+    /// Made of minutes: for charts of weeks and years.
+    TenMinutes,
 }
 
 /// Bits of a segment's number; 2³⁶ of ten minutes are a million years.
@@ -19,10 +23,15 @@ const SEGMENT_BITS: u32 = 36;
 const STREAM_BITS: u32 = 24;
 
 impl Level {
-    pub const ALL: [Self; 3] = [Self::Ticks, Self::TenSeconds, Self::Minutes];
+    pub const ALL: [Self; 4] = [Self::Ticks, Self::TenSeconds, Self::Minutes, Self::TenMinutes];
 
-    pub fn finer(self) -> Option<Self> {
-        Self::ALL.get((self as usize).checked_sub(1)?).copied()
+    /// The level that this one is made of.
+    pub fn source(self) -> Option<Self> {
+        match self {
+            Self::Ticks => None,
+            Self::TenSeconds | Self::Minutes => Some(Self::Ticks),
+            Self::TenMinutes => Some(Self::Minutes),
+        }
     }
 
     /// Ticks of this length become one row; 0 where each is one of its own.
@@ -31,6 +40,7 @@ impl Level {
             Self::Ticks => 0,
             Self::TenSeconds => 10_000,
             Self::Minutes => 60_000,
+            Self::TenMinutes => 600_000,
         }
     }
 
@@ -39,7 +49,8 @@ impl Level {
         match self {
             Self::Ticks => 600_000,
             Self::TenSeconds => 6_000_000,
-            Self::Minutes => 36_000_000,
+            Self::Minutes => 7_200_000,
+            Self::TenMinutes => 432_000_000,
         }
     }
 

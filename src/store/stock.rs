@@ -15,11 +15,14 @@ use crate::config;
 const RECENT_SEGMENTS: i64 = 36;
 /// What roll-ups take beside the ticks that they are made of, until there are some: a part of the ticks' bytes, as in
 /// `benches/RESULTS.md`.
-const TYPICAL_SHARE: [f64; 3] = [1.0, 0.6, 0.08];
+const TYPICAL_SHARE: [f64; Level::ALL.len()] = [1.0, 0.6, 0.08, 0.01];
 /// Packed bytes that the ticks of one device take in a day, volumes included, on a host of which half the disks idle.
 const USUAL_PER_DEVICE: f64 = 330_000.0;
 /// Gaps that are told of, the latest.
 const GAPS: i64 = 20;
+/// Packed bytes below which it is not told from the file what SQLite adds, and what it usually adds.
+const LITTLE: f64 = 8e6;
+const USUAL_OVERHEAD: f64 = 1.15;
 const DAY_MS: f64 = 24.0 * 3600.0 * 1000.0;
 
 /// How much is kept.
@@ -41,14 +44,8 @@ pub struct LevelStock {
     pub to: Option<Timestamp>,
     /// Of packed rows, without what SQLite adds.
     pub bytes_per_day: Option<f64>,
-}
-
-impl LevelStock {
-    fn days(self) -> f64 {
-        let length =
-            |from: Timestamp, to: Timestamp| (to.as_millisecond() - from.as_millisecond()) as f64 / DAY_MS;
-        self.from.zip(self.to).map_or(0.0, |(from, to)| length(from, to).max(0.0))
-    }
+    /// Packed bytes of all that is kept, if segments were always as large as the last ones.
+    pub packed_bytes: f64,
 }
 
 impl Stock {
@@ -61,7 +58,9 @@ impl Stock {
     pub fn forecast_bytes(&self, keep: &config::Store) -> Option<u64> {
         let ticks = self.levels[0].bytes_per_day?;
         let days = |age: config::Age| age.0.as_secs_f64() / (24.0 * 3600.0);
-        let ages = [keep.ticks, keep.ten_seconds, keep.minutes].map(days);
+        // Ten seconds are made when ticks go.
+        let of_tens = (days(keep.ten_seconds) - days(keep.ticks)).max(0.0);
+        let ages = [days(keep.ticks), of_tens, days(keep.minutes), days(keep.minutes)];
         let levels = self.levels.iter().zip(TYPICAL_SHARE).zip(ages);
         let packed: f64 =
             levels.map(|((level, share), days)| level.bytes_per_day.unwrap_or(ticks * share) * days).sum();
@@ -71,10 +70,9 @@ impl Stock {
 
     /// Bytes of the file for a packed byte.
     fn overhead(&self) -> f64 {
-        let packed: f64 =
-            self.levels.iter().map(|level| level.bytes_per_day.unwrap_or_default() * level.days()).sum();
-        // Of a few hours there is more of tables and indexes than of rows.
-        if self.levels[0].days() < 1.0 { 1.15 } else { (self.size_bytes as f64 / packed).clamp(1.0, 3.0) }
+        let packed: f64 = self.levels.iter().map(|level| level.packed_bytes).sum();
+        // Of a little there is more of tables and indexes than of rows.
+        if packed < LITTLE { USUAL_OVERHEAD } else { (self.size_bytes as f64 / packed).clamp(1.0, 3.0) }
     }
 }
 
@@ -100,13 +98,13 @@ async fn level_stock(connection: &mut SqliteConnection, level: Level) -> anyhow:
             .bind(end)
             .fetch_one(&mut *connection)
             .await?;
-    let (bytes, length_ms): (Option<i64>, Option<i64>) = sqlx::query_as(
+    let (bytes, length_ms, recent, all): (Option<i64>, Option<i64>, i64, i64) = sqlx::query_as(
         "WITH recent AS (
              SELECT id, to_ms - from_ms AS length_ms, length(axis) AS bytes FROM segment
              WHERE id >= ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3)
          SELECT sum(bytes) + (SELECT sum(length(data)) FROM chunk
                  WHERE id >= (SELECT min(id) FROM recent) << 24 AND id < ?2 << 24),
-             sum(length_ms)
+             sum(length_ms), count(*), (SELECT count(*) FROM segment WHERE id >= ?1 AND id < ?2)
          FROM recent",
     )
     .bind(first)
@@ -116,10 +114,12 @@ async fn level_stock(connection: &mut SqliteConnection, level: Level) -> anyhow:
     .await?;
     let at = |ms: Option<i64>| Timestamp::from_millisecond(ms?).ok();
     let bytes_per_day = bytes.zip(length_ms).filter(|(_, length_ms)| *length_ms > 0);
+    let packed_bytes = bytes.unwrap_or_default() as f64 / recent.max(1) as f64 * all as f64;
     Ok(LevelStock {
         from: at(from),
         to: at(to),
         bytes_per_day: bytes_per_day.map(|(bytes, length_ms)| bytes as f64 / length_ms as f64 * DAY_MS),
+        packed_bytes,
     })
 }
 
@@ -154,6 +154,7 @@ pub async fn stock_of(path: &Path) -> anyhow::Result<Stock> {
 pub fn usual_bytes(keep: &config::Store, devices: usize) -> u64 {
     let usual =
         LevelStock { bytes_per_day: Some(USUAL_PER_DEVICE * devices as f64), ..LevelStock::default() };
-    let stock = Stock { levels: [usual, LevelStock::default(), LevelStock::default()], ..Stock::default() };
+    let mut stock = Stock::default();
+    stock.levels[Level::Ticks as usize] = usual;
     stock.forecast_bytes(keep).unwrap_or_default()
 }

@@ -17,10 +17,11 @@ use super::journal::Journal;
 use super::open::{self, Opened};
 use super::record::Recorder;
 use super::retention::Retention;
+use super::rolling::roll_up;
 use super::rows::{
     book, forget_unseen, identity, last_instant, last_segment, write_alert, write_gap, write_job, write_rows,
 };
-use super::seal::{roll_up, seal};
+use super::seal::seal;
 use super::shelf::Shelf;
 use super::stock::stock;
 use super::tick::Tick;

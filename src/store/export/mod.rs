@@ -154,7 +154,7 @@ impl Moment {
         .bind(ask.range.to.as_millisecond())
         .fetch_all(&mut self.connection)
         .await?;
-        Ok(plan(ask.resolution.level(), &segments, &self.rolled_until().await?))
+        Ok(plan(ask.resolution.level(), &segments))
     }
 }
 

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
-use super::seal::rolled_until;
+use super::rolling::{roll_up_old, rolled_until};
+use super::seal::delete_segment;
 use super::segment::Level;
 use crate::config;
 
@@ -58,17 +59,23 @@ impl Retention {
     async fn outlived(&mut self, connection: &mut SqliteConnection, now_ms: i64) -> anyhow::Result<bool> {
         let jobs_since = now_ms - age_ms(self.keep.jobs);
         let before = now_ms - age_ms(self.keep.ticks);
-        let found = candidates(connection, Level::Ticks, self.aged, before, jobs_since).await?;
+        let tens_since = now_ms - age_ms(self.keep.ten_seconds);
+        let found = old_ticks(connection, self.aged, before, tens_since, jobs_since).await?;
         if let Some((last, _)) = found.last() {
             self.aged = *last;
             delete(connection, &free(&found)).await?;
             return Ok(true);
         }
-        for (level, age) in [(Level::TenSeconds, self.keep.ten_seconds), (Level::Minutes, self.keep.minutes)]
-        {
-            let found = candidates(connection, level, 0, now_ms - age_ms(age), i64::MAX).await?;
-            if !found.is_empty() {
-                delete(connection, &free(&found)).await?;
+        if roll_up_old(connection, tens_since, before).await? {
+            return Ok(true);
+        }
+        let ages = [
+            (Level::TenSeconds, self.keep.ten_seconds),
+            (Level::Minutes, self.keep.minutes),
+            (Level::TenMinutes, self.keep.minutes),
+        ];
+        for (level, age) in ages {
+            if delete_oldest(connection, level, now_ms - age_ms(age)).await? {
                 return Ok(true);
             }
         }
@@ -82,16 +89,24 @@ impl Retention {
             return Ok(false);
         }
         let before = now_ms - LEAST_KEPT_MS;
-        let found = candidates(connection, Level::Ticks, self.crowded, before, i64::MIN).await?;
+        let tens_since = now_ms - age_ms(self.keep.ten_seconds);
+        let found = old_ticks(connection, self.crowded, before, tens_since, i64::MIN).await?;
         if let Some((last, _)) = found.last() {
             self.crowded = *last;
             delete(connection, &free(&found)).await?;
             return Ok(true);
         }
-        for level in Level::ALL {
-            let found = candidates(connection, level, 0, before, i64::MAX).await?;
-            if !found.is_empty() {
-                delete(connection, &free(&found)).await?;
+        // One window after the other, each deleted before the next is rolled up: else all would grow first.
+        if roll_up_old(connection, tens_since, before).await? {
+            return Ok(true);
+        }
+        let of_jobs = old_ticks(connection, 0, before, tens_since, i64::MAX).await?;
+        if !of_jobs.is_empty() {
+            delete(connection, &free(&of_jobs)).await?;
+            return Ok(true);
+        }
+        for level in [Level::TenSeconds, Level::Minutes, Level::TenMinutes] {
+            if delete_oldest(connection, level, before).await? {
                 return Ok(true);
             }
         }
@@ -117,36 +132,57 @@ fn free(candidates: &[Candidate]) -> Vec<i64> {
     candidates.iter().filter(|(_, is_held)| !is_held).map(|(id, _)| *id).collect()
 }
 
-/// The oldest segments of a level behind `after` that ended before `before_ms` and are in the level above; each with
-/// whether a job ran in its time, and after `jobs_since_ms`.
-async fn candidates(
+/// The oldest segments of ticks behind `after` that ended before `before_ms` and are in minutes, and in ten seconds unless
+/// they ended before `tens_since_ms`; each with whether a job ran in its time, and after `jobs_since_ms`.
+async fn old_ticks(
     connection: &mut SqliteConnection,
-    level: Level,
     after: i64,
     before_ms: i64,
+    tens_since_ms: i64,
     jobs_since_ms: i64,
 ) -> anyhow::Result<Vec<Candidate>> {
-    let above = Level::ALL.into_iter().find(|other| other.finer() == Some(level));
-    let rolled = match above {
-        Some(above) => level.key(rolled_until(connection, above).await?),
-        None => level.keys().1,
-    };
-    let (first, end) = level.keys();
+    let in_minutes = rolled_until(connection, Level::Minutes).await?;
+    let in_tens = rolled_until(connection, Level::TenSeconds).await?;
     Ok(sqlx::query_as(
         "SELECT id, EXISTS (
              SELECT 1 FROM job WHERE job.started_ms <= segment.to_ms
                  AND coalesce(job.ended_ms, segment.to_ms) >= max(segment.from_ms, ?5))
-         FROM segment WHERE id >= ?1 AND id > ?2 AND id <= min(?3, ?7) AND to_ms < ?4 ORDER BY id LIMIT ?6",
+         FROM segment
+         WHERE id > ?1 AND id <= ?2 AND to_ms < ?4 AND (id <= ?3 OR to_ms < ?7) ORDER BY id LIMIT ?6",
     )
-    .bind(first)
     .bind(after)
-    .bind(rolled)
+    .bind(Level::Ticks.key(in_minutes))
+    .bind(Level::Ticks.key(in_tens))
     .bind(before_ms)
     .bind(jobs_since_ms)
     .bind(AT_ONCE)
-    .bind(end - 1)
+    .bind(tens_since_ms)
     .fetch_all(connection)
     .await?)
+}
+
+/// Deletes some of the oldest roll-ups that ended before this, and says whether there were any. Minutes go only when they
+/// are in ten minutes.
+async fn delete_oldest(
+    connection: &mut SqliteConnection,
+    level: Level,
+    before_ms: i64,
+) -> anyhow::Result<bool> {
+    let last = match level {
+        Level::Minutes => level.key(rolled_until(connection, Level::TenMinutes).await?),
+        _ => level.keys().1 - 1,
+    };
+    let found: Vec<i64> = sqlx::query_scalar(
+        "SELECT id FROM segment WHERE id >= ? AND id <= ? AND to_ms < ? ORDER BY id LIMIT ?",
+    )
+    .bind(level.keys().0)
+    .bind(last)
+    .bind(before_ms)
+    .bind(AT_ONCE)
+    .fetch_all(&mut *connection)
+    .await?;
+    delete(connection, &found).await?;
+    Ok(!found.is_empty())
 }
 
 async fn delete(connection: &mut SqliteConnection, doomed: &[i64]) -> anyhow::Result<()> {
@@ -155,11 +191,7 @@ async fn delete(connection: &mut SqliteConnection, doomed: &[i64]) -> anyhow::Re
     }
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     for id in doomed {
-        sqlx::query("DELETE FROM chunk WHERE id >= ?1 << 24 AND id < (?1 + 1) << 24")
-            .bind(id)
-            .execute(&mut *transaction)
-            .await?;
-        sqlx::query("DELETE FROM segment WHERE id = ?").bind(id).execute(&mut *transaction).await?;
+        delete_segment(&mut transaction, *id).await?;
     }
     Ok(transaction.commit().await?)
 }

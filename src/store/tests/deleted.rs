@@ -10,26 +10,28 @@ use sqlx::SqliteConnection;
 use super::course::BEGIN_MS;
 use crate::config;
 use crate::store::retention::Retention;
-use crate::store::seal::{roll_up, seal};
+use crate::store::rolling::roll_up;
+use crate::store::seal::seal;
 use crate::store::stream::Stream;
 use crate::store::tick::{Layout, Tick};
 use crate::store::{Holds, open};
 
-const HOUR_MS: i64 = 3_600_000;
-/// Two months of a tick every two hours.
-const TICKS: i64 = 60 * 12;
+/// Two of them are of one window of ten seconds.
+const APART_MS: i64 = 50 * 60_000;
+/// Three weeks.
+const TICKS: i64 = 600;
 const DATABASE: &str = "COWBELL_TEST_DATABASE";
 
 async fn connect(path: &Path) -> SqliteConnection {
     open::for_writing(path, Holds::ThisMachine).await.unwrap().connection
 }
 
-async fn two_months(path: &Path) {
+async fn three_weeks(path: &Path) {
     let mut connection = connect(path).await;
     sqlx::query("PRAGMA synchronous = OFF").execute(&mut connection).await.unwrap();
     let layout: Arc<Layout> = Layout { streams: vec![Stream::HOST, Stream::TOTAL] }.into();
     for number in 1..=TICKS {
-        let mut tick = Tick::new(BEGIN_MS + number * 2 * HOUR_MS, 1_000_000, Arc::clone(&layout));
+        let mut tick = Tick::new(BEGIN_MS + number * APART_MS, 1_000_000, Arc::clone(&layout));
         tick.push(1, Some(&[1, 8, 1, 0, 0, 0, 1, 1]));
         seal(&mut connection, number, &[Arc::new(tick)]).await.unwrap();
     }
@@ -40,8 +42,9 @@ async fn two_months(path: &Path) {
 /// Deletes all that is old, to the end.
 async fn tidy(path: &Path) {
     let mut connection = connect(path).await;
-    let mut retention = Retention::new(config::Store::default());
-    while retention.step(&mut connection, BEGIN_MS + TICKS * 2 * HOUR_MS).await.unwrap() {}
+    let (ticks, ten_seconds) = (config::Age::days(7), config::Age::days(14));
+    let mut retention = Retention::new(config::Store { ticks, ten_seconds, ..config::Store::default() });
+    while retention.step(&mut connection, BEGIN_MS + TICKS * APART_MS).await.unwrap() {}
     sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
 }
 
@@ -79,7 +82,7 @@ fn a_kill_while_it_deletes_leaves_what_is_left_whole() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let [full, tidied, path] = ["full", "tidied", "killed"].map(|name| folder.path().join(name));
-    runtime.block_on(two_months(&full));
+    runtime.block_on(three_weeks(&full));
     std::fs::copy(&full, &tidied).unwrap();
     runtime.block_on(tidy(&tidied));
     let (before, expected) = (runtime.block_on(left(&full)), runtime.block_on(left(&tidied)));

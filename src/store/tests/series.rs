@@ -15,8 +15,9 @@ use super::course::{BEGIN_MS, Numbers, STREAMS, course, segments};
 use crate::series::quantity::Quantity;
 use crate::series::{Observation, Point, Range};
 use crate::store::book::{Book, DeviceRow, Rows, VolumeRow};
+use crate::store::rolling::{roll_up, roll_up_old, rolled_until};
 use crate::store::rows::{last_instant, last_segment};
-use crate::store::seal::{roll_up, rolled_until, seal};
+use crate::store::seal::seal;
 use crate::store::segment::Level;
 use crate::store::shelf::Shelf;
 use crate::store::stream::{Kind, Stream};
@@ -77,6 +78,7 @@ async fn archive(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[
         seal(&mut connection, *number, ticks).await.unwrap();
     }
     roll_up(&mut connection).await.unwrap();
+    while roll_up_old(&mut connection, i64::MIN, i64::MAX).await.unwrap() {}
     for index in deleted {
         delete(&mut connection, index).await;
     }
@@ -92,15 +94,19 @@ async fn archive(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[
     Archive { path: path.into(), readers, health, book, shelf: Arc::new(shelf) }
 }
 
-/// As retention does it: only what has gone into a coarser one.
+/// As retention does it: only what has gone into a level that is kept for longer.
 async fn delete(connection: &mut SqliteConnection, index: &Index) {
     let ids: Vec<i64> =
         sqlx::query_scalar("SELECT id FROM segment ORDER BY id").fetch_all(&mut *connection).await.unwrap();
     let Some(id) = (!ids.is_empty()).then(|| ids[index.index(ids.len())]) else { return };
     let (level, number) = Level::of_key(id).unwrap();
-    let coarser = Level::ALL.into_iter().find(|coarser| coarser.finer() == Some(level));
-    let Some(coarser) = coarser else { return };
-    if number <= rolled_until(connection, coarser).await.unwrap() {
+    let until = match level {
+        Level::Ticks => rolled_until(connection, Level::Minutes).await.unwrap(),
+        Level::TenSeconds => i64::MAX,
+        Level::Minutes => rolled_until(connection, Level::TenMinutes).await.unwrap(),
+        Level::TenMinutes => 0,
+    };
+    if number <= until {
         sqlx::query("DELETE FROM segment WHERE id = ?").bind(id).execute(&mut *connection).await.unwrap();
         sqlx::query("DELETE FROM chunk WHERE id >> 24 = ?").bind(id).execute(connection).await.unwrap();
     }
@@ -230,12 +236,11 @@ fn numbers_are_not_used_again_when_all_ticks_were_deleted() {
         let path = folder.path().join("cowbell.db");
         archive(&path, &ticks, 0, &[]).await;
         let mut connection = open::for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
-        let rolled_up = rolled_until(&mut connection, Level::TenSeconds).await.unwrap();
-        sqlx::query("DELETE FROM segment WHERE id < 1 << 36").execute(&mut connection).await.unwrap();
-        assert_eq!(last_segment(&mut connection).await.unwrap(), rolled_up);
+        let rolled_up = rolled_until(&mut connection, Level::Minutes).await.unwrap();
         sqlx::query("DELETE FROM segment WHERE id < 2 << 36").execute(&mut connection).await.unwrap();
-        last_segment(&mut connection).await.unwrap()
+        assert_eq!(last_segment(&mut connection).await.unwrap(), rolled_up);
+        rolled_up
     });
-    // The first window of minutes was over then.
-    assert_eq!(last, 37);
+    // Five windows of minutes were over then, and the first tick is of the one before.
+    assert_eq!(last, 61);
 }

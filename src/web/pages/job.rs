@@ -76,6 +76,7 @@ async fn rolled_up(site: &Site, job: &Job, present: &Present) -> Result<Option<S
         None | Some(Level::Ticks) => return Ok(None),
         Some(Level::TenSeconds) => "ten seconds",
         Some(Level::Minutes) => "a minute",
+        Some(Level::TenMinutes) => "ten minutes",
     };
     Ok(Some(format!(
         "Every tick of this job is not kept any more: the charts show sums of {length}, with the least and the most."

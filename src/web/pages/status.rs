@@ -112,7 +112,7 @@ fn levels(present: &Present) -> Vec<LevelRow> {
         row("Every tick", keep.ticks, since(Level::Ticks)),
         row("Every tick while a job ran", keep.jobs, String::new()),
         row("Ten seconds: sum, least and most", keep.ten_seconds, since(Level::TenSeconds)),
-        row("A minute: sum, least and most", keep.minutes, since(Level::Minutes)),
+        row("A minute, and ten: sum, least and most", keep.minutes, since(Level::Minutes)),
     ]
 }
 

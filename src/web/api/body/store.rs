@@ -17,7 +17,7 @@ pub struct StoreBody {
     pub ticks_bytes_per_day: Option<u64>,
     /// What everything will take when it has been kept for as long as is set.
     pub forecast_bytes: Option<u64>,
-    /// `ticks`, `ten_seconds` and `minutes`.
+    /// `ticks`, `ten_seconds`, `minutes` and `ten_minutes`.
     pub levels: Vec<LevelBody>,
     /// For so many days the ticks of a job's time are kept.
     pub jobs_days: u64,
@@ -66,6 +66,7 @@ impl StoreBody {
                 level(Level::Ticks, "ticks", keep.ticks),
                 level(Level::TenSeconds, "ten_seconds", keep.ten_seconds),
                 level(Level::Minutes, "minutes", keep.minutes),
+                level(Level::TenMinutes, "ten_minutes", keep.minutes),
             ],
             jobs_days: days(keep.jobs),
             lost: present.lost,
