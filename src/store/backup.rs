@@ -1,7 +1,8 @@
 //! A copy of a database, whole in one file, also while a daemon writes it: by `VACUUM INTO`, and what is in the journal
 //! alone is sealed into the copy.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
@@ -13,12 +14,18 @@ use super::open;
 use super::rows::last_segment;
 use super::seal::seal;
 
+/// What is needed to write the copy, even if the database was made read-only.
+const OWN_RIGHTS: u32 = 0o600;
+
 /// Copies the database at `path` into `file`, which is empty, and gives what the copy holds, read back from it.
 pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     let named = || format!("cannot copy the database {} to {}", path.display(), file.display());
     // The journal is looked at first: what leaves it meanwhile is in the database by then.
     let mut moment = Moment::of(path).await?;
     sqlx::query("COMMIT").execute(&mut moment.connection).await.with_context(named)?;
+    // Who may not read the one is not to read the other.
+    let rights = path.metadata().with_context(named)?.permissions().mode() & 0o666 | OWN_RIGHTS;
+    std::fs::set_permissions(file, Permissions::from_mode(rights)).with_context(named)?;
     let target = file.to_str().with_context(|| format!("the name {} is no text", file.display()))?;
     sqlx::query("VACUUM INTO ?").bind(target).execute(&mut moment.connection).await.with_context(named)?;
     seal_into(file, moment).await.with_context(named)?;

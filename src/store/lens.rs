@@ -19,7 +19,7 @@ pub struct Lens {
 
 /// How each column of a kind's rows is foretold.
 pub fn shape(level: Level, kind: Kind) -> &'static [Foretold] {
-    if level == Level::Ticks { kind.shape() } else { rollup::shape(kind) }
+    if level == Level::Ticks { kind.shape() } else { rollup::shape(level, kind) }
 }
 
 impl Lens {

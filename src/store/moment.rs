@@ -78,11 +78,14 @@ pub async fn journaled(
 ) -> anyhow::Result<(Vec<Journaled>, Vec<String>)> {
     let Some(identity) = rows::identity_of(connection).await? else { return Ok(Default::default()) };
     let found = all_at_once(|| Journal::look(path, identity, i64::MIN))?;
-    let segments = found.segments.into_iter();
-    let journaled = segments
-        .map(|segment| Journaled { number: segment.number, ticks: ticks_of(&segment.records) })
-        .filter(|segment| !segment.ticks.is_empty());
-    Ok((journaled.collect(), found.said))
+    let (mut journaled, mut said) = (Vec::new(), found.said);
+    for segment in &found.segments {
+        let (ticks, lost) = ticks_of(segment);
+        said.extend(lost);
+        journaled.push(Journaled { number: segment.number, ticks });
+    }
+    journaled.retain(|segment| !segment.ticks.is_empty());
+    Ok((journaled, said))
 }
 
 /// Those that the database does not have yet.

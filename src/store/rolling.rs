@@ -130,7 +130,7 @@ async fn roll_readable(
     for stream in streams_of(connection, sources).await? {
         let rows = joined_rows(connection, from, stream, sources).await?;
         let rolled = rollup::rolled(stream.kind, from, &axis, &rows, &groups);
-        let data = encode(rollup::shape(stream.kind), &rolled);
+        let data = encode(rollup::shape(level, stream.kind), &rolled);
         insert_chunk(connection, chunk_key(key, stream), &data).await?;
     }
     Ok(())

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::codec::{Foretold, Presence, Rows};
+use super::codec::{Foretold, Mean, Over, Presence, Rows, near, near_above, value_of};
 use super::segment::{Axis, Level};
 use super::stream::Kind;
 use crate::series::quantity::{DeviceQuantity, Quantity};
@@ -14,8 +14,6 @@ use crate::series::{Extent, Observation};
 
 /// Columns of a quantity.
 pub const COLUMNS: usize = 4;
-/// Binary digits of a value that are dropped: 52 are after its point, twelve stay.
-const DROPPED: u32 = 40;
 
 /// What a row says of one quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,35 +40,41 @@ impl From<Option<Observation>> for Tally {
     fn from(seen: Option<Observation>) -> Self {
         seen.map_or_else(Self::default, |seen| {
             let value = seen.value();
-            Self { over: seen.over, amount: seen.amount, least: rounded_down(value), most: rounded_up(value) }
+            Self { over: seen.over, amount: seen.amount, least: near(value), most: near_above(value) }
         })
     }
 }
 
-/// How each column of a kind's roll-ups is foretold.
-pub fn shape(kind: Kind) -> &'static [Foretold] {
-    static SHAPES: LazyLock<[Vec<Foretold>; 5]> = LazyLock::new(|| {
-        [Kind::Host, Kind::Device, Kind::Copying, Kind::Volume, Kind::Estimate].map(shape_of)
-    });
-    &SHAPES[kind as usize]
+/// How each column of a kind's roll-ups of this level is foretold.
+pub fn shape(level: Level, kind: Kind) -> &'static [Foretold] {
+    static SHAPES: LazyLock<[[Vec<Foretold>; Kind::ALL.len()]; Level::ALL.len()]> =
+        LazyLock::new(|| Level::ALL.map(|level| Kind::ALL.map(|kind| shape_of(level, kind))));
+    &SHAPES[level as usize][kind as usize]
 }
 
-fn shape_of(kind: Kind) -> Vec<Foretold> {
+fn shape_of(level: Level, kind: Kind) -> Vec<Foretold> {
+    use DeviceQuantity::*;
     let quantities = kind.quantities();
-    let amount_of = |quantity: DeviceQuantity| {
+    let column_of = |quantity: DeviceQuantity| {
         let index = quantities.iter().position(|other| *other == Quantity::Device(quantity));
-        index.map_or(Foretold::Nothing, |index| Foretold::Column(index * COLUMNS + 1))
+        index.unwrap_or_default() * COLUMNS + 1
     };
+    let amount_of = |quantity: DeviceQuantity| Foretold::Column(column_of(quantity));
     let columns = quantities.iter().enumerate().flat_map(|(index, quantity)| {
-        use DeviceQuantity::*;
         let (over, amount) = match quantity {
             Quantity::Device(ReadAwaitMs) => (amount_of(Reads), Foretold::Nothing),
             Quantity::Device(WriteAwaitMs) => (amount_of(Writes), Foretold::Nothing),
             Quantity::Device(ReadRequestBytes) => (amount_of(Reads), amount_of(ReadBytes)),
             Quantity::Device(WriteRequestBytes) => (amount_of(Writes), amount_of(WrittenBytes)),
+            Quantity::Device(QueueDepth) => {
+                (Foretold::Nothing, Foretold::Sum(column_of(ReadAwaitMs), column_of(WriteAwaitMs)))
+            }
             _ => (Foretold::Nothing, Foretold::Nothing),
         };
-        [over, amount, Foretold::Nothing, Foretold::Column(index * COLUMNS + 2)]
+        let usually = level.row_ms().unsigned_abs() * 1000;
+        let per = if is_per_time(*quantity) { Over::Usually(usually) } else { Over::Column(index * COLUMNS) };
+        let mean = Foretold::Mean(Mean { amount: index * COLUMNS + 1, over: per, scale: quantity.scale() });
+        [over, amount, mean, mean]
     });
     columns.collect()
 }
@@ -177,17 +181,4 @@ pub fn extent(quantity: Quantity, kept: &[u64], elapsed_us: u64) -> Option<Exten
     let tally = tally_of(quantity, kept, elapsed_us);
     let all = Observation::ratio(tally.amount, tally.over, quantity.scale())?;
     Some(Extent { all, min: value_of(tally.least), max: value_of(tally.most) })
-}
-
-/// No value is negative, so their bits are in the order of the values.
-fn rounded_down(value: f64) -> u64 {
-    value.to_bits() >> DROPPED
-}
-
-fn rounded_up(value: f64) -> u64 {
-    value.to_bits().div_ceil(1 << DROPPED)
-}
-
-fn value_of(rounded: u64) -> f64 {
-    f64::from_bits(rounded << DROPPED)
 }

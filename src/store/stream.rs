@@ -61,7 +61,7 @@ impl Stream {
 const NOTHING: Foretold = Foretold::Nothing;
 
 impl Kind {
-    const ALL: [Self; 5] = [Self::Host, Self::Device, Self::Copying, Self::Volume, Self::Estimate];
+    pub const ALL: [Self; 5] = [Self::Host, Self::Device, Self::Copying, Self::Volume, Self::Estimate];
 
     /// How each column of a tick's rows is foretold.
     pub fn shape(self) -> &'static [Foretold] {

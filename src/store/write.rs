@@ -10,10 +10,11 @@ use anyhow::Context;
 use jiff::Timestamp;
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
 
 use super::book::Rows;
 use super::clock::Clock;
-use super::journal::Journal;
+use super::journal::{Journal, Segment};
 use super::open::{self, Opened};
 use super::record::Recorder;
 use super::retention::Retention;
@@ -37,8 +38,9 @@ const MOST_AT_ONCE: usize = 256;
 /// How often old things are looked for, and the pause between two steps while there are some.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 const TIDY_PAUSE: Duration = Duration::from_secs(1);
-/// A power cut costs the ticks since the journal last reached the disk: five seconds, less a little for the tick.
-const SYNC_EVERY: Duration = Duration::from_millis(4_500);
+/// A power cut costs the ticks since the journal last reached the disk: none that is older than five seconds, and what a
+/// tick may come late.
+const SYNC_WITHIN: Duration = Duration::from_millis(5_250);
 
 /// What goes through the queue.
 #[derive(Clone, Debug)]
@@ -95,7 +97,8 @@ pub struct Writer {
     next_segment: i64,
     /// Why the oldest complete segment is not in the database yet.
     sealing: Option<String>,
-    synced: Instant,
+    /// When the first tick was kept that has not reached the disk yet.
+    unsynced_since: Option<Instant>,
     clock: Clock,
     retention: Retention,
     /// When old things are next looked for.
@@ -180,14 +183,17 @@ impl Writer {
         convert::old_ticks(&mut connection).await?;
         let sealed = last_segment(&mut connection).await?;
         let (journal, replayed) = Journal::open(&writing.path, identity(&mut connection).await?, sealed)?;
-        for note in &replayed.said {
-            tracing::warn!("{note}");
+        let (mut said, mut complete) = (replayed.said, Vec::new());
+        for segment in &replayed.segments {
+            let (ticks, lost) = ticks_of(segment);
+            if let Some(lost) = lost {
+                let copy = journal.copy_aside(segment.number)?;
+                said.push(format!("{lost}; a copy of the file is {}", copy.display()));
+            }
+            complete.push(Window { number: segment.number, ticks });
         }
-        let windows = replayed
-            .segments
-            .iter()
-            .map(|segment| Window { number: segment.number, ticks: ticks_of(&segment.records) });
-        let complete: Vec<Window> = windows.filter(|window| !window.ticks.is_empty()).collect();
+        said.iter().for_each(|note| tracing::warn!("{note}"));
+        complete.retain(|window| !window.ticks.is_empty());
         for window in &complete {
             window.ticks.iter().for_each(|tick| writing.shelf.put(window.number, Arc::clone(tick)));
         }
@@ -203,7 +209,7 @@ impl Writer {
             complete,
             next_segment: replayed.segments.last().map_or(sealed, |segment| segment.number) + 1,
             sealing: None,
-            synced: Instant::now(),
+            unsynced_since: None,
             clock: Clock::new(),
             retention: Retention::new(writing.keep),
             tidy_at: Instant::now(),
@@ -211,7 +217,7 @@ impl Writer {
         };
         writer.seal_when_complete().await;
         writer.measure().await?;
-        let notes = notes.into_iter().chain(replayed.said);
+        let notes = notes.into_iter().chain(said);
         writer.report.send_modify(|health| {
             health.is_open = true;
             health.error = None;
@@ -232,17 +238,33 @@ impl Writer {
     /// Writes until the queue is closed and empty.
     async fn run(mut self, mut loads: mpsc::Receiver<Load>) {
         let mut batch = Vec::new();
-        while loads.recv_many(&mut batch, MOST_AT_ONCE).await > 0 {
+        loop {
+            let taken = timeout(self.sync_due_in(), loads.recv_many(&mut batch, MOST_AT_ONCE)).await;
             self.report.send_modify(|health| health.busy_since = Some(Instant::now()));
-            self.write_all(&mut batch, &loads).await;
-            if batch.is_empty() {
-                self.seal_when_complete().await;
-                self.sync_when_due();
-                self.tidy_when_due().await;
+            match taken {
+                Ok(0) => break,
+                Ok(_) => self.take(&mut batch, &loads).await,
+                Err(_) => self.sync(),
             }
             self.report.send_modify(|health| health.busy_since = None);
         }
         self.close().await;
+    }
+
+    async fn take(&mut self, batch: &mut Vec<Load>, loads: &mpsc::Receiver<Load>) {
+        let tick_length = batch.iter().rev().find_map(|load| match load {
+            Load::Tick(_, tick) => Some(Duration::from_micros(tick.elapsed_us)),
+            _ => None,
+        });
+        self.write_all(batch, loads).await;
+        if batch.is_empty() {
+            self.seal_when_complete().await;
+            // The next tick would come too late.
+            if tick_length.is_some_and(|length| self.sync_due_in() < length) {
+                self.sync();
+            }
+            self.tidy_when_due().await;
+        }
     }
 
     /// Tries until the batch is kept; when the program ends, only once.
@@ -343,6 +365,7 @@ impl Writer {
         let record = self.recorder.record(tick);
         self.journal.append(&record).context("cannot write to the journal")?;
         self.recorder.remember(tick);
+        self.unsynced_since.get_or_insert_with(Instant::now);
         if let Some(window) = &mut self.window {
             window.ticks.push(Arc::clone(tick));
         }
@@ -393,12 +416,15 @@ impl Writer {
         Ok(())
     }
 
-    fn sync_when_due(&mut self) {
-        if self.synced.elapsed() >= SYNC_EVERY {
-            self.synced = Instant::now();
-            if let Err(error) = self.journal.sync() {
-                tracing::warn!("the journal did not reach the disk: {error}");
-            }
+    fn sync_due_in(&self) -> Duration {
+        let waited = self.unsynced_since.map_or(Duration::ZERO, |since| since.elapsed());
+        SYNC_WITHIN.saturating_sub(waited)
+    }
+
+    fn sync(&mut self) {
+        self.unsynced_since = None;
+        if let Err(error) = self.journal.sync() {
+            tracing::warn!("the journal did not reach the disk: {error}");
         }
     }
 
@@ -431,8 +457,9 @@ impl Writer {
     }
 }
 
-/// What is behind a record that is not understood cannot be understood either.
-pub fn ticks_of(records: &[Vec<u8>]) -> Vec<Arc<Tick>> {
+/// The ticks of a segment in the journal, and what is lost: behind a record that is not understood none can be.
+pub fn ticks_of(segment: &Segment) -> (Vec<Arc<Tick>>, Option<String>) {
+    let records = &segment.records;
     let (mut recorder, mut ticks) = (Recorder::default(), Vec::with_capacity(records.len()));
     for record in records {
         match recorder.tick(record) {
@@ -442,10 +469,12 @@ pub fn ticks_of(records: &[Vec<u8>]) -> Vec<Arc<Tick>> {
                 ticks.push(tick);
             }
             Err(error) => {
-                tracing::warn!("{} ticks of the journal are lost: {error}", records.len() - ticks.len());
-                break;
+                let (lost, all, number) = (records.len() - ticks.len(), records.len(), segment.number);
+                let said =
+                    format!("{lost} of {all} ticks of segment {number} in the journal are lost: {error}");
+                return (ticks, Some(said));
             }
         }
     }
-    ticks
+    (ticks, None)
 }

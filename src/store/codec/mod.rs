@@ -10,7 +10,7 @@ use presence::Code;
 use reader::Reader;
 
 pub use damaged::{Damage, Damaged};
-pub use foretold::Foretold;
+pub use foretold::{Foretold, Mean, Over, near, near_above, value_of};
 pub use presence::Presence;
 
 /// Numbers of variable length, and how differences become small ones.

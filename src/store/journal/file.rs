@@ -10,11 +10,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Advice, fadvise};
 
+use super::format::PAGE;
+
 /// A file grows by this many bytes at once, so that most records are written over zeros that are on disk already.
 const STEP: u64 = 256 << 10;
-/// Linux counts and holds what was written in one go as one piece: a record would then make all of a step dirty, where it
-/// touches a page. So zeros are written by the page, and the file is not read ahead.
-const PAGE: u64 = 4 << 10;
 /// Rights of a file whose database is not there to take them from; the umask goes off.
 const USUAL_RIGHTS: u32 = 0o644;
 /// What we need ourselves when we open it again, even if the database was made read-only.
@@ -113,6 +112,8 @@ impl TicksFile {
         if end <= self.length { Ok(()) } else { written }
     }
 
+    /// Linux counts and holds what was written in one go as one piece: a record would then make all of a step dirty, where
+    /// it touches a page. So zeros are written by the page, and the file is not read ahead.
     fn write_zeros(&self, mut range: Range<u64>) -> io::Result<()> {
         while range.start < range.end {
             let page_end = (range.start + 1).next_multiple_of(PAGE).min(range.end);
@@ -139,6 +140,13 @@ impl TicksFile {
         let aside = free_name(&self.path);
         std::fs::rename(&self.path, &aside).map_err(failed)?;
         *self = TicksFile::open_or_make(self.path.clone(), rights)?;
+        Ok(aside)
+    }
+
+    /// Copies the file to a name that nothing has yet.
+    pub fn copy_aside(&self) -> io::Result<PathBuf> {
+        let aside = free_name(&self.path);
+        std::fs::copy(&self.path, &aside).map_err(|error| named("copy", &self.path, error))?;
         Ok(aside)
     }
 

@@ -2,7 +2,9 @@
 //!
 //! A record's checksum is that of the header and of all records up to it. So a record counts only in its segment, in
 //! its place, and behind the very records that it was written behind: one left over from an earlier use of the file, or
-//! one that a power cut left whole behind a torn one, never counts again. Nothing here reads or writes a file.
+//! one that a power cut left whole behind a torn one, never counts again. What follows a sync begins a page, so that no
+//! page reaches the disk twice: the next record is right behind the last, or where the next page begins. Nothing here
+//! reads or writes a file.
 
 use crc32fast::Hasher;
 
@@ -10,6 +12,8 @@ use crc32fast::Hasher;
 pub const LONGEST_RECORD: usize = 16 << 20;
 /// How long a header is; with the end mark it is within the first sector, which a disk writes wholly or not at all.
 pub const HEADER: usize = 36;
+/// What Linux writes to a disk at least, of a file.
+pub const PAGE: u64 = 4 << 10;
 /// A record's length and checksum stand before it.
 const FRAME: usize = 8;
 /// Stands behind the last record in place of the next one's frame: what follows is left over.
@@ -101,11 +105,24 @@ impl End {
         (bytes, End { at: self.at + u64::from(length), crc })
     }
 
+    /// Where the next record goes after a sync.
+    pub fn at_next_page(self) -> End {
+        End { at: self.at.next_multiple_of(PAGE), ..self }
+    }
+
     /// All records of `file` from here to the first that is not whole.
     pub fn records_behind(self, file: &[u8]) -> Found {
         let mut found = Found { records: Vec::new(), end: self, is_torn: false };
         loop {
-            match found.end.next(file) {
+            let here = found.end.next(file);
+            let next = match here {
+                Next::Record(..) => here,
+                Next::Nothing | Next::Torn => match found.end.at_next_page().next(file) {
+                    after @ Next::Record(..) => after,
+                    _ => here,
+                },
+            };
+            match next {
                 Next::Record(record, end) => {
                     found.records.push(record.to_vec());
                     found.end = end;

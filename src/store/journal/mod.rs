@@ -11,7 +11,7 @@ mod tests;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use file::TicksFile;
 use format::{End, HEADER, Header, LONGEST_RECORD};
@@ -98,6 +98,11 @@ impl Journal {
         Ok(found)
     }
 
+    /// Copies the file of a segment, before it is written to again; gives the copy's name.
+    pub fn copy_aside(&self, segment: i64) -> io::Result<PathBuf> {
+        self.files[turn(segment)].copy_aside()
+    }
+
     /// Has the records that follow be of `segment`, one after the current.
     ///
     /// They go over the last segment whose number is odd if this one is odd, or even if it is even: that one has to be
@@ -143,7 +148,11 @@ impl Journal {
     /// that it could not write, and let a later sync succeed without them.
     pub fn sync(&mut self) -> io::Result<()> {
         // The other file too: the segment before may have been left without a sync.
-        self.files.iter_mut().map(TicksFile::sync).fold(Ok(()), io::Result::and)
+        self.files.iter_mut().map(TicksFile::sync).fold(Ok(()), io::Result::and)?;
+        if let Some((_, end)) = &mut self.current {
+            *end = end.at_next_page();
+        }
+        Ok(())
     }
 
     fn take_up(&mut self, contents: [Content; 2]) -> io::Result<Replayed> {

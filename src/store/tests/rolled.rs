@@ -87,38 +87,50 @@ fn check_level(ticks: &[Arc<Tick>], axis: &Axis, rows: &Rows, stream: Stream) ->
     Ok(())
 }
 
+/// What the level makes of rows of the level that it is made of.
+fn rolled(level: Level, (axis, rows): (&Axis, &Rows), stream: Stream) -> (Axis, Rows) {
+    let groups = rollup::groups(axis, level);
+    let from = level.source().expect("a roll-up is made of something");
+    (rollup::rolled_axis(axis, &groups), rollup::rolled(stream.kind, from, axis, rows, &groups))
+}
+
+fn check_rolled(
+    ticks: &[Arc<Tick>],
+    level: Level,
+    from: (&Axis, &Rows),
+    stream: Stream,
+) -> Result<(Axis, Rows), TestCaseError> {
+    let (axis, rows) = rolled(level, from, stream);
+    let shape = rollup::shape(level, stream.kind);
+    prop_assert_eq!(&decode(shape, &encode(shape, &rows), |_| true).unwrap(), &rows);
+    check_level(ticks, &axis, &rows, stream)?;
+    Ok((axis, rows))
+}
+
 proptest! {
     #![proptest_config(cases(12))]
 
     #[test]
     fn roll_ups_are_sums_of_their_ticks(ticks in course(Numbers::Usual, 120)) {
         let (ticks, axis) = joined(&segments(&ticks));
-        let tens = rollup::groups(&axis, Level::TenSeconds);
-        let tens_axis = rollup::rolled_axis(&axis, &tens);
-        let minutes = rollup::groups(&tens_axis, Level::Minutes);
-        let minutes_axis = rollup::rolled_axis(&tens_axis, &minutes);
         for stream in STREAMS {
-            let rows = rows_of(&ticks, stream);
-            let shape = rollup::shape(stream.kind);
-            let tens_rows = rollup::rolled(stream.kind, Level::Ticks, &axis, &rows, &tens);
-            prop_assert_eq!(&decode(shape, &encode(shape, &tens_rows), |_| true).unwrap(), &tens_rows);
-            check_level(&ticks, &tens_axis, &tens_rows, stream)?;
-            let rows = rollup::rolled(stream.kind, Level::TenSeconds, &tens_axis, &tens_rows, &minutes);
-            check_level(&ticks, &minutes_axis, &rows, stream)?;
+            let all = rows_of(&ticks, stream);
+            check_rolled(&ticks, Level::TenSeconds, (&axis, &all), stream)?;
+            let (axis, rows) = check_rolled(&ticks, Level::Minutes, (&axis, &all), stream)?;
+            let (axis, _) = check_rolled(&ticks, Level::TenMinutes, (&axis, &rows), stream)?;
+            prop_assert_eq!(axis.ticks.iter().sum::<u64>() as usize, ticks.len());
         }
-        prop_assert_eq!(minutes_axis.ticks.iter().sum::<u64>() as usize, ticks.len());
     }
 
     /// Sums that do not fit are as large as can be, and nothing ends the writer.
     #[test]
     fn any_numbers_can_be_rolled_up(ticks in course(Numbers::Any, 60)) {
         let (ticks, axis) = joined(&segments(&ticks));
-        let groups = rollup::groups(&axis, Level::TenSeconds);
-        let rolled_axis = rollup::rolled_axis(&axis, &groups);
         for stream in STREAMS {
-            let rows = rollup::rolled(stream.kind, Level::Ticks, &axis, &rows_of(&ticks, stream), &groups);
-            let minutes = rollup::groups(&rolled_axis, Level::Minutes);
-            rollup::rolled(stream.kind, Level::TenSeconds, &rolled_axis, &rows, &minutes);
+            let (axis, rows) = rolled(Level::Minutes, (&axis, &rows_of(&ticks, stream)), stream);
+            let shape = rollup::shape(Level::Minutes, stream.kind);
+            prop_assert_eq!(&decode(shape, &encode(shape, &rows), |_| true).unwrap(), &rows);
+            rolled(Level::TenMinutes, (&axis, &rows), stream);
         }
     }
 }

@@ -7,11 +7,13 @@ use proptest::prelude::*;
 use super::cases;
 use super::course::{Numbers, STREAMS, course, segments};
 use crate::store::codec::{Presence, decode, encode};
-use crate::store::journal::Journal;
+use crate::store::journal::{Journal, Segment};
 use crate::store::record::Recorder;
+use crate::store::rows::identity;
 use crate::store::segment::{Axis, rows_of, streams};
 use crate::store::tick::{Cell, Tick};
 use crate::store::write::ticks_of;
+use crate::store::{Holds, open as store};
 
 fn records(ticks: &[Arc<Tick>]) -> Vec<Vec<u8>> {
     let mut recorder = Recorder::default();
@@ -52,7 +54,7 @@ proptest! {
             }
         }
         let (_, replayed) = Journal::open(&database, 7, segments.len() as i64).unwrap();
-        let found = replayed.segments.iter().map(|found| (found.number, ticks_of(&found.records)));
+        let found = replayed.segments.iter().map(|found| (found.number, ticks_of(found).0));
         prop_assert_eq!(found.collect::<Vec<_>>(), last);
     }
 }
@@ -81,8 +83,10 @@ proptest! {
     #[test]
     fn any_bytes_are_a_record_or_are_not_understood(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         let first = records(&[Arc::new(Tick::new(0, 1, Arc::default()))]).remove(0);
-        prop_assert!(!ticks_of(&[first, bytes.clone()]).is_empty());
-        ticks_of(&[bytes]);
+        let segment = |records| Segment { number: 1, records };
+        let (ticks, _) = ticks_of(&segment(vec![first, bytes.clone()]));
+        prop_assert!(!ticks.is_empty());
+        ticks_of(&segment(vec![bytes]));
     }
 
     #[test]
@@ -97,10 +101,29 @@ proptest! {
             let at = place.index(record.len());
             record[at] = byte;
         }
-        for tick in ticks_of(&records) {
+        for tick in ticks_of(&Segment { number: 1, records }).0 {
             for stream in STREAMS {
                 said(&tick, stream);
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_record_that_is_not_understood_is_said_and_a_copy_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cowbell.db");
+    let mut connection = store::for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+    let database = identity(&mut connection).await.unwrap();
+    drop(connection);
+    let (mut journal, _) = Journal::open(&path, database, 0).unwrap();
+    journal.begin(1).unwrap();
+    journal.append(&records(&[Arc::new(Tick::new(0, 1, Arc::default()))])[0]).unwrap();
+    journal.append(b"of a version to come").unwrap();
+    drop(journal);
+    let (inlet, _) = crate::store::open(&path, Holds::ThisMachine, Default::default()).await.unwrap();
+    let notes = inlet.health().0.notes;
+    assert!(notes[0].starts_with("1 of 2 ticks of segment 1 in the journal are lost: "), "{notes:?}");
+    let copy = std::fs::read(notes[0].rsplit(' ').next().unwrap()).unwrap();
+    assert!(copy.windows(20).any(|bytes| bytes == b"of a version to come"));
 }

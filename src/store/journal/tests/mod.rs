@@ -60,6 +60,10 @@ impl Place {
 
 pub fn begin_with(journal: &mut Journal, number: i64, records: &[&[u8]]) {
     journal.begin(number).unwrap();
+    append_all(journal, records);
+}
+
+fn append_all(journal: &mut Journal, records: &[&[u8]]) {
     for record in records {
         journal.append(record).unwrap();
     }
@@ -130,6 +134,20 @@ fn a_segment_is_begun_over_the_one_before_the_last() {
     begin_with(&mut journal, 2, &[b"b"]);
     begin_with(&mut journal, 3, &[b"c", b"d"]);
     check(&place, 1, vec![segment(2, &[b"b"]), segment(3, &[b"c", b"d"])]);
+}
+
+#[test]
+fn no_page_is_written_to_again_once_it_is_on_disk() {
+    let place = Place::new();
+    let (mut journal, _) = place.open(0);
+    begin_with(&mut journal, 2, &[b"a", b"b"]);
+    journal.sync().unwrap();
+    let synced = place.bytes(0);
+    append_all(&mut journal, &[b"c", &[4; 5000], b"e"]);
+    journal.sync().unwrap();
+    append_all(&mut journal, &[b"f"]);
+    assert_eq!(place.bytes(0)[..4096], synced[..4096]);
+    check(&place, 0, vec![segment(2, &[b"a", b"b", b"c", &[4; 5000], b"e", b"f"])]);
 }
 
 #[test]
