@@ -64,7 +64,7 @@ impl Archive {
                 .kept(level, range, &streams, shelved.first_segment)
                 .await
                 .context("cannot read ticks")?;
-            // Else what is in memory was rolled up in between; that happens every two hours.
+            // Else what is in memory was rolled up in between; that happens every four hours.
             if let Some(kept) = kept {
                 break (shelved.ticks, kept);
             }

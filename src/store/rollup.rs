@@ -1,7 +1,7 @@
 //! Roll-ups: several ticks, or several finer roll-ups, as one row, so that no byte and no peak is lost.
 //!
 //! A row has four columns for each quantity of its stream's kind: over and amount, which are exact sums, and the smallest
-//! and the largest value of one tick, rounded outward to twelve binary digits.
+//! and the largest value of one tick, rounded outward to eight binary digits.
 
 use std::ops::Range;
 use std::sync::LazyLock;

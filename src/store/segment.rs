@@ -49,7 +49,7 @@ impl Level {
         match self {
             Self::Ticks => 600_000,
             Self::TenSeconds => 6_000_000,
-            Self::Minutes => 7_200_000,
+            Self::Minutes => 14_400_000,
             Self::TenMinutes => 432_000_000,
         }
     }

@@ -32,10 +32,10 @@ pub enum Over {
     Usually(u64),
 }
 
-/// Bits of a value's fraction that are dropped: 52 are after its point, twelve stay.
-const DROPPED: u32 = 40;
+/// Bits of a value's fraction that are dropped: 52 are after its point, eight stay.
+const DROPPED: u32 = 44;
 
-/// A value that is not negative as a whole number of the same order, not above it by more than 0.02 %.
+/// A value that is not negative as a whole number of the same order, less than 0.4 % below it.
 pub fn near(value: f64) -> u64 {
     value.to_bits() >> DROPPED
 }

@@ -15,8 +15,8 @@ use crate::store::segment::{Axis, Level, rows_of};
 use crate::store::stream::Stream;
 use crate::store::tick::{Cell, Tick};
 
-/// Twelve binary digits.
-const SLACK: f64 = 1.0 / 4096.0;
+/// Eight binary digits.
+const SLACK: f64 = 1.0 / 256.0;
 
 /// Ticks of several segments as one axis, as roll-ups are made of.
 fn joined(segments: &[(i64, Vec<Arc<Tick>>)]) -> (Vec<Arc<Tick>>, Axis) {

@@ -25,7 +25,7 @@ use crate::store::tick::{Cell, Tick};
 use crate::store::{Archive, Health, Holds, Subject, Wanted, open};
 
 /// A roll-up's least and largest value have so many binary digits.
-const SLACK: f64 = 1.0 / 4096.0;
+const SLACK: f64 = 1.0 / 256.0;
 
 /// The devices and volumes of a course.
 fn book() -> Book {
