@@ -56,12 +56,16 @@ pub enum Sync {
 
 impl Store {
     pub async fn new() -> Self {
+        Self::keeping(Config::default()).await
+    }
+
+    pub async fn keeping(keep: Config) -> Self {
         let folder = match std::env::var_os("FOLDER") {
             Some(named) => TempDir::new_in(named),
             None => TempDir::new(),
         };
         let folder = folder.expect("a folder for the database");
-        let (inlet, archive) = opened(folder.path()).await;
+        let (inlet, archive) = opened(folder.path(), keep).await;
         Self { folder, inlet, archive, handed: 0 }
     }
 
@@ -144,6 +148,6 @@ impl Store {
 }
 
 /// Opens the database in this folder.
-pub async fn opened(folder: &Path) -> (Inlet, Archive) {
-    open(&folder.join("cowbell.db"), Holds::ThisMachine, Config::default()).await.expect("the store opens")
+pub async fn opened(folder: &Path, keep: Config) -> (Inlet, Archive) {
+    open(&folder.join("cowbell.db"), Holds::ThisMachine, keep).await.expect("the store opens")
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cowbell::config::{Age, Store as Config};
 use cowbell::store::Entry;
 use jiff::Timestamp;
 use sqlx::Connection;
@@ -14,6 +15,7 @@ use crate::meter::{Process, ms, process_time, size_of, thread_time, us};
 use crate::prometheus::{Scraper, blocks, is_installed};
 use crate::{plain_rows, reads};
 
+const LEVELS: [&str; 4] = ["ticks", "10 s", "minutes", "10 min"];
 const HOUR: u64 = 3_600;
 const DAY: u64 = 24 * HOUR;
 
@@ -52,7 +54,7 @@ async fn composition(folder: &std::path::Path, values: u64) {
             .await
             .expect("segments");
     for (level, kind, count, bytes) in chunks {
-        let level = ["ticks", "10 s", "minutes"].get(level as usize).unwrap_or(&"?");
+        let level = LEVELS.get(level as usize).unwrap_or(&"?");
         let kind = ["host", "device", "copying", "volume", "estimate"].get(kind as usize).unwrap_or(&"?");
         println!(
             "| – of it {kind}, {level} | {bytes} B in {count} chunks, {:.4} a value |",
@@ -60,7 +62,7 @@ async fn composition(folder: &std::path::Path, values: u64) {
         );
     }
     for (level, count, bytes) in axes {
-        let level = ["ticks", "10 s", "minutes"].get(level as usize).unwrap_or(&"?");
+        let level = LEVELS.get(level as usize).unwrap_or(&"?");
         println!("| – of it axes, {level} | {bytes} B in {count} segments |");
     }
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -81,19 +83,25 @@ pub async fn written() {
     store.close().await;
 }
 
+/// Minutes are kept for just so long: at the end there is as much as there will ever be.
 pub async fn long(size: Size, days: u64) {
     head();
     let mut machine = Machine::new(size, None);
-    let mut store = Store::new().await;
-    let (mut cost, mut resident) = (Cost::default(), Vec::new());
+    let minutes = Age(Duration::from_secs(days * DAY));
+    let keep = Config { minutes, ..Config::default() };
+    let mut store = Store::keeping(keep).await;
+    let (mut cost, mut resident, mut forecasts) = (Cost::default(), Vec::new(), Vec::new());
     for _ in 0..10 {
         let part = store.feed(&mut machine, days * DAY / 10, Sync::AsItComes);
         cost.ticks += part.ticks;
         cost.storing += part.storing;
-        resident.push(format!("{:.0}", Process::own().resident_mib()));
+        resident.push(format!("{:.1}", Process::own().resident_mib()));
+        let forecast = store.inlet.health().0.stock.forecast_bytes(&keep).unwrap_or_default();
+        forecasts.push(format!("{:.1}", forecast as f64 / 1e6));
     }
     println!("| CPU per tick of storing | {:.1} µs |", cost.per_tick_us());
     println!("| RSS after each tenth: flat | {} MiB |", resident.join(", "));
+    println!("| what it would need, as told after each tenth | {} MB |", forecasts.join(", "));
     reads::long(&store.archive, days as i64, machine.at()).await;
     reads::day(&store.archive, machine.at()).await;
     let folder = store.close().await;
@@ -101,7 +109,7 @@ pub async fn long(size: Size, days: u64) {
     let per_value = per_value(size, &machine, cost.ticks);
     println!("| {days} days on disk | {:.1} MB, {per_value:.3} a value |", size as f64 / 1e6);
     let started = Instant::now();
-    let (inlet, archive) = opened(folder.path()).await;
+    let (inlet, archive) = opened(folder.path(), keep).await;
     println!("| start: under 1 s | {:.0} ms |", ms(started.elapsed()));
     drop(archive);
     inlet.close().await;

@@ -35,9 +35,10 @@ use crate::job::Job;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Loads that are taken in one go at most.
 const MOST_AT_ONCE: usize = 256;
-/// How often old things are looked for, and the pause between two steps while there are some.
-const TIDY_EVERY: Duration = Duration::from_secs(60);
-const TIDY_PAUSE: Duration = Duration::from_secs(1);
+/// How often old things are looked for, and the pause between two steps while there are some, by the ticks' clock: where a
+/// recording is played fast, that is fast too.
+const TIDY_EVERY_MS: i64 = 60_000;
+const TIDY_PAUSE_MS: i64 = 1_000;
 /// A power cut costs the ticks since the journal last reached the disk: none that is older than five seconds, and what a
 /// tick may come late.
 const SYNC_WITHIN: Duration = Duration::from_millis(5_250);
@@ -102,7 +103,7 @@ pub struct Writer {
     clock: Clock,
     retention: Retention,
     /// When old things are next looked for.
-    tidy_at: Instant,
+    tidy_at_ms: i64,
     /// Held for as long as anything is written: no other may write here meanwhile.
     _lock: File,
 }
@@ -212,7 +213,7 @@ impl Writer {
             unsynced_since: None,
             clock: Clock::new(),
             retention: Retention::new(writing.keep),
-            tidy_at: Instant::now(),
+            tidy_at_ms: i64::MIN,
             _lock: lock,
         };
         writer.seal_when_complete().await;
@@ -430,16 +431,20 @@ impl Writer {
 
     /// What cannot be deleted now is deleted another time. A clock that jumped makes nothing look old.
     async fn tidy_when_due(&mut self) {
-        let Some(now) = self.clock.believed().filter(|_| self.tidy_at <= Instant::now()) else { return };
+        let Some(now_ms) = self.clock.believed().map(Timestamp::as_millisecond) else { return };
+        // A clock that was set back waits for no later time.
+        if (self.tidy_at_ms.saturating_sub(TIDY_EVERY_MS)..self.tidy_at_ms).contains(&now_ms) {
+            return;
+        }
         let found_some = match self.mend().await {
-            Ok(()) => self.retention.step(&mut self.connection, now.as_millisecond()).await,
+            Ok(()) => self.retention.step(&mut self.connection, now_ms).await,
             Err(error) => Err(error),
         };
         self.is_broken |= found_some.is_err();
         if let Err(error) = &found_some {
             tracing::warn!("cannot delete what is old: {error:#}");
         }
-        self.tidy_at = Instant::now() + if found_some.unwrap_or(false) { TIDY_PAUSE } else { TIDY_EVERY };
+        self.tidy_at_ms = now_ms + if found_some.unwrap_or(false) { TIDY_PAUSE_MS } else { TIDY_EVERY_MS };
     }
 
     /// Whoever copies the one file has all that was kept.

@@ -1,7 +1,5 @@
 //! What is old is deleted, the finest first, in small steps that never hold the writer up; and space is given back.
 
-use std::time::{Duration, Instant};
-
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 use super::rolling::{roll_up_old, rolled_until};
@@ -16,7 +14,7 @@ const PAGES_AT_ONCE: i64 = 256;
 /// Whatever the limit of size, so much of each level stays.
 const LEAST_KEPT_MS: i64 = 24 * 3600 * 1000;
 /// Segments that were kept for a job are looked at again this often.
-const LOOK_AGAIN: Duration = Duration::from_secs(24 * 3600);
+const LOOK_AGAIN_MS: i64 = 24 * 3600 * 1000;
 
 /// Deletes what is older than it is to be, or does not fit.
 #[derive(Debug)]
@@ -25,7 +23,7 @@ pub struct Retention {
     /// Of the ticks: segments up to these were looked at, and those that are left are a job's.
     aged: i64,
     crowded: i64,
-    began: Instant,
+    began_ms: i64,
 }
 
 /// A segment that may go, and whether it has ticks of a job.
@@ -33,7 +31,7 @@ type Candidate = (i64, bool);
 
 impl Retention {
     pub fn new(keep: config::Store) -> Self {
-        Self { keep, aged: 0, crowded: 0, began: Instant::now() }
+        Self { keep, aged: 0, crowded: 0, began_ms: i64::MIN }
     }
 
     /// Deletes a little of what is oldest and gives space back; says whether a next step may find more.
@@ -41,8 +39,8 @@ impl Retention {
     /// A segment goes only when all of it is in the level above. Ticks of a job's time stay for as long as jobs' do,
     /// unless it gets too much.
     pub async fn step(&mut self, connection: &mut SqliteConnection, now_ms: i64) -> anyhow::Result<bool> {
-        if self.began.elapsed() >= LOOK_AGAIN {
-            (self.aged, self.crowded, self.began) = (0, 0, Instant::now());
+        if !(self.began_ms..self.began_ms.saturating_add(LOOK_AGAIN_MS)).contains(&now_ms) {
+            (self.aged, self.crowded, self.began_ms) = (0, 0, now_ms);
         }
         let looked_at =
             self.outlived(connection, now_ms).await? || self.in_the_way(connection, now_ms).await?;
