@@ -17,9 +17,9 @@ mod reads;
 mod suites;
 
 const SUITES: &str = "\
-day         24 h of 30 devices and 10 volumes in a fast loop: size, processor time, reading back (the default)
+day         24 h of 30 devices and 10 volumes in a fast loop: size, processor time, reading back, export (the default)
 written     6 h of the same, synced every five ticks, as at one tick a second: bytes written
-month       30 days
+weeks       six weeks, so that the ticks of two are rolled up
 year        a year of 3 devices
 thousand    1,000 devices for an hour
 real        at one tick a second for $MINUTES (22) minutes, Prometheus beside it where it is installed
@@ -44,7 +44,7 @@ async fn run(suite: &str) {
     match suite {
         "day" => suites::day().await,
         "written" => suites::written().await,
-        "month" => suites::long(machine::Size::USUAL, 30).await,
+        "weeks" => suites::long(machine::Size::USUAL, 42).await,
         "year" => suites::long(machine::Size::SMALL, 365).await,
         "thousand" => suites::thousand().await,
         "real" => suites::real().await,

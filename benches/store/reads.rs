@@ -1,14 +1,15 @@
 //! How long it takes to read series back, from pages that the kernel has in memory.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cowbell::series::quantity::{DeviceQuantity, Quantity};
 use cowbell::series::{DEFAULT_POINTS, MOST_POINTS, Range};
-use cowbell::store::{Archive, Subject, Wanted};
+use cowbell::store::{Archive, Ask, Form, Moment, Resolution, Subject, Target, Text, Wanted};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::machine::name;
-use crate::meter::ms;
+use crate::meter::{Process, ms};
 
 const TIMES: usize = 11;
 
@@ -40,6 +41,20 @@ pub async fn long(archive: &Archive, days: i64, until: Timestamp) {
     row(&format!("1 device, {days} days, 1,000 points: 30 ms"), took);
     let took = median(archive, &wanted(1, &BYTES), range, until, 1_000).await;
     row(&format!("1 device, {days} days, read and written, 1,000 points each"), took);
+}
+
+/// All of the last day, as text.
+pub async fn export(db: &Path, until: Timestamp) {
+    let before = Process::own().resident_mib();
+    Process::own().forget_most();
+    let started = Instant::now();
+    let mut moment = Moment::of(db).await.expect("the database is read");
+    let range = Range { from: until - SignedDuration::from_hours(24), to: until };
+    let ask = Ask { range, of: Vec::new(), metrics: Vec::new(), resolution: Resolution::Tick };
+    let mut target = Target::Text(Text::new(Form::Csv, Box::new(std::io::sink())));
+    let rows = moment.export(&ask, &mut target, |_| ()).await.expect("all is exported");
+    let (took, most) = (started.elapsed().as_secs_f64(), Process::own().most_resident_mib());
+    println!("| every tick of a day as CSV | {rows} rows in {took:.1} s, RSS {before:.0} to {most:.0} MiB |");
 }
 
 fn wanted(devices: usize, quantities: &[DeviceQuantity]) -> Vec<Wanted> {

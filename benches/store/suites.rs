@@ -28,6 +28,7 @@ pub async fn day() {
     appends(&cost);
     reads::day(&store.archive, machine.at()).await;
     let folder = store.close().await;
+    reads::export(&folder.path().join("cowbell.db"), machine.at()).await;
     let size = size_of(folder.path());
     println!("| a day on disk, everything: 15 MB | {:.2} MB |", size as f64 / 1e6);
     println!(
