@@ -3,6 +3,8 @@
 //! A snapshot volume that appears and goes is a job, known by its UUID: one life, one job. Others are told by marks.
 //! What nobody said is not known: an outcome that was not reported is never success.
 
+pub mod statistics;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;

@@ -1,0 +1,228 @@
+//! Known values, what is empty or flat, and whether bounds hold the truth as often as they say.
+
+use super::*;
+
+/// Numbers of the standard normal distribution.
+struct Normal(Dice);
+
+impl Normal {
+    fn next(&mut self) -> f64 {
+        let mut unit = || (self.0.below(1 << 52) as f64 + 0.5) / (1_u64 << 52) as f64;
+        let (radius, angle) = (unit(), unit());
+        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+    }
+
+    /// Each number keeps `likeness` of the one before.
+    fn alike(&mut self, n: usize, likeness: f64) -> Vec<f64> {
+        let mut last = self.next() / (1.0 - likeness * likeness).sqrt();
+        let mut step = || {
+            last = likeness * last + self.next();
+            last
+        };
+        (0..n).map(|_| step()).collect()
+    }
+}
+
+fn close(found: f64, expected: f64, within: f64) {
+    assert!((found - expected).abs() <= within, "expected {expected}, but found {found}");
+}
+
+fn sorted(numbers: &[f64]) -> Sorted {
+    Sorted::new(numbers.iter().copied()).unwrap()
+}
+
+/// 7.2.6.2 of the NIST/SEMATECH e-Handbook of Statistical Methods; by hand, place 0.9 * 11 = 9.9 from 0.
+#[test]
+fn percentiles_are_those_of_definition_seven() {
+    let gauge = [
+        95.1772, 95.1567, 95.1937, 95.1959, 95.1442, 95.0610, 95.1591, 95.1195, 95.1065, 95.0925, 95.1990,
+        95.1682,
+    ];
+    close(sorted(&gauge).percentile(0.9), 95.1937 + 0.9 * (95.1959 - 95.1937), 1e-9);
+    // As R's quantile(1:10) has it.
+    let ten = sorted(&[10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]);
+    assert_eq!([0.0, 0.25, 0.5, 0.75, 1.0].map(|share| ten.percentile(share)), [1.0, 3.25, 5.5, 7.75, 10.0]);
+    assert_eq!(sorted(&[7.0]).percentile(0.95), 7.0);
+}
+
+/// NIST's Statistical Reference Datasets: NumAcc1, and NumAcc4, which has 1,001 numbers.
+#[test]
+fn small_differences_of_large_numbers_are_kept() {
+    let first = Moments::of(&[10_000_001.0, 10_000_003.0, 10_000_002.0]).unwrap();
+    assert_eq!((first.mean, first.sd), (10_000_002.0, Some(1.0)));
+    let turn = |index: usize| if index % 2 == 1 { 10_000_000.1 } else { 10_000_000.3 };
+    let numbers: Vec<f64> = std::iter::once(10_000_000.2).chain((1..=1000).map(turn)).collect();
+    let fourth = Moments::of(&numbers).unwrap();
+    close(fourth.mean, 10_000_000.2, 1e-7);
+    close(fourth.sd.unwrap(), 0.1, 1e-8);
+}
+
+/// NIST's Statistical Reference Datasets: Norris, slope 1.00211681802045.
+#[test]
+fn the_slope_is_that_of_a_certified_regression() {
+    #[rustfmt::skip]
+    let pairs = [
+        (0.2, 0.1),
+        (337.4, 338.8),
+        (118.2, 118.1),
+        (884.6, 888.0),
+        (10.1, 9.2),
+        (226.5, 228.1),
+        (666.3, 668.5),
+        (996.3, 998.5),
+        (448.6, 449.1),
+        (777.0, 778.9),
+        (558.2, 559.2),
+        (0.4, 0.3),
+        (0.6, 0.1),
+        (775.5, 778.1),
+        (666.9, 668.8),
+        (338.0, 339.3),
+        (447.5, 448.9),
+        (11.6, 10.8),
+        (556.0, 557.7),
+        (228.1, 228.3),
+        (995.8, 998.0),
+        (887.6, 888.8),
+        (120.2, 119.6),
+        (0.3, 0.3),
+        (0.3, 0.6),
+        (556.8, 557.6),
+        (339.1, 339.3),
+        (887.2, 888.0),
+        (999.0, 998.5),
+        (779.0, 778.9),
+        (11.1, 10.2),
+        (118.3, 117.6),
+        (229.2, 228.9),
+        (669.1, 668.4),
+        (448.9, 449.2),
+        (0.5, 0.2),
+    ];
+    let (x, y): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    close(least_squares_slope(&x, &y).unwrap(), 1.002_116_818_020_45, 1e-12);
+}
+
+/// By hand: the sum of squared differences of ranks is 194, so 1 - 6 * 194 / 990. The numbers are those of the worked
+/// example in Wikipedia's article on Spearman's coefficient.
+#[test]
+fn the_rank_correlation_is_that_of_a_worked_example() {
+    let iq = [106.0, 100.0, 86.0, 101.0, 99.0, 103.0, 97.0, 113.0, 112.0, 110.0];
+    let hours = [7.0, 27.0, 2.0, 50.0, 28.0, 29.0, 20.0, 12.0, 6.0, 17.0];
+    close(rank_correlation(&iq, &hours).unwrap(), -29.0 / 165.0, 1e-12);
+}
+
+/// By hand: ranks 1, 2.5, 2.5, 4 and 1, 3, 2, 4 give 4.5 / sqrt(4.5 * 5).
+#[test]
+fn equal_numbers_share_the_mean_of_their_ranks() {
+    let rank = rank_correlation(&[1.0, 2.0, 2.0, 3.0], &[1.0, 3.0, 2.0, 4.0]).unwrap();
+    close(rank, 4.5 / 22.5_f64.sqrt(), 1e-12);
+}
+
+/// The tables' values: t(0.975; 1, 2, 3, 4, 10, 30, infinite).
+#[test]
+fn students_t_agrees_with_the_table() {
+    for (freedom, expected) in
+        [(1.0, 12.706), (2.0, 4.303), (3.0, 3.182), (4.0, 2.776), (10.0, 2.228), (30.0, 2.042), (1e9, 1.960)]
+    {
+        close(student_975(freedom), expected, 0.005);
+    }
+    assert!(student_975(f64::INFINITY).is_finite());
+}
+
+#[test]
+fn nothing_says_nothing() {
+    assert_eq!(Sorted::new([]), None);
+    assert_eq!(Sorted::new([f64::NAN, f64::INFINITY]), None);
+    assert_eq!((Moments::of(&[]), mean(&[])), (None, None));
+    assert_eq!(Moments::of(&[3.0]), Some(Moments { n: 1, mean: 3.0, sd: None }));
+    assert_eq!((least_squares_slope(&[], &[]), rank_correlation(&[], &[])), (None, None));
+    assert_eq!(relation(&[], &[]), Relation::TooFew { n: 0 });
+    assert_eq!((block_length(&[]), block_length(&[1.0]), block_length(&[2.0; 50])), (1, 1, 1));
+    assert_eq!((ratio_of_means(&[], &[1.0]), ratio_of_means(&[1.0], &[0.0])), (None, None));
+    assert!(block_means([&[], &[]], 3).is_empty());
+}
+
+#[test]
+fn few_pairs_are_too_few_and_flat_ones_say_nothing() {
+    let rising: Vec<f64> = (0..40).map(f64::from).collect();
+    assert_eq!(relation(&rising[..19], &rising[..19]), Relation::TooFew { n: 19 });
+    assert_eq!(relation(&rising, &[5.0; 40]), Relation::Unvaried { n: 40 });
+    assert_eq!(relation(&[5.0; 40], &rising), Relation::Unvaried { n: 40 });
+}
+
+#[test]
+fn a_straight_line_is_seen_and_stays_within_one() {
+    let x: Vec<f64> = (0..100).map(f64::from).collect();
+    let y: Vec<f64> = x.iter().map(|x| 120.0 - 2.0 * x).collect();
+    let found = relation(&x, &y).known().unwrap();
+    close(found.slope, -2.0, 1e-9);
+    close(found.rank, -1.0, 1e-12);
+    assert!(found.is_seen() && found.rank_bounds.low >= -1.0, "{found:?}");
+}
+
+#[test]
+fn the_more_alike_neighbours_are_the_longer_is_the_block() {
+    let mut normal = Normal(Dice::default());
+    let mut mean_block = |likeness: f64| {
+        let blocks = (0..20).map(|_| block_length(&normal.alike(480, likeness)) as f64);
+        blocks.sum::<f64>() / 20.0
+    };
+    let [none, some, much] = [0.0, 0.6, 0.9].map(&mut mean_block);
+    assert!(none < 12.0 && none < some && some < much && much <= 120.0, "{none} {some} {much}");
+}
+
+/// In how many of so many simulated series the bounds hold the truth.
+fn coverage(series: usize, mut holds: impl FnMut(&mut Normal) -> bool) -> f64 {
+    let mut normal = Normal(Dice::default());
+    (0..series).filter(|_| holds(&mut normal)).count() as f64 / series as f64
+}
+
+fn covers(found: f64) {
+    assert!((0.92..=0.985).contains(&found), "bounds of 95 % hold the truth in {:.1} %", found * 100.0);
+}
+
+#[test]
+fn bounds_of_a_slope_over_a_trend_hold_the_truth_19_times_in_20() {
+    let x: Vec<f64> = (0..100).map(|index| f64::from(index) * 0.6).collect();
+    covers(coverage(300, |normal| {
+        let noise = normal.alike(100, 0.6);
+        let y: Vec<f64> = x.iter().zip(noise).map(|(x, noise)| 100.0 - 1.5 * x + noise).collect();
+        relation(&x, &y).known().unwrap().slope_bounds.contains(-1.5)
+    }));
+}
+
+/// Of two normal quantities correlated by r, the rank correlation is 6 / pi * asin(r / 2): Pearson, 1907.
+#[test]
+fn bounds_of_a_rank_correlation_hold_the_truth_19_times_in_20() {
+    let truth = 6.0 / std::f64::consts::PI * (0.6_f64 / 2.0).asin();
+    covers(coverage(300, |normal| {
+        let (x, other) = (normal.alike(100, 0.5), normal.alike(100, 0.5));
+        let y: Vec<f64> = x.iter().zip(other).map(|(x, other)| 0.6 * x + 0.8 * other).collect();
+        relation(&x, &y).known().unwrap().rank_bounds.contains(truth)
+    }));
+}
+
+#[test]
+fn bounds_of_a_ratio_of_five_runs_each_hold_the_truth_19_times_in_20() {
+    covers(coverage(300, |normal| {
+        let mut runs = |mean: f64, sd: f64| (0..5).map(|_| mean + sd * normal.next()).collect::<Vec<f64>>();
+        let (these, those) = (runs(120.0, 12.0), runs(100.0, 6.0));
+        ratio_of_means(&these, &those).unwrap().1.unwrap().contains(1.2)
+    }));
+}
+
+#[test]
+fn one_run_each_has_a_ratio_and_no_bounds() {
+    assert_eq!(ratio_of_means(&[3.0], &[2.0]), Some((1.5, None)));
+    let (ratio, bounds) = ratio_of_means(&[3.0, 3.0], &[2.0, 2.0]).unwrap();
+    close(ratio, 1.5, 1e-12);
+    close(bounds.unwrap().low, 1.5, 1e-12);
+}
+
+#[test]
+fn the_same_series_has_the_same_figures_each_time() {
+    let mut normal = Normal(Dice::default());
+    let (x, y) = (normal.alike(200, 0.5), normal.alike(200, 0.5));
+    assert_eq!(relation(&x, &y), relation(&x, &y));
+}
