@@ -3,6 +3,9 @@
 //! A snapshot volume that appears and goes is a job, known by its UUID: one life, one job. Others are told by marks.
 //! What nobody said is not known: an outcome that was not reported is never success.
 
+pub mod course;
+pub mod figures;
+pub mod setup;
 pub mod statistics;
 
 use std::sync::Arc;
@@ -347,3 +350,6 @@ fn follow_host(job: &mut Job, interval: &Interval) {
         job.bytes_read = Some(job.bytes_read.unwrap_or_default() + total.sectors_read.bytes());
     }
 }
+
+#[cfg(test)]
+mod example;

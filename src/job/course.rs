@@ -1,0 +1,297 @@
+//! What was seen of a job: one value a tick of each quantity, before, during and after it.
+//!
+//! A column is as long as there are ticks, and holds known, finite numbers from 0 up, or nothing: whoever sums up has no
+//! other cases. Where values come from, and which device is the origin's, is the business of who fills it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use thiserror::Error;
+
+/// A tick as a job's figures need it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tick {
+    /// Seconds from the job's start to the tick's end; below 0 before the job.
+    pub end_s: f64,
+    /// How long the tick was.
+    pub seconds: f64,
+}
+
+/// A quantity of the job's snapshot, its origin, or the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Bytes a second read from the snapshot: what the backup reads.
+    SnapshotRead,
+    FillPercent,
+    /// Bytes a second written to the COW area for copies and their metadata; without what was written into the snapshot.
+    CowWritten,
+    /// Bytes a second copied aside: chunks that were written for the first time.
+    Copied,
+    /// Bytes a second.
+    OriginRead,
+    /// Bytes a second.
+    OriginWritten,
+    /// Requests a second.
+    OriginWrites,
+    OriginWriteAwaitMs,
+    /// KiB a second paged in.
+    Bi,
+    /// KiB a second paged out.
+    Bo,
+    /// From 0 to 1, of all processors together.
+    User,
+    System,
+    Iowait,
+    /// The share of time in which at least one process waited for I/O.
+    PressureIo,
+}
+
+/// A quantity of a PV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PvMeasure {
+    /// Bytes a second.
+    Read,
+    /// Bytes a second.
+    Written,
+    /// From 0 to 1.
+    Utilisation,
+    ReadAwaitMs,
+    ReadRequestBytes,
+}
+
+/// A column is not as it must be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unfit {
+    #[error(
+        "expected a value of {of} for each of {expected} ticks, but found {found}: read both over the same range"
+    )]
+    Length { of: String, expected: usize, found: usize },
+    #[error(
+        "expected ticks in the order of time, each of some length, but found tick {0} before it or without any"
+    )]
+    Order(usize),
+}
+
+/// What was seen over a span of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    ticks: Vec<Tick>,
+    columns: [Vec<Option<f64>>; Measure::ALL.len()],
+    pvs: BTreeMap<String, [Vec<Option<f64>>; PvMeasure::ALL.len()]>,
+}
+
+/// A job's time, and as much before and after it as is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Course {
+    pub before: Option<Span>,
+    pub during: Span,
+    pub after: Option<Span>,
+}
+
+/// Neighbouring ticks of a span.
+#[derive(Clone, Debug)]
+pub struct Stretch<'a> {
+    span: &'a Span,
+    ticks: Range<usize>,
+}
+
+impl Measure {
+    pub const ALL: [Self; 14] = [
+        Self::SnapshotRead,
+        Self::FillPercent,
+        Self::CowWritten,
+        Self::Copied,
+        Self::OriginRead,
+        Self::OriginWritten,
+        Self::OriginWrites,
+        Self::OriginWriteAwaitMs,
+        Self::Bi,
+        Self::Bo,
+        Self::User,
+        Self::System,
+        Self::Iowait,
+        Self::PressureIo,
+    ];
+}
+
+impl PvMeasure {
+    pub const ALL: [Self; 5] =
+        [Self::Read, Self::Written, Self::Utilisation, Self::ReadAwaitMs, Self::ReadRequestBytes];
+}
+
+impl Span {
+    /// A span of which nothing is known yet but its ticks.
+    pub fn new(ticks: Vec<Tick>) -> Result<Self, Unfit> {
+        let is_one = |tick: &Tick| tick.end_s.is_finite() && tick.seconds > 0.0 && tick.seconds.is_finite();
+        let follows = |index: usize| index == 0 || ticks[index - 1].end_s <= ticks[index].end_s;
+        if let Some(unfit) = (0..ticks.len()).find(|index| !is_one(&ticks[*index]) || !follows(*index)) {
+            return Err(Unfit::Order(unfit));
+        }
+        let columns = Measure::ALL.map(|_| vec![None; ticks.len()]);
+        Ok(Self { ticks, columns, pvs: BTreeMap::new() })
+    }
+
+    /// With what is known of a quantity; a number that cannot be one is unknown.
+    pub fn with(mut self, measure: Measure, values: Vec<Option<f64>>) -> Result<Self, Unfit> {
+        self.columns[measure as usize] = fit(format!("{measure:?}"), self.ticks.len(), values)?;
+        Ok(self)
+    }
+
+    /// With what is known of a quantity of a PV.
+    pub fn with_pv(mut self, pv: &str, measure: PvMeasure, values: Vec<Option<f64>>) -> Result<Self, Unfit> {
+        let values = fit(format!("{measure:?} of {pv}"), self.ticks.len(), values)?;
+        let unknown = || PvMeasure::ALL.map(|_| vec![None; self.ticks.len()]);
+        self.pvs.entry(pv.into()).or_insert_with(unknown)[measure as usize] = values;
+        Ok(self)
+    }
+
+    pub fn whole(&self) -> Stretch<'_> {
+        Stretch { span: self, ticks: 0..self.ticks.len() }
+    }
+
+    pub fn pvs(&self) -> impl Iterator<Item = &str> {
+        self.pvs.keys().map(String::as_str)
+    }
+}
+
+impl<'a> Stretch<'a> {
+    pub fn is_empty(&self) -> bool {
+        self.ticks.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.ticks.len()
+    }
+
+    pub fn ticks(&self) -> &'a [Tick] {
+        &self.span.ticks[self.ticks.clone()]
+    }
+
+    /// Seconds of all its ticks together.
+    pub fn seconds(&self) -> f64 {
+        self.ticks().iter().map(|tick| tick.seconds).sum()
+    }
+
+    /// Seconds from the job's start to its end; `None` where it has no tick.
+    pub fn end_s(&self) -> Option<f64> {
+        self.ticks().last().map(|tick| tick.end_s)
+    }
+
+    /// A part of it, by the places of its ticks.
+    pub fn part(&self, places: Range<usize>) -> Self {
+        let end = (self.ticks.start + places.end).min(self.ticks.end);
+        Self { span: self.span, ticks: (self.ticks.start + places.start).min(end)..end }
+    }
+
+    /// Its parts of at most so many ticks each.
+    pub fn parts(&self, most: usize) -> impl Iterator<Item = Self> + '_ {
+        let most = most.max(1);
+        (0..self.len()).step_by(most).map(move |start| self.part(start..start + most))
+    }
+
+    pub fn column(&self, measure: Measure) -> &'a [Option<f64>] {
+        &self.span.columns[measure as usize][self.ticks.clone()]
+    }
+
+    /// `None` of a PV that is not known.
+    pub fn pv_column(&self, pv: &str, measure: PvMeasure) -> Option<&'a [Option<f64>]> {
+        Some(&self.span.pvs.get(pv)?[measure as usize][self.ticks.clone()])
+    }
+
+    /// Values with how long they held, without what is unknown.
+    pub fn known(&self, column: &'a [Option<f64>]) -> impl Iterator<Item = (f64, f64)> + 'a {
+        column.iter().zip(self.ticks()).filter_map(|(value, tick)| Some(((*value)?, tick.seconds)))
+    }
+
+    /// The mean over time; `None` where nothing is known.
+    pub fn mean(&self, measure: Measure) -> Option<f64> {
+        self.mean_of(self.column(measure))
+    }
+
+    pub fn pv_mean(&self, pv: &str, measure: PvMeasure) -> Option<f64> {
+        self.mean_of(self.pv_column(pv, measure)?)
+    }
+
+    /// How much there was of what is counted a second; `None` where nothing is known.
+    pub fn amount(&self, measure: Measure) -> Option<f64> {
+        let known = || self.known(self.column(measure));
+        known().next().map(|_| known().map(|(value, seconds)| value * seconds).sum())
+    }
+
+    /// The share of its time of which a quantity is known; `None` where it has no tick.
+    pub fn known_share(&self, measure: Measure) -> Option<f64> {
+        let known: f64 = self.known(self.column(measure)).map(|(_, seconds)| seconds).sum();
+        (!self.is_empty()).then(|| known / self.seconds())
+    }
+
+    fn mean_of(&self, column: &'a [Option<f64>]) -> Option<f64> {
+        let (sum, seconds) = self
+            .known(column)
+            .fold((0.0, 0.0), |sums, (value, seconds)| (sums.0 + value * seconds, sums.1 + seconds));
+        (seconds > 0.0).then(|| sum / seconds)
+    }
+}
+
+fn fit(of: String, expected: usize, values: Vec<Option<f64>>) -> Result<Vec<Option<f64>>, Unfit> {
+    if values.len() != expected {
+        return Err(Unfit::Length { of, expected, found: values.len() });
+    }
+    let is_number = |value: &f64| value.is_finite() && *value >= 0.0;
+    Ok(values.into_iter().map(|value| value.filter(is_number)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(seconds: &[f64]) -> Span {
+        let mut end_s = 0.0;
+        let tick = |seconds: &f64| {
+            end_s += seconds;
+            Tick { end_s, seconds: *seconds }
+        };
+        Span::new(seconds.iter().map(tick).collect()).unwrap()
+    }
+
+    #[test]
+    fn a_long_tick_weighs_more_and_an_unknown_one_nothing() {
+        let span =
+            span(&[1.0, 3.0, 1.0]).with(Measure::SnapshotRead, vec![Some(10.0), Some(2.0), None]).unwrap();
+        let whole = span.whole();
+        assert_eq!(whole.mean(Measure::SnapshotRead), Some(4.0));
+        assert_eq!(whole.amount(Measure::SnapshotRead), Some(16.0));
+        assert_eq!(whole.known_share(Measure::SnapshotRead), Some(0.8));
+        assert_eq!(whole.part(1..9).mean(Measure::SnapshotRead), Some(2.0));
+    }
+
+    #[test]
+    fn what_was_never_said_is_unknown_and_not_zero() {
+        let span = span(&[1.0, 1.0]);
+        assert_eq!((span.whole().mean(Measure::Bi), span.whole().amount(Measure::Bi)), (None, None));
+        assert_eq!(span.whole().pv_mean("sda", PvMeasure::Read), None);
+    }
+
+    #[test]
+    fn what_is_no_number_is_unknown() {
+        let values = vec![Some(f64::NAN), Some(f64::INFINITY), Some(-1.0), Some(0.0)];
+        let span = span(&[1.0; 4]).with(Measure::Bi, values).unwrap();
+        assert_eq!(span.whole().column(Measure::Bi), [None, None, None, Some(0.0)]);
+    }
+
+    #[test]
+    fn a_column_of_another_length_is_refused() {
+        let refused = span(&[1.0; 3]).with_pv("sda", PvMeasure::Read, vec![None]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "expected a value of Read of sda for each of 3 ticks, but found 1: read both over the same range"
+        );
+    }
+
+    #[test]
+    fn ticks_out_of_order_are_refused() {
+        let tick = |end_s, seconds| Tick { end_s, seconds };
+        assert_eq!(Span::new(vec![tick(2.0, 1.0), tick(1.0, 1.0)]), Err(Unfit::Order(1)));
+        assert_eq!(Span::new(vec![tick(1.0, 0.0)]), Err(Unfit::Order(0)));
+        assert!(Span::new(Vec::new()).unwrap().whole().is_empty());
+    }
+}

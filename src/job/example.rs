@@ -1,0 +1,87 @@
+//! A constructed backup for tests: it slows from 120 to 14 MB/s while its snapshot fills from 0 to 60 %.
+
+use std::sync::LazyLock;
+
+use super::course::{Course, Measure, PvMeasure, Span, Tick};
+use super::figures::Figures;
+use super::setup::{Setup, SnapshotKind};
+use super::statistics::Dice;
+
+pub const MB: f64 = 1e6;
+pub const KIB: f64 = 1024.0;
+const MIB: u64 = 1024 * 1024;
+
+/// Ticks of a second, from so many seconds after the job's start.
+pub fn ticks(n: usize, from_s: f64) -> Vec<Tick> {
+    (0..n).map(|index| Tick { end_s: from_s + (index + 1) as f64, seconds: 1.0 }).collect()
+}
+
+/// From the first value to the last, with a little noise that is the same each time.
+pub fn slope(n: usize, first: f64, last: f64) -> Vec<Option<f64>> {
+    let mut dice = Dice::default();
+    let mut noise = || 1.0 + (dice.below(2001) as f64 - 1000.0) / 10_000.0;
+    let step = |index: usize| first + (last - first) * index as f64 / (n.max(2) - 1) as f64;
+    (0..n).map(|index| Some(step(index) * noise())).collect()
+}
+
+pub fn steady(n: usize, value: f64) -> Vec<Option<f64>> {
+    vec![Some(value); n]
+}
+
+/// One of the two PVs, `sda`, carries both the origin and the COW area and is busy all the time.
+pub fn slowing(n: usize) -> Course {
+    let during = span(n, 0.0, 9.0)
+        .with(Measure::SnapshotRead, slope(n, 120.0 * MB, 14.0 * MB))
+        .and_then(|span| span.with(Measure::FillPercent, straight(n, 0.0, 60.0)))
+        .and_then(|span| span.with(Measure::CowWritten, steady(n, 1.9 * MB)))
+        .and_then(|span| span.with(Measure::Copied, slope(n, 1.6 * MB, 1.6 * MB)))
+        .and_then(|span| span.with_pv("sda", PvMeasure::Read, slope(n, 120.0 * MB, 14.0 * MB)))
+        .and_then(|span| span.with_pv("sda", PvMeasure::Written, steady(n, 2.9 * MB)))
+        .and_then(|span| span.with_pv("sda", PvMeasure::Utilisation, steady(n, 0.98)))
+        .and_then(|span| span.with_pv("sda", PvMeasure::ReadAwaitMs, straight(n, 2.0, 12.0)))
+        .and_then(|span| {
+            span.with_pv("sda", PvMeasure::ReadRequestBytes, straight(n, 512.0 * KIB, 16.0 * KIB))
+        })
+        .and_then(|span| span.with_pv("sdb", PvMeasure::Utilisation, steady(n, 0.02)));
+    Course {
+        before: Some(span(60, -60.0, 2.0)),
+        during: during.unwrap(),
+        after: Some(span(60, n as f64, 2.0)),
+    }
+}
+
+/// Of 2,000 seconds of it, made once for all tests.
+pub fn slow_figures() -> &'static Figures {
+    static FIGURES: LazyLock<Figures> = LazyLock::new(|| Figures::of(&slowing(2000), &setup()));
+    &FIGURES
+}
+
+pub fn setup() -> Setup {
+    Setup {
+        kind: Some(SnapshotKind::Thick),
+        chunk_bytes: Some(64 * 1024),
+        cow_bytes: Some(1024 * MIB),
+        origin_bytes: Some(100 * 1024 * MIB),
+        snapshots: Some(1),
+        origin_pvs: Some(vec!["sda".into()]),
+        cow_pvs: Some(vec!["sda".into()]),
+        processors: Some(4),
+    }
+}
+
+/// A span in which the origin is written to in requests of 16 KiB that take so many milliseconds each.
+fn span(n: usize, from_s: f64, await_ms: f64) -> Span {
+    Span::new(ticks(n, from_s))
+        .and_then(|span| span.with(Measure::OriginWritten, steady(n, MB)))
+        .and_then(|span| span.with(Measure::OriginWrites, steady(n, MB / (16.0 * KIB))))
+        .and_then(|span| span.with(Measure::OriginWriteAwaitMs, steady(n, await_ms)))
+        .and_then(|span| span.with(Measure::User, steady(n, 0.1)))
+        .and_then(|span| span.with(Measure::System, steady(n, 0.05)))
+        .and_then(|span| span.with(Measure::Iowait, steady(n, 0.3)))
+        .and_then(|span| span.with(Measure::PressureIo, steady(n, 0.7)))
+        .unwrap()
+}
+
+fn straight(n: usize, first: f64, last: f64) -> Vec<Option<f64>> {
+    (0..n).map(|index| Some(first + (last - first) * index as f64 / (n.max(2) - 1) as f64)).collect()
+}

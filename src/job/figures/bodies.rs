@@ -1,0 +1,137 @@
+//! What figures there are, with their units.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::job::statistics::{Relation, Spread};
+
+/// What a job cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Figures {
+    /// From the job's start to the end of its last tick.
+    pub seconds: Option<f64>,
+    /// `None` where nothing was read from the snapshot, or it is not known.
+    pub read: Option<ReadFigures>,
+    /// KiB a second paged in.
+    pub bi: Option<Spread>,
+    /// KiB a second paged out.
+    pub bo: Option<Spread>,
+    pub fill: Option<Filled>,
+    pub copied: Copied,
+    /// How the read speed went with the fill: bytes a second for each percentage point.
+    pub read_by_fill: Relation,
+    /// How the read speed went with the rate of first writes: bytes a second for each byte a second.
+    pub read_by_first_writes: Relation,
+    /// The rank correlation of fill and elapsed time. Near 1, what goes with the fill may as well go with time.
+    pub fill_by_time: Option<f64>,
+    pub pvs: Vec<PvWork>,
+    pub origin: OriginPhases,
+    pub host: HostShares,
+    /// Read speed, fill and first writes side by side, at most 480 points.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// What was read from the snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReadFigures {
+    pub bytes: f64,
+    /// While it was read: the first and the last thousandth of the bytes are left out.
+    pub seconds: f64,
+    /// The share of that time of which the speed is known.
+    pub known_share: f64,
+    /// Bytes a second.
+    pub speed: Spread,
+    /// The mean speed at the beginning and at the end.
+    pub ends: Option<Ends>,
+}
+
+/// The mean over the first tenth of the time of reading, and over the last.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Ends {
+    pub first: f64,
+    pub last: f64,
+}
+
+/// How full the snapshot became.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Filled {
+    pub peak_percent: f64,
+    /// Of the COW area; `None` where its size is not known.
+    pub peak_bytes: Option<u64>,
+    pub growth_percent_per_hour: Option<f64>,
+    /// While it was read, as the mean of the first and of the last tenth.
+    pub ends: Option<Ends>,
+}
+
+/// What the snapshot cost in copying.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Copied {
+    /// Bytes a second of chunks that were written for the first time.
+    pub first_writes: Option<Spread>,
+    pub chunks_per_s: Option<f64>,
+    /// Written to the COW area: copies and their metadata.
+    pub cow_bytes: Option<f64>,
+    /// Bytes written to disks for one byte written to the origin.
+    pub write_cost: Option<f64>,
+}
+
+/// What a PV did while the snapshot was read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PvWork {
+    pub name: String,
+    pub carries_origin: Option<bool>,
+    pub carries_cow: Option<bool>,
+    pub read_bytes_per_s: Option<f64>,
+    pub written_bytes_per_s: Option<f64>,
+    /// From 0 to 1.
+    pub utilisation: Option<f64>,
+    pub read_await_ms: Option<Ends>,
+    pub read_request_bytes: Option<Ends>,
+}
+
+/// What the snapshot cost production: the origin's work before it, with it, and after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct OriginPhases {
+    pub before: OriginWork,
+    pub during: OriginWork,
+    pub after: OriginWork,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct OriginWork {
+    pub read_bytes_per_s: Option<f64>,
+    pub written_bytes_per_s: Option<f64>,
+    pub writes_per_s: Option<f64>,
+    /// `None` where nothing was written.
+    pub write_request_bytes: Option<f64>,
+    /// `None` where nothing was written.
+    pub write_await_ms: Option<f64>,
+}
+
+/// Shares of time from 0 to 1, while the snapshot was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostShares {
+    /// Of all processors together.
+    pub user: Option<f64>,
+    pub system: Option<f64>,
+    pub iowait: Option<f64>,
+    /// In which at least one process waited for I/O.
+    pub pressure_io: Option<f64>,
+}
+
+/// The means of some neighbouring ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CurvePoint {
+    /// From the job's start to the end of the last of these ticks.
+    pub end_s: f64,
+    pub read_bytes_per_s: Option<f64>,
+    pub fill_percent: Option<f64>,
+    pub first_writes_bytes_per_s: Option<f64>,
+}
+
+impl OriginWork {
+    /// Whether anything of it is known.
+    pub fn is_known(&self) -> bool {
+        *self != Self::default()
+    }
+}

@@ -1,0 +1,243 @@
+//! A course into figures.
+
+use std::ops::Range;
+
+use super::bodies::{
+    Copied, CurvePoint, Ends, Figures, Filled, HostShares, OriginPhases, OriginWork, PvWork, ReadFigures,
+};
+use crate::job::course::{Course, Measure, PvMeasure, Span, Stretch};
+use crate::job::setup::Setup;
+use crate::job::statistics::{Relation, Sorted, Spread, rank_correlation, relation};
+
+/// Of the bytes read, left out at either end: looking through folders before the backup, and what is read after it.
+const MARGIN_OF_BYTES: f64 = 0.001;
+/// The beginning and the end of a stretch are so much of it each.
+const END_SHARE: f64 = 0.1;
+/// A shorter stretch has no beginning that differs from its end.
+const LEAST_TICKS_WITH_ENDS: usize = 10;
+/// Points of the curve, and pairs from which relations follow. Seconds that are neighbours tell the same; drawing
+/// again from 480 means takes milliseconds, from 40,000 ticks a second.
+const MOST_POINTS: usize = 480;
+
+impl Figures {
+    pub fn of(course: &Course, setup: &Setup) -> Self {
+        let whole = course.during.whole();
+        let reading = reading(&whole);
+        let active = reading.clone().unwrap_or_else(|| whole.clone());
+        let curve = reading.as_ref().map(curve).unwrap_or_default();
+        Self {
+            seconds: whole.end_s(),
+            read: reading.as_ref().and_then(read_figures),
+            bi: spread(&active, Measure::Bi),
+            bo: spread(&active, Measure::Bo),
+            fill: filled(&whole, &active, setup),
+            copied: copied(&whole, setup),
+            read_by_fill: read_by(&curve, |point| point.fill_percent),
+            read_by_first_writes: read_by(&curve, |point| point.first_writes_bytes_per_s),
+            fill_by_time: fill_by_time(&curve),
+            pvs: course.during.pvs().map(|pv| pv_work(&active, pv, setup)).collect(),
+            origin: origin_phases(course),
+            host: host_shares(&active),
+            curve,
+        }
+    }
+}
+
+/// The stretch in which the job read; `None` where it read nothing, or it is not known.
+fn reading<'a>(whole: &Stretch<'a>) -> Option<Stretch<'a>> {
+    let bytes: Vec<f64> = whole
+        .column(Measure::SnapshotRead)
+        .iter()
+        .zip(whole.ticks())
+        .map(|(speed, tick)| speed.unwrap_or_default() * tick.seconds)
+        .collect();
+    let total: f64 = bytes.iter().sum();
+    let place_of = |share: f64| {
+        let mut sum = 0.0;
+        bytes.iter().position(|bytes| {
+            sum += bytes;
+            sum > total * share
+        })
+    };
+    // Sums of the same numbers are the same, so the last share is passed by the last bytes at the latest.
+    let (first, last) = (place_of(MARGIN_OF_BYTES)?, place_of(1.0 - MARGIN_OF_BYTES)?);
+    Some(whole.part(first..last + 1))
+}
+
+fn read_figures(reading: &Stretch) -> Option<ReadFigures> {
+    Some(ReadFigures {
+        bytes: reading.amount(Measure::SnapshotRead)?,
+        seconds: reading.seconds(),
+        known_share: reading.known_share(Measure::SnapshotRead)?,
+        speed: spread(reading, Measure::SnapshotRead)?,
+        ends: ends(reading, |part| part.mean(Measure::SnapshotRead)),
+    })
+}
+
+fn spread(stretch: &Stretch, measure: Measure) -> Option<Spread> {
+    let sorted = Sorted::new(stretch.column(measure).iter().copied().flatten())?;
+    Some(sorted.spread(stretch.mean(measure)?))
+}
+
+/// The same of the first tenth and of the last; `None` where one is not known, or both are the same ticks.
+fn ends(stretch: &Stretch, figure: impl Fn(&Stretch) -> Option<f64>) -> Option<Ends> {
+    let n = stretch.len();
+    let [first, last] = (n >= LEAST_TICKS_WITH_ENDS).then(|| end_places(n))?;
+    Some(Ends { first: figure(&stretch.part(first))?, last: figure(&stretch.part(last))? })
+}
+
+fn end_places(n: usize) -> [Range<usize>; 2] {
+    let few = ((n as f64 * END_SHARE) as usize).max(1);
+    [0..few, n - few..n]
+}
+
+fn filled(whole: &Stretch, active: &Stretch, setup: &Setup) -> Option<Filled> {
+    let fills = whole.column(Measure::FillPercent);
+    let peak_percent = Sorted::new(fills.iter().copied().flatten())?.most();
+    let peak_bytes = setup.cow_bytes.map(|bytes| (peak_percent / 100.0 * bytes as f64).round() as u64);
+    let ends = ends(active, |part| part.mean(Measure::FillPercent));
+    Some(Filled { peak_percent, peak_bytes, growth_percent_per_hour: growth(whole), ends })
+}
+
+/// From the first known fill to the last, in percentage points an hour.
+fn growth(whole: &Stretch) -> Option<f64> {
+    let known = || {
+        let column = whole.column(Measure::FillPercent).iter();
+        column.zip(whole.ticks()).filter_map(|(fill, tick)| Some(((*fill)?, tick.end_s)))
+    };
+    let ((first, from), (last, to)) = known().next().zip(known().next_back())?;
+    (to > from).then(|| (last - first) / (to - from) * 3600.0)
+}
+
+fn copied(whole: &Stretch, setup: &Setup) -> Copied {
+    let first_writes = spread(whole, Measure::Copied);
+    let chunk = setup.chunk_bytes.filter(|bytes| *bytes > 0);
+    Copied {
+        first_writes,
+        chunks_per_s: first_writes.zip(chunk).map(|(rate, chunk)| rate.mean / chunk as f64),
+        cow_bytes: whole.amount(Measure::CowWritten),
+        write_cost: write_cost(whole),
+    }
+}
+
+/// What the origin's writes and their copies wrote together, for each byte written to the origin; of ticks in which
+/// both are known.
+fn write_cost(whole: &Stretch) -> Option<f64> {
+    let columns = whole.column(Measure::OriginWritten).iter().zip(whole.column(Measure::CowWritten));
+    let (origin, cow) = columns.zip(whole.ticks()).fold((0.0, 0.0), |sums, ((origin, cow), tick)| {
+        let both = origin.zip(*cow).unwrap_or_default();
+        (sums.0 + both.0 * tick.seconds, sums.1 + both.1 * tick.seconds)
+    });
+    (origin > 0.0).then(|| (origin + cow) / origin)
+}
+
+fn curve(reading: &Stretch) -> Vec<CurvePoint> {
+    let point = |part: Stretch| {
+        Some(CurvePoint {
+            end_s: part.end_s()?,
+            read_bytes_per_s: part.mean(Measure::SnapshotRead),
+            fill_percent: part.mean(Measure::FillPercent),
+            first_writes_bytes_per_s: part.mean(Measure::Copied),
+        })
+    };
+    reading.parts(reading.len().div_ceil(MOST_POINTS)).filter_map(point).collect()
+}
+
+fn read_by(curve: &[CurvePoint], what: impl Fn(&CurvePoint) -> Option<f64>) -> Relation {
+    let pairs = curve.iter().filter_map(|point| what(point).zip(point.read_bytes_per_s));
+    let (x, y): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    relation(&x, &y)
+}
+
+fn fill_by_time(curve: &[CurvePoint]) -> Option<f64> {
+    let pairs = curve.iter().filter_map(|point| Some((point.end_s, point.fill_percent?)));
+    let (times, fills): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    rank_correlation(&times, &fills)
+}
+
+fn pv_work(active: &Stretch, pv: &str, setup: &Setup) -> PvWork {
+    let (carries_origin, carries_cow) = setup.carries(pv);
+    PvWork {
+        name: pv.to_string(),
+        carries_origin,
+        carries_cow,
+        read_bytes_per_s: active.pv_mean(pv, PvMeasure::Read),
+        written_bytes_per_s: active.pv_mean(pv, PvMeasure::Written),
+        utilisation: active.pv_mean(pv, PvMeasure::Utilisation),
+        read_await_ms: ends(active, |part| requests(part, pv).and_then(Requests::await_ms)),
+        read_request_bytes: ends(active, |part| {
+            requests(part, pv).map(|requests| requests.bytes / requests.n)
+        }),
+    }
+}
+
+/// Read requests that were made; how long they took is not always known.
+#[derive(Clone, Copy, Default)]
+struct Requests {
+    n: f64,
+    bytes: f64,
+    timed: f64,
+    ms: f64,
+}
+
+impl Requests {
+    fn await_ms(self) -> Option<f64> {
+        (self.timed > 0.0).then(|| self.ms / self.timed)
+    }
+}
+
+/// A mean per request weighs each request once: of a tick with one request and a tick with a thousand, each is not half.
+fn requests(part: &Stretch, pv: &str) -> Option<Requests> {
+    let column = |measure| part.pv_column(pv, measure);
+    let (read, sizes) = (column(PvMeasure::Read)?, column(PvMeasure::ReadRequestBytes)?);
+    let awaits = column(PvMeasure::ReadAwaitMs)?;
+    let mut sums = Requests::default();
+    for (place, tick) in part.ticks().iter().enumerate() {
+        let Some((read, size)) = read[place].zip(sizes[place].filter(|size| *size > 0.0)) else { continue };
+        let n = read * tick.seconds / size;
+        (sums.n, sums.bytes) = (sums.n + n, sums.bytes + read * tick.seconds);
+        if let Some(ms) = awaits[place] {
+            (sums.timed, sums.ms) = (sums.timed + n, sums.ms + n * ms);
+        }
+    }
+    (sums.n > 0.0).then_some(sums)
+}
+
+fn origin_phases(course: &Course) -> OriginPhases {
+    let of = |span: Option<&Span>| span.map(|span| origin_work(&span.whole())).unwrap_or_default();
+    OriginPhases {
+        before: of(course.before.as_ref()),
+        during: of(Some(&course.during)),
+        after: of(course.after.as_ref()),
+    }
+}
+
+fn origin_work(whole: &Stretch) -> OriginWork {
+    let (written, writes) = (whole.mean(Measure::OriginWritten), whole.mean(Measure::OriginWrites));
+    OriginWork {
+        read_bytes_per_s: whole.mean(Measure::OriginRead),
+        written_bytes_per_s: written,
+        writes_per_s: writes,
+        write_request_bytes: per_write(whole, Measure::OriginWritten, |bytes, _| bytes),
+        write_await_ms: per_write(whole, Measure::OriginWriteAwaitMs, |ms, writes| ms * writes),
+    }
+}
+
+/// A mean that weighs each write once; `amount` is what a second had of it, from the value and the writes a second.
+fn per_write(whole: &Stretch, measure: Measure, amount: impl Fn(f64, f64) -> f64) -> Option<f64> {
+    let columns = whole.column(measure).iter().zip(whole.column(Measure::OriginWrites));
+    let (sum, writes) = columns.zip(whole.ticks()).fold((0.0, 0.0), |sums, ((value, writes), tick)| {
+        let Some((value, writes)) = value.zip(*writes) else { return sums };
+        (sums.0 + amount(value, writes) * tick.seconds, sums.1 + writes * tick.seconds)
+    });
+    (writes > 0.0).then(|| sum / writes)
+}
+
+fn host_shares(active: &Stretch) -> HostShares {
+    HostShares {
+        user: active.mean(Measure::User),
+        system: active.mean(Measure::System),
+        iowait: active.mean(Measure::Iowait),
+        pressure_io: active.mean(Measure::PressureIo),
+    }
+}

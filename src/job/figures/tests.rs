@@ -1,0 +1,145 @@
+//! Figures of constructed courses, and of courses of which little is known.
+
+use super::*;
+use crate::job::course::{Course, Measure, PvMeasure, Span};
+use crate::job::example::{KIB, MB, setup, slope, slow_figures, slowing, steady, ticks};
+use crate::job::setup::Setup;
+use crate::job::statistics::Relation;
+
+fn close(found: f64, expected: f64) {
+    assert!((found - expected).abs() <= expected.abs() * 0.05, "expected {expected}, but found {found}");
+}
+
+fn only(span: Span) -> Course {
+    Course { before: None, during: span, after: None }
+}
+
+fn reading(speeds: Vec<Option<f64>>) -> Figures {
+    let span = Span::new(ticks(speeds.len(), 0.0)).unwrap().with(Measure::SnapshotRead, speeds).unwrap();
+    Figures::of(&only(span), &Setup::default())
+}
+
+#[test]
+fn a_backup_that_slows_while_its_snapshot_fills_is_seen_to() {
+    let figures = slow_figures();
+    let read = figures.read.unwrap();
+    close(read.speed.mean, 67.0 * MB);
+    let ends = read.ends.unwrap();
+    close(ends.first, 115.0 * MB);
+    close(ends.last, 19.8 * MB);
+    let by_fill = figures.read_by_fill.known().unwrap();
+    close(by_fill.slope, -106.0 / 60.0 * MB);
+    assert!(by_fill.is_seen() && by_fill.slope_bounds.contains(by_fill.slope), "{by_fill:?}");
+    assert!(by_fill.n <= 480 && figures.curve.len() == by_fill.n);
+    close(figures.fill_by_time.unwrap(), 1.0);
+    assert!(!figures.read_by_first_writes.known().unwrap().is_seen(), "those were steady");
+}
+
+#[test]
+fn the_snapshot_cost_what_it_copied() {
+    let figures = slow_figures();
+    let fill = figures.fill.unwrap();
+    assert_eq!((fill.peak_percent, fill.peak_bytes), (60.0, Some(644_245_094)));
+    close(fill.growth_percent_per_hour.unwrap(), 108.0);
+    close(figures.copied.write_cost.unwrap(), 2.9);
+    close(figures.copied.cow_bytes.unwrap(), 2000.0 * 1.9 * MB);
+    close(figures.copied.chunks_per_s.unwrap(), 1.6 * MB / (64.0 * KIB));
+}
+
+#[test]
+fn production_is_told_before_during_and_after() {
+    let origin = Figures::of(&slowing(600), &setup()).origin;
+    let awaits = [origin.before, origin.during, origin.after].map(|work| work.write_await_ms.unwrap());
+    assert!(awaits[0] < 2.01 && awaits[1] > 8.99 && awaits[2] < 2.01, "{awaits:?}");
+    close(origin.during.write_request_bytes.unwrap(), 16.0 * KIB);
+}
+
+#[test]
+fn pvs_are_told_with_what_they_carry() {
+    let figures = slow_figures();
+    let [sda, sdb] = &figures.pvs[..] else { panic!("{:?}", figures.pvs) };
+    assert_eq!((sda.carries_origin, sda.carries_cow, sdb.carries_cow), (Some(true), Some(true), Some(false)));
+    close(sda.utilisation.unwrap(), 0.98);
+    let sizes = sda.read_request_bytes.unwrap();
+    assert!(sizes.first > 480.0 * KIB && sizes.last < 50.0 * KIB, "{sizes:?}");
+    assert_eq!((sdb.read_bytes_per_s, sdb.read_request_bytes), (None, None));
+}
+
+#[test]
+fn a_request_weighs_once_however_long_its_tick() {
+    let n = 10;
+    let pair =
+        |a: f64, b: f64| (0..n).map(|index| Some(if index % 2 == 0 { a } else { b })).collect::<Vec<_>>();
+    let span = Span::new(ticks(n, 0.0))
+        .and_then(|span| span.with(Measure::OriginWrites, pair(1.0, 99.0)))
+        .and_then(|span| span.with(Measure::OriginWriteAwaitMs, pair(100.0, 1.0)))
+        .and_then(|span| span.with_pv("sda", PvMeasure::Read, steady(n, KIB)))
+        .unwrap();
+    let figures = Figures::of(&only(span), &Setup::default());
+    close(figures.origin.during.write_await_ms.unwrap(), 1.99);
+    assert_eq!(figures.pvs[0].read_request_bytes, None, "their sizes are not known");
+}
+
+#[test]
+fn waiting_before_and_after_reading_does_not_slow_it() {
+    let mut speeds = vec![Some(0.0); 300];
+    speeds.extend(slope(100, 50.0 * MB, 50.0 * MB));
+    speeds.extend(vec![Some(0.0); 600]);
+    let read = reading(speeds).read.unwrap();
+    close(read.speed.mean, 50.0 * MB);
+    assert!(read.seconds >= 98.0 && read.seconds <= 100.0, "{read:?}");
+}
+
+#[test]
+fn a_course_of_nothing_has_no_figures() {
+    let figures = Figures::of(&only(Span::new(Vec::new()).unwrap()), &Setup::default());
+    assert_eq!((figures.seconds, figures.read, figures.fill, figures.curve.len()), (None, None, None, 0));
+    assert_eq!(figures.read_by_fill, Relation::TooFew { n: 0 });
+    assert!(!figures.origin.during.is_known());
+}
+
+#[test]
+fn what_nobody_saw_is_unknown_and_not_zero() {
+    let figures = reading(vec![None; 500]);
+    assert_eq!((figures.seconds, figures.read), (Some(500.0), None));
+    assert_eq!((figures.bi, figures.copied.write_cost, figures.host.user), (None, None, None));
+    assert_eq!(reading(vec![Some(0.0); 500]).read, None, "nothing was read");
+}
+
+#[test]
+fn one_tick_has_a_speed_and_no_course() {
+    let figures = reading(vec![Some(5.0)]);
+    let read = figures.read.unwrap();
+    assert_eq!((read.speed.median, read.bytes, read.ends), (5.0, 5.0, None));
+    assert_eq!(figures.read_by_fill, Relation::TooFew { n: 0 });
+}
+
+#[test]
+fn gaps_are_told_and_nothing_is_put_into_them() {
+    let mut speeds = steady(100, MB);
+    speeds[20..60].fill(None);
+    let read = reading(speeds).read.unwrap();
+    assert_eq!(read.known_share, 0.6);
+    close(read.speed.mean, MB);
+    close(read.bytes, 60.0 * MB);
+}
+
+#[test]
+fn a_steady_snapshot_says_nothing_of_fill() {
+    let n = 500;
+    let span = Span::new(ticks(n, 0.0))
+        .and_then(|span| span.with(Measure::SnapshotRead, slope(n, MB, MB)))
+        .and_then(|span| span.with(Measure::FillPercent, steady(n, 3.0)))
+        .unwrap();
+    let figures = Figures::of(&only(span), &Setup::default());
+    assert!(matches!(figures.read_by_fill, Relation::Unvaried { .. }), "{:?}", figures.read_by_fill);
+    assert_eq!((figures.fill_by_time, figures.fill.unwrap().peak_bytes), (None, None));
+}
+
+#[test]
+fn figures_are_read_back_as_they_were_written() {
+    let figures = Figures::of(&slowing(100), &setup());
+    let read: Figures = serde_json::from_str(&serde_json::to_string(&figures).unwrap()).unwrap();
+    assert_eq!((read.curve.len(), read.fill, read.bi), (figures.curve.len(), figures.fill, None));
+    close(read.read_by_fill.known().unwrap().slope, figures.read_by_fill.known().unwrap().slope);
+}
