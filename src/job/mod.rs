@@ -4,9 +4,11 @@
 //! What nobody said is not known: an outcome that was not reported is never success.
 
 pub mod course;
+pub mod diagnosis;
 pub mod figures;
 pub mod setup;
 pub mod statistics;
+mod words;
 
 use std::sync::Arc;
 

@@ -1,0 +1,151 @@
+//! Each sentence where its numbers carry it, and silence where they do not.
+
+use super::*;
+use crate::job::example::{setup, slow_figures, slowing};
+use crate::job::figures::OriginWork;
+use crate::job::statistics::{Bounds, Correlation, Relation};
+
+fn example() -> Figures {
+    slow_figures().clone()
+}
+
+fn said(figures: &Figures, finding: Finding) -> Vec<String> {
+    let sentences = diagnosis(figures, &setup(), Prefix::Decimal).into_iter();
+    sentences.filter(|sentence| sentence.finding == finding).map(|sentence| sentence.text).collect()
+}
+
+fn check(figures: &Figures, finding: Finding, expected: &str) {
+    assert_eq!(said(figures, finding), [expected]);
+}
+
+fn relation(slope: f64, slope_bounds: (f64, f64), rank: f64, rank_bounds: (f64, f64)) -> Relation {
+    let bounds = |(low, high)| Bounds { low, high };
+    let (slope_bounds, rank_bounds) = (bounds(slope_bounds), bounds(rank_bounds));
+    Relation::Known(Correlation { n: 480, slope, slope_bounds, rank, rank_bounds, block: 20 })
+}
+
+#[test]
+fn a_slow_backup_is_told_from_how_fast_to_why() {
+    let texts: Vec<String> =
+        diagnosis(&example(), &setup(), Prefix::Decimal).into_iter().map(|sentence| sentence.text).collect();
+    assert_eq!(texts[0], "Reads slowed from 114 MB/s to 19.7 MB/s as the snapshot filled from 3 to 57 %.");
+    assert!(texts[1].starts_with("For each percentage point of fill reads were 1.7"));
+    assert!(
+        texts[1].ends_with("so it may as well have been something else that changed with time."),
+        "{}",
+        texts[1]
+    );
+    assert_eq!(
+        texts[2..],
+        [
+            "The mean read request on sda fell from 487 KiB to 39.8 KiB.",
+            "A read on sda took 2.50 ms at the beginning and 11.5 ms at the end.",
+            "The origin's writes cost 2.9 bytes on disk for each byte written: what they overwrote was copied aside.",
+            "The COW area and the origin are on the same PV, sda, which was busy 98 % of the time.",
+            "A write to the origin took 2.00 ms before the snapshot, 9.00 ms with it, and 2.00 ms after it.",
+            "For 70 % of the time at least one process waited for I/O.",
+        ]
+    );
+}
+
+#[test]
+fn nothing_known_is_said_to_be_so_and_nothing_else() {
+    let span = crate::job::course::Span::new(Vec::new()).unwrap();
+    let course = crate::job::course::Course { before: None, during: span, after: None };
+    let found = diagnosis(&Figures::of(&course, &Setup::default()), &Setup::default(), Prefix::Decimal);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].text, "Nobody saw anything being read from the snapshot.");
+}
+
+#[test]
+fn a_fill_that_the_whole_course_does_not_bear_out_is_left_out() {
+    let mut figures = example();
+    figures.read_by_fill = relation(-1e6, (-3e6, 1e6), -0.1, (-0.4, 0.2));
+    check(&figures, Finding::ReadsSlowed, "Reads slowed from 114 MB/s to 19.7 MB/s.");
+    check(
+        &figures,
+        Finding::ReadsDidNotGoWithFill,
+        "It cannot be seen that the read speed went with the fill: rank correlation -0.10, bounds -0.40 to 0.20, 480 \
+         points.",
+    );
+}
+
+#[test]
+fn few_points_are_said_to_be_too_few() {
+    let figures = Figures::of(&slowing(12), &setup());
+    check(
+        &figures,
+        Finding::TooFewPoints,
+        "There are too few points to say whether the read speed went with the fill: 12.",
+    );
+    assert_eq!(said(&figures, Finding::ReadsWentWithFill).len(), 0);
+}
+
+#[test]
+fn steady_reads_are_said_to_be_steady() {
+    let mut figures = example();
+    let read = figures.read.as_mut().unwrap();
+    read.ends = Some(Ends { first: 118e6, last: 112e6 });
+    check(
+        &figures,
+        Finding::ReadsKeptTheirSpeed,
+        "Reads kept their speed: 118 MB/s at the beginning, 112 MB/s at the end.",
+    );
+    figures.read.as_mut().unwrap().ends = Some(Ends { first: 118e6, last: 90e6 });
+    let kept = [Finding::ReadsKeptTheirSpeed, Finding::ReadsSlowed, Finding::ReadsQuickened];
+    assert!(kept.iter().all(|finding| said(&figures, *finding).is_empty()), "neither the same nor a change");
+}
+
+#[test]
+fn first_writes_that_slow_reads_are_told() {
+    let mut figures = example();
+    figures.read_by_first_writes = relation(-4.2, (-5.0, -3.0), -0.8, (-0.9, -0.7));
+    check(
+        &figures,
+        Finding::ReadsWentWithFirstWrites,
+        "Reads were slower whenever more was written for the first time: for each byte by 4.2 bytes (rank correlation \
+         -0.80, bounds -0.90 to -0.70, 480 points).",
+    );
+}
+
+#[test]
+fn a_compressor_is_not_taken_for_a_slow_disk() {
+    let mut figures = example();
+    figures.host.user = Some(0.24);
+    assert!(said(&figures, Finding::ProcessorsWereTheLimit).is_empty(), "sda is busy");
+    figures.pvs[0].utilisation = Some(0.2);
+    check(
+        &figures,
+        Finding::ProcessorsWereTheLimit,
+        "1.2 processors were at work, and the busiest PV only 20 % of the time: something that computes, such as a \
+         compressor, held the reading up rather than the disk.",
+    );
+    figures.pvs[1].utilisation = None;
+    assert!(said(&figures, Finding::ProcessorsWereTheLimit).is_empty(), "sdb may have been busy");
+}
+
+#[test]
+fn a_busy_pv_is_shared_only_where_that_is_known() {
+    let mut figures = example();
+    figures.pvs[0].carries_cow = None;
+    assert!(said(&figures, Finding::SharedPvBusy).is_empty());
+    check(&figures, Finding::PvBusy, "PV sda was busy 98 % of the time.");
+}
+
+#[test]
+fn without_a_time_before_nothing_is_said_of_production() {
+    let mut figures = example();
+    figures.origin.before = OriginWork::default();
+    assert!(said(&figures, Finding::WritesTookLonger).is_empty());
+}
+
+#[test]
+fn gaps_are_told_first() {
+    let mut figures = example();
+    figures.read.as_mut().unwrap().known_share = 0.62;
+    let first = diagnosis(&figures, &setup(), Prefix::Decimal).remove(0);
+    assert_eq!(
+        first.text,
+        "The read speed is known for 62 % of the time, and so are the figures that follow."
+    );
+}
