@@ -3,6 +3,7 @@
 //! A snapshot volume that appears and goes is a job, known by its UUID: one life, one job. Others are told by marks.
 //! What nobody said is not known: an outcome that was not reported is never success.
 
+pub mod advice;
 pub mod course;
 pub mod diagnosis;
 pub mod figures;
