@@ -8,6 +8,7 @@ pub mod course;
 pub mod diagnosis;
 pub mod figures;
 pub mod setup;
+pub mod sizing;
 pub mod statistics;
 mod words;
 

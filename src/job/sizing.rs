@@ -1,0 +1,191 @@
+//! How large a COW area has to be for the next run, from what earlier runs needed.
+//!
+//! A run that overflowed needed more than it had, and how much more nobody knows: it counts as what it had.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::words::size;
+
+/// LVM's extent unless a group has another: a size is a multiple of it.
+pub const DEFAULT_EXTENT: u64 = 4 * 1024 * 1024;
+/// LVM's chunk unless somebody asked for another.
+const DEFAULT_CHUNK: u64 = 4 * 1024;
+/// What one copied chunk takes in the COW area's own lists.
+const BYTES_OF_AN_EXCEPTION: u64 = 16;
+/// How many times what was needed a next run should have, unless somebody says otherwise: nights differ, and what
+/// overflows is lost.
+pub const DEFAULT_MARGIN: f64 = 2.0;
+
+/// The most that a run had in its COW area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peak {
+    pub bytes: u64,
+    /// Then it needed more than that.
+    pub overflowed: bool,
+}
+
+/// What sizes are bound by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// `None` for LVM's own.
+    pub extent: Option<u64>,
+    /// `None` for LVM's own.
+    pub chunk: Option<u64>,
+    pub origin_bytes: Option<u64>,
+}
+
+/// How large the COW area of the next run should be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Sizing {
+    /// Runs of which the peak is known.
+    pub runs: usize,
+    /// Of those, how many overflowed.
+    pub overflowed: usize,
+    pub peak_bytes: u64,
+    /// How many times the peak the advised size should be.
+    pub margin: f64,
+    pub advised_bytes: u64,
+    /// No run can need more than the advised size, whatever is written.
+    pub cannot_overflow: bool,
+    pub text: String,
+    /// What to set in `mylvmbackup.conf`.
+    pub setting: String,
+}
+
+/// The size for the next run; `None` where no run's peak is known.
+///
+/// `had_bytes` is what the last run had, where that is known. A margin below 1 counts as 1.
+pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits, had_bytes: Option<u64>) -> Option<Sizing> {
+    let peak_bytes = peaks.iter().map(|peak| peak.bytes).max()?;
+    let overflowed = peaks.iter().filter(|peak| peak.overflowed).count();
+    // Twice as much at the least where the largest was too small: with less the next run finds out only that.
+    let least = if overflowed > 0 { DEFAULT_MARGIN } else { 1.0 };
+    let margin = if margin.is_finite() { margin.max(least) } else { DEFAULT_MARGIN };
+    let extent = limits.extent.filter(|extent| *extent > 0).unwrap_or(DEFAULT_EXTENT);
+    let whole = |bytes: u64| bytes.div_ceil(extent).max(1).saturating_mul(extent);
+    let wished = whole((peak_bytes as f64 * margin).ceil() as u64);
+    let most = limits.origin_bytes.map(|origin| whole(never_overflows(origin, limits.chunk)));
+    let advised_bytes = most.map_or(wished, |most| wished.min(most));
+    let mut sizing = Sizing {
+        runs: peaks.len(),
+        overflowed,
+        peak_bytes,
+        margin,
+        advised_bytes,
+        cannot_overflow: most.is_some_and(|most| advised_bytes >= most),
+        text: String::new(),
+        setting: format!("[lvm]\nlvsize={}", lvm_size(advised_bytes)),
+    };
+    sizing.text = sizing.sentence(had_bytes);
+    Some(sizing)
+}
+
+/// The size of a COW area that holds every chunk of its origin, with the kernel's own lists. Source:
+/// dm-snap-persistent.c: a header, and for each area of exceptions one chunk of them.
+pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
+    let chunk = chunk.filter(|chunk| *chunk >= BYTES_OF_AN_EXCEPTION).unwrap_or(DEFAULT_CHUNK);
+    let chunks = origin_bytes.div_ceil(chunk);
+    let areas = chunks / (chunk / BYTES_OF_AN_EXCEPTION) + 1;
+    (1 + chunks + areas).saturating_mul(chunk)
+}
+
+impl Sizing {
+    fn sentence(&self, had_bytes: Option<u64>) -> String {
+        let of = had_bytes.map_or_else(String::new, |had| format!(" of {}", size(had as f64)));
+        let peak = format!("Peak {}{of}", size(self.peak_bytes as f64));
+        let advised = size(self.advised_bytes as f64);
+        let runs = if self.runs == 1 { "the run".into() } else { format!("the last {} runs", self.runs) };
+        if self.cannot_overflow {
+            return format!("{peak}; {advised} cannot overflow, whatever is written to the origin.");
+        }
+        if self.overflowed > 0 {
+            return format!(
+                "{peak}, and {} of {runs} overflowed and needed more than is known; {advised} is {} what the largest \
+                 had.",
+                self.overflowed,
+                times(self.margin)
+            );
+        }
+        format!("{peak}; {advised} would have held {runs} {} over.", times(self.margin))
+    }
+}
+
+fn times(margin: f64) -> String {
+    match margin {
+        _ if margin == 1.0 => "once".into(),
+        _ if margin == 2.0 => "twice".into(),
+        _ => format!("{margin:.1} times"),
+    }
+}
+
+/// As `lvcreate` reads it: powers of 1024, whole.
+fn lvm_size(bytes: u64) -> String {
+    let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M")];
+    let fits = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
+    fits.map_or_else(
+        || format!("{}K", bytes.div_ceil(1024)),
+        |(unit, name)| format!("{}{name}", bytes / unit),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1024 * 1024;
+
+    fn held(mib: f64) -> Peak {
+        Peak { bytes: (mib * MIB as f64) as u64, overflowed: false }
+    }
+
+    fn check(peaks: &[Peak], limits: Limits, had_mib: u64, text: &str, setting: &str) {
+        let found = sizing(peaks, 2.0, limits, Some(had_mib * MIB)).unwrap();
+        assert_eq!((&*found.text, &*found.setting), (text, setting));
+    }
+
+    #[test]
+    fn a_size_holds_what_was_needed_with_a_margin() {
+        let mut peaks = vec![held(9.0); 13];
+        peaks.push(held(15.7));
+        let text = "Peak 15.7 MiB of 120 MiB; 32.0 MiB would have held the last 14 runs twice over.";
+        check(&peaks, Limits::default(), 120, text, "[lvm]\nlvsize=32M");
+    }
+
+    #[test]
+    fn what_overflowed_needed_more_than_is_known() {
+        let peaks = [held(40.0), Peak { bytes: 120 * MIB, overflowed: true }];
+        let text = "Peak 120 MiB of 120 MiB, and 1 of the last 2 runs overflowed and needed more than is known; 240 \
+                    MiB is twice what the largest had.";
+        check(&peaks, Limits::default(), 120, text, "[lvm]\nlvsize=240M");
+        assert_eq!(sizing(&peaks, 1.0, Limits::default(), None).unwrap().margin, 2.0);
+    }
+
+    #[test]
+    fn no_more_is_advised_than_can_ever_be_needed() {
+        let limits = Limits { origin_bytes: Some(100 * MIB), ..Limits::default() };
+        let text = "Peak 80.0 MiB of 90.0 MiB; 104 MiB cannot overflow, whatever is written to the origin.";
+        check(&[held(80.0)], limits, 90, text, "[lvm]\nlvsize=104M");
+    }
+
+    /// LVM.md 7.2, by hand: 25,600 chunks of 4 KiB, 256 to an area, 101 areas, and the header.
+    #[test]
+    fn a_full_copy_has_its_lists() {
+        assert_eq!(never_overflows(100 * MIB, None), (1 + 25_600 + 101) * 4096);
+        assert_eq!(never_overflows(0, Some(16384)), 2 * 16384);
+    }
+
+    #[test]
+    fn sizes_are_whole_extents() {
+        let limits = Limits { extent: Some(32 * MIB), ..Limits::default() };
+        assert_eq!(sizing(&[held(15.7)], 2.5, limits, None).unwrap().advised_bytes, 64 * MIB);
+        assert_eq!(sizing(&[held(0.0)], 2.0, limits, None).unwrap().advised_bytes, 32 * MIB);
+        assert_eq!(lvm_size(3 * 1024 * MIB), "3G");
+    }
+
+    #[test]
+    fn no_runs_say_nothing() {
+        assert_eq!(sizing(&[], 2.0, Limits::default(), None), None);
+        assert_eq!(sizing(&[held(1.0)], f64::NAN, Limits::default(), None).unwrap().margin, 2.0);
+    }
+}
