@@ -7,6 +7,7 @@ pub mod advice;
 pub mod course;
 pub mod diagnosis;
 pub mod figures;
+pub mod finish;
 pub mod setup;
 pub mod sizing;
 pub mod statistics;
