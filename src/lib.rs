@@ -29,6 +29,8 @@ pub mod notify;
 pub mod store;
 /// Series into SVG.
 pub mod chart;
+/// Jobs side by side: what differs and how surely, as text.
+pub mod report;
 /// What is known at this moment, for whoever shows it.
 pub mod present;
 /// The whole site: pages, JSON, the live stream.

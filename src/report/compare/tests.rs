@@ -1,0 +1,84 @@
+//! Comparisons of constructed sets.
+
+use super::*;
+
+fn set(name: &str, speeds_mb: &[f64]) -> Set {
+    let figure = |name: &str, unit, value| Figure { name: name.into(), unit, value: Some(value) };
+    let run = |(index, mb): (usize, &f64)| Run {
+        name: format!("{name}-{}", index + 1),
+        figures: vec![
+            figure("duration", Unit::Seconds, 60_000.0 / mb),
+            figure("read speed mean", Unit::Rate, mb * 1e6),
+            Figure { name: "peak fill".into(), unit: Unit::Percent, value: None },
+        ],
+    };
+    Set { name: name.into(), runs: speeds_mb.iter().enumerate().map(run).collect() }
+}
+
+fn speeds(sets: &[Set]) -> Row {
+    compare(sets).rows.into_iter().find(|row| row.figure == "read speed mean").unwrap()
+}
+
+#[test]
+fn a_variant_that_is_faster_is_seen_to_be() {
+    let sets =
+        [set("64k", &[98.0, 100.0, 102.0, 101.0, 99.0]), set("16k", &[118.0, 122.0, 120.0, 121.0, 119.0])];
+    let row = speeds(&sets);
+    let ratio = row.cells[1].ratio.unwrap();
+    assert!((ratio.ratio - 1.2).abs() < 1e-9 && ratio.difference == Difference::Larger, "{ratio:?}");
+    let bounds = ratio.bounds.unwrap();
+    assert!(bounds.low > 1.15 && bounds.high < 1.25, "{bounds:?}");
+    assert_eq!(row.cells[0].ratio, None, "the first is what others are compared with");
+    assert_eq!(row.cells[0].moments.unwrap().n, 5);
+}
+
+#[test]
+fn where_runs_differ_as_much_as_sets_no_difference_is_seen() {
+    let sets = [set("a", &[80.0, 120.0, 100.0]), set("b", &[90.0, 130.0, 95.0])];
+    assert_eq!(speeds(&sets).cells[1].ratio.unwrap().difference, Difference::NotSeen);
+}
+
+#[test]
+fn one_run_each_has_a_ratio_that_says_nothing_of_chance() {
+    let ratio = speeds(&[set("a", &[100.0]), set("b", &[150.0])]).cells[1].ratio.unwrap();
+    assert_eq!((ratio.ratio, ratio.bounds, ratio.difference), (1.5, None, Difference::OneRun));
+}
+
+#[test]
+fn a_figure_that_nobody_knows_has_no_row() {
+    let found = compare(&[set("a", &[100.0, 101.0])]);
+    assert_eq!(
+        found.rows.iter().map(|row| &*row.figure).collect::<Vec<_>>(),
+        ["duration", "read speed mean"]
+    );
+}
+
+#[test]
+fn an_empty_set_is_unknown_and_not_zero() {
+    let row = speeds(&[set("a", &[100.0, 101.0]), set("none", &[])]);
+    assert_eq!(row.cells[1], Cell { moments: None, ratio: None });
+    assert_eq!(compare(&[]), Comparison { sets: vec![], rows: vec![], remarks: vec![] });
+}
+
+#[test]
+fn a_figure_that_may_be_below_zero_has_no_ratio() {
+    assert_eq!(ratio(&[-1.0, 3.0], &[2.0, 2.0]), None);
+    assert_eq!(ratio(&[1.0, 3.0], &[0.0, 0.0]), None);
+}
+
+#[test]
+fn a_cold_first_run_and_an_outlier_are_named_and_kept() {
+    let set = set("a", &[60.0, 118.0, 121.0, 120.0, 119.0, 40.0, 120.0]);
+    let found = compare(std::slice::from_ref(&set));
+    let odd = |figure: &str| -> Vec<(String, Oddity)> {
+        let remarks = found.remarks.iter().filter(|remark| remark.figure == figure);
+        remarks.map(|remark| (remark.run.clone(), remark.oddity)).collect()
+    };
+    // The sixth was slower than the first, which is so not the only one, but slow all the same.
+    assert_eq!(odd("read speed mean"), [("a-1".into(), Oddity::Outlier), ("a-6".into(), Oddity::Outlier)]);
+    assert_eq!(found.rows[0].cells[0].moments.unwrap().n, 7);
+    let found = compare(&[Set { runs: set.runs[..5].to_vec(), ..set.clone() }]);
+    assert_eq!(found.remarks.len(), 2, "of the duration and of the speed");
+    assert!(found.remarks.iter().all(|remark| remark.run == "a-1" && remark.oddity == Oddity::ColdFirst));
+    assert_eq!(set.without_first().runs.len(), 6);
+}

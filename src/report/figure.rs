@@ -1,0 +1,153 @@
+//! Every figure of a job by name, with its unit: what a table has as rows.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::job::figures::{Ends, Figures, OriginWork, PvWork};
+use crate::job::statistics::{Correlation, Spread};
+use crate::units::{Prefix, bytes_text, duration_text, three_figures};
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    Seconds,
+    Bytes,
+    /// A second.
+    Rate,
+    /// Of requests: powers of two.
+    Size,
+    KibPerS,
+    PerS,
+    Percent,
+    PercentPerHour,
+    /// From 0 to 1.
+    Share,
+    Ms,
+    /// A bare number.
+    Number,
+}
+
+/// One figure of one job; `None` where it is not known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Figure {
+    pub name: String,
+    pub unit: Unit,
+    pub value: Option<f64>,
+}
+
+impl Unit {
+    /// For the head of a column.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::Bytes | Self::Size => "B",
+            Self::Rate => "B/s",
+            Self::KibPerS => "KiB/s",
+            Self::PerS => "1/s",
+            Self::Percent => "%",
+            Self::PercentPerHour => "%/h",
+            Self::Share | Self::Number => "1",
+            Self::Ms => "ms",
+        }
+    }
+
+    /// As people read it.
+    pub fn text(self, value: f64, prefix: Prefix) -> String {
+        match self {
+            Self::Seconds => duration_text(value),
+            Self::Bytes => bytes_text(value, prefix),
+            Self::Size => bytes_text(value, Prefix::Binary),
+            Self::Rate => format!("{}/s", bytes_text(value, prefix)),
+            Self::Share => format!("{} %", three_figures(value * 100.0)),
+            Self::Number => three_figures(value),
+            Self::KibPerS | Self::PerS | Self::Percent | Self::PercentPerHour | Self::Ms => {
+                format!("{} {}", three_figures(value), self.name())
+            }
+        }
+    }
+}
+
+/// All figures of a job, always the same and in the same order but for its PVs.
+pub fn figures(of: &Figures) -> Vec<Figure> {
+    let mut list = List::default();
+    list.push("duration", Unit::Seconds, of.seconds);
+    list.reading(of);
+    list.filling(of);
+    for (phase, work) in
+        [("before", of.origin.before), ("during", of.origin.during), ("after", of.origin.after)]
+    {
+        list.origin(phase, work);
+    }
+    of.pvs.iter().for_each(|pv| list.pv(pv));
+    list.push("user", Unit::Share, of.host.user);
+    list.push("system", Unit::Share, of.host.system);
+    list.push("iowait", Unit::Share, of.host.iowait);
+    list.push("pressure io", Unit::Share, of.host.pressure_io);
+    list.0
+}
+
+#[derive(Default)]
+struct List(Vec<Figure>);
+
+impl List {
+    fn push(&mut self, name: &str, unit: Unit, value: Option<f64>) {
+        self.0.push(Figure { name: name.into(), unit, value: value.filter(|value| value.is_finite()) });
+    }
+
+    fn spread(&mut self, name: &str, unit: Unit, spread: Option<Spread>) {
+        self.push(&format!("{name} mean"), unit, spread.map(|spread| spread.mean));
+        self.push(&format!("{name} median"), unit, spread.map(|spread| spread.median));
+        self.push(&format!("{name} 5th percentile"), unit, spread.map(|spread| spread.p5));
+        self.push(&format!("{name} 95th percentile"), unit, spread.map(|spread| spread.p95));
+    }
+
+    fn ends(&mut self, name: &str, unit: Unit, ends: Option<Ends>) {
+        self.push(&format!("{name} at the beginning"), unit, ends.map(|ends| ends.first));
+        self.push(&format!("{name} at the end"), unit, ends.map(|ends| ends.last));
+    }
+
+    fn relation(&mut self, name: &str, unit: Unit, known: Option<Correlation>) {
+        self.push(&format!("{name} slope"), unit, known.map(|known| known.slope));
+        self.push(&format!("{name} rank correlation"), Unit::Number, known.map(|known| known.rank));
+    }
+
+    fn reading(&mut self, of: &Figures) {
+        self.push("bytes read", Unit::Bytes, of.read.map(|read| read.bytes));
+        self.push("time of reading", Unit::Seconds, of.read.map(|read| read.seconds));
+        self.spread("read speed", Unit::Rate, of.read.map(|read| read.speed));
+        self.ends("read speed", Unit::Rate, of.read.and_then(|read| read.ends));
+        self.spread("bi", Unit::KibPerS, of.bi);
+        self.spread("bo", Unit::KibPerS, of.bo);
+        self.relation("read speed by fill", Unit::Rate, of.read_by_fill.known());
+        self.relation("read speed by first writes", Unit::Number, of.read_by_first_writes.known());
+    }
+
+    fn filling(&mut self, of: &Figures) {
+        self.push("peak fill", Unit::Percent, of.fill.map(|fill| fill.peak_percent));
+        self.push("peak fill bytes", Unit::Bytes, of.fill.and_then(|fill| Some(fill.peak_bytes? as f64)));
+        let growth = of.fill.and_then(|fill| fill.growth_percent_per_hour);
+        self.push("growth of fill", Unit::PercentPerHour, growth);
+        self.spread("first writes", Unit::Rate, of.copied.first_writes);
+        self.push("chunks copied", Unit::PerS, of.copied.chunks_per_s);
+        self.push("written to the COW area", Unit::Bytes, of.copied.cow_bytes);
+        self.push("bytes on disk per byte written", Unit::Number, of.copied.write_cost);
+    }
+
+    fn origin(&mut self, phase: &str, work: OriginWork) {
+        self.push(&format!("origin read {phase}"), Unit::Rate, work.read_bytes_per_s);
+        self.push(&format!("origin written {phase}"), Unit::Rate, work.written_bytes_per_s);
+        self.push(&format!("origin writes {phase}"), Unit::PerS, work.writes_per_s);
+        self.push(&format!("origin write request {phase}"), Unit::Size, work.write_request_bytes);
+        self.push(&format!("origin write latency {phase}"), Unit::Ms, work.write_await_ms);
+    }
+
+    fn pv(&mut self, pv: &PvWork) {
+        let name = &pv.name;
+        self.push(&format!("{name} read"), Unit::Rate, pv.read_bytes_per_s);
+        self.push(&format!("{name} written"), Unit::Rate, pv.written_bytes_per_s);
+        self.push(&format!("{name} busy"), Unit::Share, pv.utilisation);
+        self.ends(&format!("{name} read latency"), Unit::Ms, pv.read_await_ms);
+        self.ends(&format!("{name} read request"), Unit::Size, pv.read_request_bytes);
+    }
+}

@@ -1,0 +1,8 @@
+//! Jobs side by side: what differs, by how much, and how surely; as text for people and for spreadsheets.
+//!
+//! Everything here is a function of figures that are known already. One job alone is a set of one run.
+
+pub mod compare;
+pub mod figure;
+pub mod outlier;
+pub mod text;

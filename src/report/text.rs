@@ -1,0 +1,212 @@
+//! Comparisons as text: Markdown to paste, CSV to count with.
+//!
+//! Names come from whoever named a job, and are shown as they are: what would be markup, end a cell or be run by a
+//! spreadsheet is made harmless. What is not known is empty, or a dash.
+
+use super::compare::{Cell, Comparison, Difference, Oddity, Ratio, Remark, Row};
+use crate::job::statistics::Moments;
+use crate::units::{Prefix, three_figures};
+
+/// What CSV rows have, one for each figure of each set; amounts are in the unit that is named.
+const CSV_HEAD: &str = "figure,unit,set,runs,mean,sd,ratio,ratio_low,ratio_high,difference\r\n";
+/// Letters of Markdown and of HTML that mean something within a line.
+const MARKUP: &str = "\\`*_[]|~#$";
+
+/// A table of every figure, and what is to be said of it.
+pub fn markdown(of: &Comparison, prefix: Prefix) -> String {
+    let mut text = head(of);
+    for row in &of.rows {
+        text.push_str(&markdown_row(row, prefix));
+    }
+    for remark in &of.remarks {
+        text.push_str(&format!("\n{}\n", sentence(remark)));
+    }
+    if of.sets.len() > 1 {
+        text.push_str(&format!(
+            "\nRatios are to {}, with 95 % bounds. Of so many figures one in twenty differs by chance alone.\n",
+            inline(&of.sets[0].name)
+        ));
+    }
+    text
+}
+
+/// A row for each figure of each set, as RFC 4180 has it.
+pub fn csv(of: &Comparison) -> String {
+    let rows = of
+        .rows
+        .iter()
+        .flat_map(|row| row.cells.iter().zip(&of.sets).map(move |(cell, set)| csv_row(row, &set.name, cell)));
+    std::iter::once(CSV_HEAD.to_string()).chain(rows).collect()
+}
+
+fn head(of: &Comparison) -> String {
+    let mut names = vec!["figure".to_string()];
+    for (place, set) in of.sets.iter().enumerate() {
+        let runs = if set.runs == 1 { "1 run".to_string() } else { format!("{} runs", set.runs) };
+        names.push(format!("{}, {runs}", inline(&set.name)));
+        if place > 0 {
+            names.push("ratio".into());
+        }
+    }
+    format!("| {} |\n|{}\n", names.join(" | "), " --- |".repeat(names.len()))
+}
+
+fn markdown_row(row: &Row, prefix: Prefix) -> String {
+    let mut cells = vec![inline(&row.figure)];
+    for (place, cell) in row.cells.iter().enumerate() {
+        cells.push(cell.moments.map_or_else(|| "-".into(), |moments| moments_text(row, moments, prefix)));
+        if place > 0 {
+            cells.push(cell.ratio.map_or_else(|| "-".into(), ratio_text));
+        }
+    }
+    format!("| {} |\n", cells.join(" | "))
+}
+
+fn moments_text(row: &Row, moments: Moments, prefix: Prefix) -> String {
+    let text = |value| row.unit.text(value, prefix);
+    match moments.sd {
+        Some(sd) => format!("{} ± {}", text(moments.mean), text(sd)),
+        None => text(moments.mean),
+    }
+}
+
+fn ratio_text(ratio: Ratio) -> String {
+    let bounds = ratio.bounds.map_or_else(String::new, |bounds| {
+        format!(" ({} to {})", three_figures(bounds.low), three_figures(bounds.high))
+    });
+    let note = match ratio.difference {
+        Difference::Larger | Difference::Smaller => "",
+        Difference::NotSeen => ", no difference can be seen",
+        Difference::OneRun => ", of too few runs to say whether by chance",
+    };
+    format!("{}{bounds}{note}", three_figures(ratio.ratio))
+}
+
+fn sentence(remark: &Remark) -> String {
+    let (run, set, figure) = (inline(&remark.run), inline(&remark.set), inline(&remark.figure));
+    match remark.oddity {
+        Oddity::ColdFirst => {
+            format!(
+                "{run}, the first run of {set}, was slower by far than the others ({figure}): caches may have been cold."
+            )
+        }
+        Oddity::Outlier => format!("{run} of {set} lies far from the others ({figure}). It is in all means."),
+    }
+}
+
+fn csv_row(row: &Row, set: &str, cell: &Cell) -> String {
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let bounds = cell.ratio.and_then(|ratio| ratio.bounds);
+    let fields = [
+        field(&row.figure),
+        field(row.unit.name()),
+        field(set),
+        cell.moments.map_or(0, |moments| moments.n).to_string(),
+        number(cell.moments.map(|moments| moments.mean)),
+        number(cell.moments.and_then(|moments| moments.sd)),
+        number(cell.ratio.map(|ratio| ratio.ratio)),
+        number(bounds.map(|bounds| bounds.low)),
+        number(bounds.map(|bounds| bounds.high)),
+        cell.ratio.map_or("", |ratio| difference_word(ratio.difference)).to_string(),
+    ];
+    fields.join(",") + "\r\n"
+}
+
+fn difference_word(difference: Difference) -> &'static str {
+    match difference {
+        Difference::Larger => "larger",
+        Difference::Smaller => "smaller",
+        Difference::NotSeen => "not_seen",
+        Difference::OneRun => "one_run",
+    }
+}
+
+/// Text of one line, in which nothing is markup.
+fn inline(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '&' => shown.push_str("&amp;"),
+            _ if letter.is_control() => shown.push(' '),
+            _ if MARKUP.contains(letter) => shown.extend(['\\', letter]),
+            _ => shown.push(letter),
+        }
+    }
+    shown
+}
+
+/// Quoted where it holds what would end it; a spreadsheet takes what begins like a formula for one.
+fn field(text: &str) -> String {
+    let text =
+        if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.into() };
+    match text.contains([',', '"', '\r', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::compare::{Run, Set, compare};
+    use crate::report::figure::{Figure, Unit};
+
+    fn set(name: &str, speeds_mb: &[f64]) -> Set {
+        let run = |mb: &f64| Run {
+            name: format!("{name} at {mb}"),
+            figures: vec![Figure { name: "read speed mean".into(), unit: Unit::Rate, value: Some(mb * 1e6) }],
+        };
+        Set { name: name.into(), runs: speeds_mb.iter().map(run).collect() }
+    }
+
+    #[test]
+    fn a_comparison_is_a_table() {
+        let found = compare(&[set("64k", &[100.0, 100.0]), set("16k", &[150.0, 150.0]), set("4k", &[90.0])]);
+        assert_eq!(
+            markdown(&found, Prefix::Decimal),
+            "| figure | 64k, 2 runs | 16k, 2 runs | ratio | 4k, 1 run | ratio |\n\
+             | --- | --- | --- | --- | --- | --- |\n\
+             | read speed mean | 100 MB/s ± 0 B/s | 150 MB/s ± 0 B/s | 1.50 (1.50 to 1.50) | 90.0 MB/s | 0.90, of too \
+             few runs to say whether by chance |\n\n\
+             Ratios are to 64k, with 95 % bounds. Of so many figures one in twenty differs by chance alone.\n"
+        );
+    }
+
+    #[test]
+    fn the_same_as_csv_has_a_row_for_each_figure_of_each_set() {
+        let found = compare(&[set("a, \"b\"", &[100.0]), set("=cmd()", &[50.0]), set("none", &[])]);
+        assert_eq!(
+            csv(&found),
+            "figure,unit,set,runs,mean,sd,ratio,ratio_low,ratio_high,difference\r\n\
+             read speed mean,B/s,\"a, \"\"b\"\"\",1,100000000,,,,,\r\n\
+             read speed mean,B/s,'=cmd(),1,50000000,,0.5,,,one_run\r\n\
+             read speed mean,B/s,none,0,,,,,,\r\n"
+        );
+    }
+
+    #[test]
+    fn a_name_is_never_markup() {
+        assert_eq!(inline("a|b <b>*x*</b>\n# & `c`"), "a\\|b &lt;b&gt;\\*x\\*&lt;/b&gt; \\# &amp; \\`c\\`");
+    }
+
+    #[test]
+    fn odd_runs_are_told_below_the_table() {
+        let found = compare(&[set("a_b", &[60.0, 118.0, 121.0, 120.0, 119.0])]);
+        let text = markdown(&found, Prefix::Decimal);
+        assert!(
+            text.ends_with(
+                "\na\\_b at 60, the first run of a\\_b, was slower by far than the others (read speed mean): caches may \
+                 have been cold.\n"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_an_empty_table() {
+        assert_eq!(markdown(&compare(&[]), Prefix::Decimal), "| figure |\n| --- |\n");
+        assert_eq!(csv(&compare(&[])), CSV_HEAD);
+    }
+}
