@@ -1,12 +1,17 @@
 //! What was seen of a job: one value a tick of each quantity, before, during and after it.
 //!
-//! A column is as long as there are ticks, and holds known, finite numbers from 0 up, or nothing: whoever sums up has no
+//! A column is as long as there are ticks, and holds known numbers from 0 to what a machine can do, or nothing: whoever sums up has no
 //! other cases. Where values come from, and which device is the origin's, is the business of who fills it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use thiserror::Error;
+
+/// No machine does more in a second, whatever the unit: a petabyte. What is said to be more is no number.
+const MOST: f64 = 1e15;
+/// Nor less, but nothing: one of anything in ten days of microseconds. Between the two no sum and no ratio runs over.
+const LEAST: f64 = 1e-12;
 
 /// A tick as a job's figures need it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,7 +127,7 @@ impl PvMeasure {
 impl Span {
     /// A span of which nothing is known yet but its ticks.
     pub fn new(ticks: Vec<Tick>) -> Result<Self, Unfit> {
-        let is_one = |tick: &Tick| tick.end_s.is_finite() && tick.seconds > 0.0 && tick.seconds.is_finite();
+        let is_one = |tick: &Tick| tick.end_s.abs() <= MOST && (LEAST..=MOST).contains(&tick.seconds);
         let follows = |index: usize| index == 0 || ticks[index - 1].end_s <= ticks[index].end_s;
         if let Some(unfit) = (0..ticks.len()).find(|index| !is_one(&ticks[*index]) || !follows(*index)) {
             return Err(Unfit::Order(unfit));
@@ -236,7 +241,7 @@ fn fit(of: String, expected: usize, values: Vec<Option<f64>>) -> Result<Vec<Opti
     if values.len() != expected {
         return Err(Unfit::Length { of, expected, found: values.len() });
     }
-    let is_number = |value: &f64| value.is_finite() && *value >= 0.0;
+    let is_number = |value: &f64| *value == 0.0 || (LEAST..=MOST).contains(value);
     Ok(values.into_iter().map(|value| value.filter(is_number)).collect())
 }
 
@@ -273,9 +278,9 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_unknown() {
-        let values = vec![Some(f64::NAN), Some(f64::INFINITY), Some(-1.0), Some(0.0)];
-        let span = span(&[1.0; 4]).with(Measure::Bi, values).unwrap();
-        assert_eq!(span.whole().column(Measure::Bi), [None, None, None, Some(0.0)]);
+        let values = vec![Some(f64::NAN), Some(1e300), Some(1e-300), Some(-1.0), Some(0.0)];
+        let span = span(&[1.0; 5]).with(Measure::Bi, values).unwrap();
+        assert_eq!(span.whole().column(Measure::Bi), [None, None, None, None, Some(0.0)]);
     }
 
     #[test]

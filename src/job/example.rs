@@ -85,3 +85,25 @@ fn span(n: usize, from_s: f64, await_ms: f64) -> Span {
 fn straight(n: usize, first: f64, last: f64) -> Vec<Option<f64>> {
     (0..n).map(|index| Some(first + (last - first) * index as f64 / (n.max(2) - 1) as f64)).collect()
 }
+
+/// Numbers of the standard normal distribution.
+#[derive(Default)]
+pub struct Normal(Dice);
+
+impl Normal {
+    pub fn next(&mut self) -> f64 {
+        let mut unit = || (self.0.below(1 << 52) as f64 + 0.5) / (1_u64 << 52) as f64;
+        let (radius, angle) = (unit(), unit());
+        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+    }
+
+    /// Each number keeps `likeness` of the one before.
+    pub fn alike(&mut self, n: usize, likeness: f64) -> Vec<f64> {
+        let mut last = self.next() / (1.0 - likeness * likeness).sqrt();
+        let mut step = || {
+            last = likeness * last + self.next();
+            last
+        };
+        (0..n).map(|_| step()).collect()
+    }
+}

@@ -1,5 +1,7 @@
 //! Figures of constructed courses, and of courses of which little is known.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::job::course::{Course, Measure, PvMeasure, Span};
 use crate::job::example::{KIB, MB, setup, slope, slow_figures, slowing, steady, ticks};
@@ -142,4 +144,39 @@ fn figures_are_read_back_as_they_were_written() {
     let read: Figures = serde_json::from_str(&serde_json::to_string(&figures).unwrap()).unwrap();
     assert_eq!((read.curve.len(), read.fill, read.bi), (figures.curve.len(), figures.fill, None));
     close(read.read_by_fill.known().unwrap().slope, figures.read_by_fill.known().unwrap().slope);
+}
+
+/// What a reader may hand over: nothing, a count, and numbers that no machine says.
+fn any_column(n: usize) -> impl Strategy<Value = Vec<Option<f64>>> {
+    let value =
+        prop_oneof![Just(None), (0.0..1e9).prop_map(Some), Just(Some(0.0)), any::<f64>().prop_map(Some)];
+    prop::collection::vec(value, n)
+}
+
+fn any_course() -> impl Strategy<Value = Course> {
+    let columns = |n: usize| prop::collection::vec(any_column(n), Measure::ALL.len() + PvMeasure::ALL.len());
+    let span = |columns: Vec<Vec<Option<f64>>>| {
+        let mut span = Span::new(ticks(columns[0].len(), 0.0)).unwrap();
+        let mut columns = columns.into_iter();
+        for measure in Measure::ALL {
+            span = span.with(measure, columns.next().unwrap()).unwrap();
+        }
+        for measure in PvMeasure::ALL {
+            span = span.with_pv("sda", measure, columns.next().unwrap()).unwrap();
+        }
+        span
+    };
+    (0_usize..60).prop_flat_map(columns).prop_map(span).prop_map(only)
+}
+
+proptest! {
+    // Each case draws again a thousand times.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// JSON has no word for what is not a number: a figure that were one would not be read back.
+    #[test]
+    fn no_course_makes_a_figure_that_is_no_number(course in any_course()) {
+        let text = serde_json::to_string(&Figures::of(&course, &setup())).unwrap();
+        prop_assert!(serde_json::from_str::<Figures>(&text).is_ok(), "{}", text);
+    }
 }

@@ -9,7 +9,7 @@ mod relation;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use bootstrap::{Dice, block_length, block_means, ratio_of_means};
+pub use bootstrap::{Dice, Likeness, block_length, block_means, likeness, ratio_of_means, widening};
 pub use relation::{Correlation, Relation, least_squares_slope, rank_correlation, relation};
 
 /// The normal distribution leaves 2.5 % above so many standard deviations.

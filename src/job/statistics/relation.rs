@@ -81,7 +81,8 @@ pub fn relation(x: &[f64], y: &[f64]) -> Relation {
 /// `None` where `x` does not change, or `y` does not.
 pub fn least_squares_slope(x: &[f64], y: &[f64]) -> Option<f64> {
     let products = Products::of(x.iter().zip(y).map(|(x, y)| (*x, *y)), mean(x)?, mean(y)?);
-    (products.xx > 0.0 && products.yy > 0.0).then(|| products.xy / products.xx)
+    let slope = (products.xx > 0.0 && products.yy > 0.0).then(|| products.xy / products.xx);
+    slope.filter(|slope| slope.is_finite())
 }
 
 /// Spearman's: the correlation of ranks, where equal numbers share the mean of theirs. `None` where one does not change.
@@ -111,26 +112,27 @@ impl Products {
 }
 
 /// Neighbours are alike in what the slope leaves over, and in what each pair does to the slope: the longer of the two.
-fn block_of(x: &[f64], y: &[f64], slope: f64) -> usize {
+pub(super) fn block_of(x: &[f64], y: &[f64], slope: f64) -> usize {
     let (x_mean, y_mean) = (mean(x).unwrap_or_default(), mean(y).unwrap_or_default());
     let left_over: Vec<f64> = x.iter().zip(y).map(|(x, y)| y - y_mean - slope * (x - x_mean)).collect();
     let weighed: Vec<f64> = x.iter().zip(&left_over).map(|(x, left)| (x - x_mean) * left).collect();
     block_length(&left_over).max(block_length(&weighed))
 }
 
-fn slope_reach(x: &[f64], y: &[f64], block: usize) -> Option<f64> {
+pub(super) fn slope_reach(x: &[f64], y: &[f64], block: usize) -> Option<f64> {
     block_reach(x.len(), block, |places| {
         let n = places.len() as f64;
         let (x_sum, y_sum) =
             places.iter().fold((0.0, 0.0), |sums, place| (sums.0 + x[*place], sums.1 + y[*place]));
         let pairs = places.iter().map(|place| (x[*place], y[*place]));
         let products = Products::of(pairs, x_sum / n, y_sum / n);
-        (products.xx > 0.0).then(|| products.xy / products.xx)
+        let slope = (products.xx > 0.0).then(|| products.xy / products.xx);
+        slope.filter(|slope| slope.is_finite())
     })
 }
 
 /// On Fisher's scale, where a correlation near 1 does not crowd: bounds stay within -1 and 1.
-fn rank_bounds(x: &[f64], y: &[f64], rank: f64, block: usize) -> Option<Bounds> {
+pub(super) fn rank_bounds(x: &[f64], y: &[f64], rank: f64, block: usize) -> Option<Bounds> {
     // A perfect correlation would be infinite there.
     let scaled = |rank: f64| rank.clamp(-0.999_999, 0.999_999).atanh();
     let (x, y) = (Ranking::new(x), Ranking::new(y));

@@ -1,27 +1,8 @@
 //! Known values, what is empty or flat, and whether bounds hold the truth as often as they say.
 
+use super::relation::{block_of, rank_bounds, slope_reach};
 use super::*;
-
-/// Numbers of the standard normal distribution.
-struct Normal(Dice);
-
-impl Normal {
-    fn next(&mut self) -> f64 {
-        let mut unit = || (self.0.below(1 << 52) as f64 + 0.5) / (1_u64 << 52) as f64;
-        let (radius, angle) = (unit(), unit());
-        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
-    }
-
-    /// Each number keeps `likeness` of the one before.
-    fn alike(&mut self, n: usize, likeness: f64) -> Vec<f64> {
-        let mut last = self.next() / (1.0 - likeness * likeness).sqrt();
-        let mut step = || {
-            last = likeness * last + self.next();
-            last
-        };
-        (0..n).map(|_| step()).collect()
-    }
-}
+use crate::job::example::Normal;
 
 fn close(found: f64, expected: f64, within: f64) {
     assert!((found - expected).abs() <= within, "expected {expected}, but found {found}");
@@ -163,7 +144,7 @@ fn a_straight_line_is_seen_and_stays_within_one() {
 
 #[test]
 fn the_more_alike_neighbours_are_the_longer_is_the_block() {
-    let mut normal = Normal(Dice::default());
+    let mut normal = Normal::default();
     let mut mean_block = |likeness: f64| {
         let blocks = (0..20).map(|_| block_length(&normal.alike(480, likeness)) as f64);
         blocks.sum::<f64>() / 20.0
@@ -174,7 +155,7 @@ fn the_more_alike_neighbours_are_the_longer_is_the_block() {
 
 /// In how many of so many simulated series the bounds hold the truth.
 fn coverage(series: usize, mut holds: impl FnMut(&mut Normal) -> bool) -> f64 {
-    let mut normal = Normal(Dice::default());
+    let mut normal = Normal::default();
     (0..series).filter(|_| holds(&mut normal)).count() as f64 / series as f64
 }
 
@@ -188,7 +169,8 @@ fn bounds_of_a_slope_over_a_trend_hold_the_truth_19_times_in_20() {
     covers(coverage(300, |normal| {
         let noise = normal.alike(100, 0.6);
         let y: Vec<f64> = x.iter().zip(noise).map(|(x, noise)| 100.0 - 1.5 * x + noise).collect();
-        relation(&x, &y).known().unwrap().slope_bounds.contains(-1.5)
+        let slope = least_squares_slope(&x, &y).unwrap();
+        Bounds::around(slope, slope_reach(&x, &y, block_of(&x, &y, slope)).unwrap()).contains(-1.5)
     }));
 }
 
@@ -199,7 +181,8 @@ fn bounds_of_a_rank_correlation_hold_the_truth_19_times_in_20() {
     covers(coverage(300, |normal| {
         let (x, other) = (normal.alike(100, 0.5), normal.alike(100, 0.5));
         let y: Vec<f64> = x.iter().zip(other).map(|(x, other)| 0.6 * x + 0.8 * other).collect();
-        relation(&x, &y).known().unwrap().rank_bounds.contains(truth)
+        let (slope, rank) = least_squares_slope(&x, &y).zip(rank_correlation(&x, &y)).unwrap();
+        rank_bounds(&x, &y, rank, block_of(&x, &y, slope)).unwrap().contains(truth)
     }));
 }
 
@@ -222,7 +205,7 @@ fn one_run_each_has_a_ratio_and_no_bounds() {
 
 #[test]
 fn the_same_series_has_the_same_figures_each_time() {
-    let mut normal = Normal(Dice::default());
+    let mut normal = Normal::default();
     let (x, y) = (normal.alike(200, 0.5), normal.alike(200, 0.5));
     assert_eq!(relation(&x, &y), relation(&x, &y));
 }
