@@ -6,11 +6,13 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::statistics::{Sorted, block_length, block_means, mean};
+use super::statistics::{Sorted, block_means, likeness, mean, widening};
 use crate::units::duration_text;
 
-/// Half a minute at one tick a second: before, a single pause decides.
-const LEAST_TICKS: usize = 30;
+/// A minute at one tick a second: before, a single pause decides.
+const LEAST_TICKS: usize = 60;
+/// Where neighbours are so alike that less than so many independent ones were seen, that may have been one wave's crest.
+const LEAST_INDEPENDENT: f64 = 15.0;
 /// Sure enough to be said: 19 times in 20.
 const SURE: f64 = 0.95;
 
@@ -26,7 +28,7 @@ pub struct Pace {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "says", rename_all = "snake_case")]
 pub enum Outlook {
-    /// There were too few ticks to say.
+    /// There were too few ticks to say, or too few that are independent.
     TooEarly {
         ticks: usize,
     },
@@ -68,29 +70,32 @@ pub fn outlook(left_bytes: u64, free_bytes: u64, recent: &[Pace]) -> Outlook {
         [pace.read_bytes_per_s, pace.growth_bytes_per_s, pace.seconds].iter().all(|it| it.is_finite())
     };
     let known: Vec<Pace> = recent.iter().filter(is_known).copied().collect();
-    if known.len() < LEAST_TICKS {
-        return Outlook::TooEarly { ticks: known.len() };
-    }
     let reads: Vec<f64> = known.iter().map(|pace| pace.read_bytes_per_s.max(0.0)).collect();
     let growths: Vec<f64> = known.iter().map(|pace| pace.growth_bytes_per_s.max(0.0)).collect();
+    let likeness = [likeness(&reads), likeness(&growths)];
+    let is_enough = likeness.iter().all(|likeness| likeness.independent >= LEAST_INDEPENDENT);
+    if known.len() < LEAST_TICKS || !is_enough {
+        return Outlook::TooEarly { ticks: known.len() };
+    }
+    let block = likeness[0].block.max(likeness[1].block);
     let seen_s: f64 = known.iter().map(|pace| pace.seconds).sum();
-    let (done_s, full_s) = futures(left_bytes as f64, free_bytes as f64, [&reads, &growths], seen_s);
-    let likely = |bytes: u64, speeds: &[f64]| time(bytes as f64, mean(speeds).unwrap_or_default());
-    let done = Expected::of(likely(left_bytes, &reads), &done_s);
-    let full = Expected::of(likely(free_bytes, &growths), &full_s);
+    let (left, free) = (left_bytes as f64, free_bytes as f64);
+    let (done_s, full_s) = futures(left, free, [&reads, &growths], block, seen_s);
+    let likely = |bytes: f64, speeds: &[f64]| time(bytes, mean(speeds).unwrap_or_default());
+    let done = Expected::of(likely(left, &reads), &done_s);
+    let full = Expected::of(likely(free, &growths), &full_s);
     let verdict = verdict(&done_s, &full_s);
     Outlook::Known(Finish { done, full, verdict, text: sentence(done, full, verdict) })
 }
 
 /// When it is done and when it is full, in each of many drawings.
-fn futures(left: f64, free: f64, speeds: [&[f64]; 2], seen_s: f64) -> (Vec<f64>, Vec<f64>) {
+fn futures(left: f64, free: f64, speeds: [&[f64]; 2], block: usize, seen_s: f64) -> (Vec<f64>, Vec<f64>) {
     let means = speeds.map(|speeds| mean(speeds).unwrap_or_default());
-    let block = speeds.map(block_length).into_iter().max().unwrap_or(1);
     let ahead_s = time(left, means[0]).min(time(free, means[1]));
-    // Not only is what was seen a part of what there was: what comes is another, and the shorter it is the more it
-    // differs.
-    let widened = (1.0 + seen_s / ahead_s.max(1.0)).sqrt().min(speeds[0].len() as f64);
-    let widen = |drawn: f64, mean: f64| (mean + (drawn - mean) * widened).max(0.0);
+    // Not only was what was seen a draw of what there is: what comes is another, and differs the more the shorter it is.
+    let to_come = (1.0 + seen_s / ahead_s.max(1.0)).sqrt();
+    let wider = to_come * widening(speeds[0].len(), block).unwrap_or(1.0);
+    let widen = |drawn: f64, mean: f64| (mean + (drawn - mean) * wider).max(0.0);
     let future =
         |[read, growth]: [f64; 2]| (time(left, widen(read, means[0])), time(free, widen(growth, means[1])));
     block_means(speeds, block).into_iter().map(future).unzip()
@@ -130,8 +135,11 @@ impl Expected {
     }
 
     fn text(self) -> String {
-        let latest = self.latest_s.map_or_else(|| "never".into(), duration_text);
-        format!("{} ({} to {latest})", duration_text(self.likely_s), duration_text(self.soonest_s))
+        let (likely, soonest) = (duration_text(self.likely_s), duration_text(self.soonest_s));
+        match self.latest_s {
+            Some(latest_s) => format!("{likely} ({soonest} to {})", duration_text(latest_s)),
+            None => format!("{likely} ({soonest} at the soonest)"),
+        }
     }
 }
 
@@ -152,6 +160,7 @@ fn sentence(done: Option<Expected>, full: Option<Expected>, verdict: Verdict) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::example::Normal;
 
     const MB: u64 = 1_000_000;
 
@@ -218,9 +227,35 @@ mod tests {
     }
 
     #[test]
-    fn half_a_minute_is_too_early() {
-        assert_eq!(outlook(MB, MB, &paces(29, 1.0, 1.0)), Outlook::TooEarly { ticks: 29 });
+    fn a_minute_is_not_too_early_and_less_is() {
+        assert_eq!(outlook(MB, MB, &paces(59, 1.0, 1.0)), Outlook::TooEarly { ticks: 59 });
         assert_eq!(outlook(MB, MB, &[]), Outlook::TooEarly { ticks: 0 });
+    }
+
+    /// Seconds until so many bytes are read at these speeds of a second each.
+    fn seconds_of(mut left: f64, speeds: impl IntoIterator<Item = f64>) -> f64 {
+        let whole = speeds.into_iter().take_while(|speed| {
+            left -= speed;
+            left > 0.0
+        });
+        whole.count() as f64
+    }
+
+    #[test]
+    fn what_is_expected_9_times_in_10_comes_8_or_9_times() {
+        let mut normal = Normal::default();
+        let mut comes = || {
+            let waves = normal.alike(1500, 0.6).into_iter().map(|wave| (100.0 + 24.0 * wave).max(0.0) * 1e6);
+            let reads: Vec<f64> = waves.collect();
+            let pace = |read: &f64| Pace { read_bytes_per_s: *read, growth_bytes_per_s: 0.0, seconds: 1.0 };
+            let recent: Vec<Pace> = reads[..300].iter().map(pace).collect();
+            let Outlook::Known(found) = outlook(50_000 * MB, MB, &recent) else { return None };
+            let (done, came_s) = (found.done?, seconds_of(50e9, reads[300..].iter().copied()));
+            Some(done.soonest_s - 1.0 <= came_s && came_s <= done.latest_s?)
+        };
+        let came: Vec<bool> = (0..100).filter_map(|_| comes()).collect();
+        let share = came.iter().filter(|came| **came).count() as f64 / came.len() as f64;
+        assert!(came.len() > 80 && (0.8..=0.97).contains(&share), "{share} of {}", came.len());
     }
 
     #[test]
