@@ -48,9 +48,11 @@ pub enum Remedy {
 
 /// What would have helped this job; nothing where its figures call for nothing.
 pub fn advice(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Advice> {
+    let chunks = smaller_chunks(figures, setup);
+    let options = chunks.is_some().then(|| chunk_option(figures)).flatten();
     let advice = [
-        smaller_chunks(figures, setup),
-        other_pv(figures, setup, prefix),
+        chunks,
+        other_pv(figures, setup, options.as_deref(), prefix),
         thin_snapshot(figures, setup),
         write_less(figures, prefix),
         compress_later(figures, setup),
@@ -90,12 +92,19 @@ fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
             first_write_cost(write, fitting),
             size(fitting as f64),
         ),
-        setting: Some(format!("[tools]\nlvcreate=lvcreate -c {}k", fitting / 1024)),
+        setting: chunk_option(figures).map(|option| format!("[tools]\nlvcreate=lvcreate{option}")),
     })
 }
 
+/// For `lvcreate`, with a blank before it.
+fn chunk_option(figures: &Figures) -> Option<String> {
+    Some(format!(" -c {}k", fitting_chunk(figures.origin.during.write_request_bytes?) / 1024))
+}
+
 /// Only where one PV carries both, has no room left, and the copying is a part of that.
-fn other_pv(figures: &Figures, setup: &Setup, prefix: Prefix) -> Option<Advice> {
+///
+/// Both it and smaller chunks are set in the same line, so what that needs is taken along.
+fn other_pv(figures: &Figures, setup: &Setup, options: Option<&str>, prefix: Prefix) -> Option<Advice> {
     let copying = copying(figures).filter(|_| setup.is_thick())?;
     let is_full = |pv: &&PvWork| pv.utilisation.is_some_and(|utilisation| utilisation >= BUSY);
     let is_shared = |pv: &&PvWork| pv.carries_origin == Some(true) && pv.carries_cow == Some(true);
@@ -111,11 +120,11 @@ fn other_pv(figures: &Figures, setup: &Setup, prefix: Prefix) -> Option<Advice> 
             speed(copying, prefix),
             speed(all, prefix),
         ),
-        setting: Some(
-            "[tools]\nlvcreate=/usr/local/sbin/lvcreate-on-other-pv\n# which is: #!/bin/sh\n# exec lvcreate \"$@\" \
-             /dev/OTHER-PV"
-                .into(),
-        ),
+        setting: Some(format!(
+            "[tools]\nlvcreate=/usr/local/sbin/lvcreate-on-other-pv{}\n# which is: #!/bin/sh\n# exec lvcreate \"$@\" \
+             /dev/OTHER-PV",
+            options.unwrap_or_default()
+        )),
     })
 }
 
@@ -217,6 +226,14 @@ mod tests {
     }
 
     #[test]
+    fn both_are_set_in_one_line() {
+        let mut figures = example();
+        figures.copied.write_cost = Some(7.9);
+        let setting = advised(&figures, &setup(), Remedy::OtherPv).unwrap().setting.unwrap();
+        assert_eq!(setting.lines().nth(1), Some("lvcreate=/usr/local/sbin/lvcreate-on-other-pv -c 16k"));
+    }
+
+    #[test]
     fn writes_that_may_have_filled_whole_chunks_want_none() {
         assert_eq!(advised(&example(), &setup(), Remedy::SmallerChunks), None, "2.9 may be sequential");
         let mut figures = example();
@@ -228,6 +245,8 @@ mod tests {
     #[test]
     fn another_pv_helps_only_where_one_was_full_of_both() {
         let found = advised(&example(), &setup(), Remedy::OtherPv).unwrap();
+        let setting = found.setting.unwrap();
+        assert_eq!(setting.lines().nth(1), Some("lvcreate=/usr/local/sbin/lvcreate-on-other-pv"));
         assert_eq!(
             found.reason,
             "sda carries the origin and the COW area and was busy 98 % of the time; 3.49 MB/s of its 69.4 MB/s were \

@@ -3,7 +3,7 @@
 use super::{Case, Finding, Sentence, growth};
 use crate::job::figures::{Ends, Figures, PvWork};
 use crate::job::setup::Setup;
-use crate::job::words::{ms, share, size};
+use crate::job::words::{ms, share, size, speed};
 
 /// A PV that is busy for so much of the time has no room for more of the kind.
 pub const BUSY: f64 = 0.9;
@@ -17,6 +17,10 @@ const SHRUNK: f64 = 0.5;
 const LONGER: f64 = 2.0;
 /// Below that, twice as long is still quick.
 const FELT_MS: f64 = 0.5;
+/// A third less.
+const FELL: f64 = 2.0 / 3.0;
+/// Bytes a second: below, an origin is as good as idle, and its writes come and go.
+const WORTH_A_WORD: f64 = 64.0 * 1024.0;
 /// One whole processor, less what its counters lose.
 const ONE_PROCESSOR: f64 = 0.9;
 /// More of the time than not.
@@ -90,6 +94,29 @@ pub fn writes_took_longer(case: &Case) -> Vec<Sentence> {
         ms(during)
     );
     Sentence::one(Finding::WritesTookLonger, text)
+}
+
+/// That less was written may be because less was asked for; the sentence says what was seen.
+pub fn writes_fell(case: &Case) -> Vec<Sentence> {
+    let origin = &case.figures.origin;
+    let Some((before, during)) = origin.before.written_bytes_per_s.zip(origin.during.written_bytes_per_s)
+    else {
+        return Vec::new();
+    };
+    if before < WORTH_A_WORD || during > before * FELL {
+        return Vec::new();
+    }
+    let rate = |bytes| speed(bytes, case.prefix);
+    let after = origin
+        .after
+        .written_bytes_per_s
+        .map_or_else(String::new, |after| format!(", and {} after it", rate(after)));
+    let text = format!(
+        "{} were written to the origin before the snapshot, {} with it{after}.",
+        rate(before),
+        rate(during)
+    );
+    Sentence::one(Finding::WritesFell, text)
 }
 
 pub fn processors(case: &Case) -> Vec<Sentence> {

@@ -40,6 +40,7 @@ pub enum Finding {
     SharedPvBusy,
     PvBusy,
     WritesTookLonger,
+    WritesFell,
     ProcessorsWereTheLimit,
     WaitedForDisks,
 }
@@ -55,7 +56,7 @@ struct Case<'a> {
 type Rule = fn(&Case) -> Vec<Sentence>;
 
 /// In the order in which a person asks: how fast, why, what it cost, what else there was.
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     reading::nothing_read,
     reading::partly_known,
     reading::course,
@@ -67,6 +68,7 @@ const RULES: [Rule; 13] = [
     machine::shared_pv_busy,
     machine::pv_busy,
     machine::writes_took_longer,
+    machine::writes_fell,
     machine::processors,
     machine::pressure,
 ];

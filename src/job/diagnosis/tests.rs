@@ -140,6 +140,19 @@ fn without_a_time_before_nothing_is_said_of_production() {
 }
 
 #[test]
+fn production_that_wrote_less_is_told_with_its_rates() {
+    let mut figures = example();
+    figures.origin.during.written_bytes_per_s = Some(0.4e6);
+    check(
+        &figures,
+        Finding::WritesFell,
+        "1.00 MB/s were written to the origin before the snapshot, 400 kB/s with it, and 1.00 MB/s after it.",
+    );
+    figures.origin.during.written_bytes_per_s = Some(0.8e6);
+    assert!(said(&figures, Finding::WritesFell).is_empty());
+}
+
+#[test]
 fn gaps_are_told_first() {
     let mut figures = example();
     figures.read.as_mut().unwrap().known_share = 0.62;
