@@ -151,3 +151,48 @@ impl List {
         self.ends(&format!("{name} read request"), Unit::Size, pv.read_request_bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::course::{Course, Measure, PvMeasure, Span, Tick};
+    use crate::job::setup::Setup;
+
+    fn course() -> Course {
+        let ticks = (1..=40).map(|second| Tick { end_s: f64::from(second), seconds: 1.0 }).collect();
+        let mut span = Span::new(ticks).unwrap();
+        for measure in Measure::ALL {
+            span = span.with(measure, (0..40).map(|value| Some(f64::from(value) / 40.0)).collect()).unwrap();
+        }
+        for measure in PvMeasure::ALL {
+            span = span.with_pv("sda", measure, vec![Some(0.5); 40]).unwrap();
+        }
+        Course { before: Some(span.clone()), after: Some(span.clone()), during: span }
+    }
+
+    #[test]
+    fn every_figure_has_a_name_of_its_own_and_a_value_where_all_is_known() {
+        let setup = Setup { chunk_bytes: Some(4096), cow_bytes: Some(1 << 30), ..Setup::default() };
+        let list = figures(&Figures::of(&course(), &setup));
+        let unknown: Vec<&Figure> = list.iter().filter(|figure| figure.value.is_none()).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        let mut names: Vec<&str> = list.iter().map(|figure| &*figure.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), list.len());
+    }
+
+    #[test]
+    fn figures_are_shown_in_their_units() {
+        for (unit, value, text) in [
+            (Unit::Rate, 120e6, "120 MB/s"),
+            (Unit::Size, 16384.0, "16.0 KiB"),
+            (Unit::Share, 0.984, "98.4 %"),
+            (Unit::Ms, 9.0, "9.00 ms"),
+            (Unit::Seconds, 39_600.0, "11 h 00 min"),
+            (Unit::PercentPerHour, 5.5, "5.50 %/h"),
+        ] {
+            assert_eq!(unit.text(value, Prefix::Decimal), text);
+        }
+    }
+}

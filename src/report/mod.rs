@@ -4,5 +4,6 @@
 
 pub mod compare;
 pub mod figure;
+pub mod job;
 pub mod outlier;
 pub mod text;

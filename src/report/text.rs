@@ -122,7 +122,7 @@ fn difference_word(difference: Difference) -> &'static str {
 }
 
 /// Text of one line, in which nothing is markup.
-fn inline(text: &str) -> String {
+pub(super) fn inline(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
