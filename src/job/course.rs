@@ -25,8 +25,9 @@ pub struct Tick {
 /// A quantity of the job's snapshot, its origin, or the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Bytes a second read from the snapshot: what the backup reads.
+    /// Bytes a second read from the snapshot: what the backup reads. Of a job without one, what all disks read.
     SnapshotRead,
+    /// At the tick's end; where ticks were rolled up, the most of them, so that no peak is lost.
     FillPercent,
     /// Bytes a second written to the COW area for copies and their metadata; without what was written into the snapshot.
     CowWritten,

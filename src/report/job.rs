@@ -82,7 +82,7 @@ mod tests {
         let report = JobReport::new("night|ly", empty(), &Setup::default(), None, Prefix::Decimal);
         assert_eq!(
             report.markdown(),
-            "# night\\|ly\n\n- Nobody saw anything being read from the snapshot.\n\n| figure | value |\n| --- | --- |\n"
+            "# night\\|ly\n\n- Nobody saw anything being read.\n\n| figure | value |\n| --- | --- |\n"
         );
     }
 

@@ -85,12 +85,12 @@ fn ratio_text(ratio: Ratio) -> String {
 fn sentence(remark: &Remark) -> String {
     let (run, set, figure) = (inline(&remark.run), inline(&remark.set), inline(&remark.figure));
     match remark.oddity {
-        Oddity::ColdFirst => {
-            format!(
-                "{run}, the first run of {set}, was slower by far than the others ({figure}): caches may have been cold."
-            )
+        Oddity::ColdFirst => format!(
+            "Run {run}, the first of {set}, was slower by far than the others ({figure}): caches may have been cold."
+        ),
+        Oddity::Outlier => {
+            format!("Run {run} of {set} lies far from the others ({figure}). It is in all means.")
         }
-        Oddity::Outlier => format!("{run} of {set} lies far from the others ({figure}). It is in all means."),
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
         let text = markdown(&found, Prefix::Decimal);
         assert!(
             text.ends_with(
-                "\na\\_b at 60, the first run of a\\_b, was slower by far than the others (read speed mean): caches may \
+                "\nRun a\\_b at 60, the first of a\\_b, was slower by far than the others (read speed mean): caches may \
                  have been cold.\n"
             ),
             "{text}"

@@ -122,8 +122,8 @@ pub fn writes_fell(case: &Case) -> Vec<Sentence> {
 pub fn processors(case: &Case) -> Vec<Sentence> {
     let Some((used, busiest)) = limiting_processors(case.figures, case.setup) else { return Vec::new() };
     let text = format!(
-        "{used:.1} processors were at work, and the busiest PV only {} of the time: something that computes, such as \
-         a compressor, held the reading up rather than the disk.",
+        "{used:.1} processors were at work, and the busiest PV only {} of the time: something that computes, such as a \
+         compressor, seems to have been the limit rather than the disk.",
         share(busiest)
     );
     Sentence::one(Finding::ProcessorsWereTheLimit, text)
@@ -142,13 +142,15 @@ pub fn is_limited_by_processors(figures: &Figures, setup: &Setup) -> bool {
     limiting_processors(figures, setup).is_some()
 }
 
-/// How many processors were at work and how busy the busiest PV was, where the first were the limit; not where one of
-/// the two is unknown.
+/// How many processors were at work and how busy the busiest PV was, where the first seem to have been the limit. Not
+/// where one of the two is unknown; nor where processes waited for I/O, which may have been for a disk that is no PV.
 fn limiting_processors(figures: &Figures, setup: &Setup) -> Option<(f64, f64)> {
     let used = (figures.host.user? + figures.host.system?) * f64::from(setup.processors?);
     let utilisations: Option<Vec<f64>> = figures.pvs.iter().map(|pv| pv.utilisation).collect();
     let busiest = utilisations?.into_iter().reduce(f64::max)?;
-    (figures.read.is_some() && used >= ONE_PROCESSOR && busiest <= AT_EASE).then_some((used, busiest))
+    let waited = figures.host.pressure_io.is_some_and(|pressure| pressure >= OFTEN);
+    let is_limit = figures.read.is_some() && used >= ONE_PROCESSOR && busiest <= AT_EASE && !waited;
+    is_limit.then_some((used, busiest))
 }
 
 /// PVs that the job reads from, or may: not those that carry neither the origin nor its COW area.

@@ -17,7 +17,8 @@ pub fn nothing_read(case: &Case) -> Vec<Sentence> {
     match case.figures.read {
         Some(_) => Vec::new(),
         None => {
-            Sentence::one(Finding::NothingRead, "Nobody saw anything being read from the snapshot.".into())
+            let from = if case.setup.kind.is_some() { " from the snapshot" } else { "" };
+            Sentence::one(Finding::NothingRead, format!("Nobody saw anything being read{from}."))
         }
     }
 }
@@ -100,7 +101,7 @@ pub fn with_first_writes(case: &Case) -> Vec<Sentence> {
     let known = case.figures.read_by_first_writes.known();
     let Some(known) = known.filter(|known| known.is_seen() && known.slope < 0.0) else { return Vec::new() };
     let text = format!(
-        "Reads were slower whenever more was written for the first time: for each byte by {:.1} bytes ({}).",
+        "Reads were slower when more was written for the first time: for each byte by {:.1} bytes ({}).",
         known.slope.abs(),
         certainty(known),
     );

@@ -146,6 +146,14 @@ fn figures_are_read_back_as_they_were_written() {
     close(read.read_by_fill.known().unwrap().slope, figures.read_by_fill.known().unwrap().slope);
 }
 
+#[test]
+fn a_schema_tells_what_a_relation_may_say() {
+    let schema = serde_json::to_string(&<Relation as utoipa::PartialSchema>::schema()).unwrap();
+    for word in ["says", "too_few", "unvaried", "known"] {
+        assert!(schema.contains(word), "{word}: {schema}");
+    }
+}
+
 /// What a reader may hand over: nothing, a count, and numbers that no machine says.
 fn any_column(n: usize) -> impl Strategy<Value = Vec<Option<f64>>> {
     let value =
