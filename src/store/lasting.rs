@@ -6,6 +6,7 @@ use serde::Deserialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
+use super::readers::Reader;
 use super::rows::last_instant;
 use super::{Archive, open};
 use crate::alert::{Alert, Rule, Severity};
@@ -33,26 +34,24 @@ impl Archive {
         if !self.is_open() {
             return Ok(Vec::new());
         }
-        let rows = sqlx::query(
+        let jobs = sqlx::query_as(
             "SELECT * FROM job WHERE started_ms <= ?1 AND coalesce(ended_ms, ?1) >= ?2
              ORDER BY started_ms DESC, id DESC LIMIT ?3",
         )
         .bind(range.to.as_millisecond())
         .bind(range.from.as_millisecond())
-        .bind(i64::try_from(most)?)
-        .fetch_all(&self.readers)
-        .await
-        .context("cannot read jobs")?;
-        rows.iter().map(|row| Ok(Job::from_row(row)?)).collect()
+        .bind(i64::try_from(most)?);
+        let reading = |mut connection: Reader| async move { Ok(jobs.fetch_all(&mut *connection).await?) };
+        self.readers.read(reading).await.context("cannot read jobs")
     }
 
     pub async fn job(&self, id: i64) -> anyhow::Result<Option<Job>> {
         if !self.is_open() {
             return Ok(None);
         }
-        let row =
-            sqlx::query("SELECT * FROM job WHERE id = ?").bind(id).fetch_optional(&self.readers).await?;
-        Ok(row.map(|row| Job::from_row(&row)).transpose()?)
+        let job = sqlx::query_as("SELECT * FROM job WHERE id = ?").bind(id);
+        let reading = |mut connection: Reader| async move { Ok(job.fetch_optional(&mut *connection).await?) };
+        self.readers.read(reading).await.with_context(|| format!("cannot read job {id}"))
     }
 
     /// Alerts, the latest first.
@@ -60,21 +59,16 @@ impl Archive {
         if !self.is_open() {
             return Ok(Vec::new());
         }
-        let rows = sqlx::query("SELECT * FROM alert ORDER BY raised_ms DESC, id DESC LIMIT ?")
-            .bind(i64::try_from(most)?)
-            .fetch_all(&self.readers)
-            .await
-            .context("cannot read alerts")?;
-        rows.iter().map(|row| Ok(Alert::from_row(row)?)).collect()
+        let alerts = sqlx::query_as("SELECT * FROM alert ORDER BY raised_ms DESC, id DESC LIMIT ?")
+            .bind(i64::try_from(most)?);
+        let reading = |mut connection: Reader| async move { Ok(alerts.fetch_all(&mut *connection).await?) };
+        self.readers.read(reading).await.context("cannot read alerts")
     }
 
     /// What an earlier run left behind.
     pub async fn known(&self) -> anyhow::Result<Known> {
-        let mut known = match self.is_open() {
-            true => known(&mut *self.readers.acquire().await?).await?,
-            false if open::has_content(&self.path)? => {
-                known(&mut open::to_look_at(&self.path).await?).await?
-            }
+        let mut known = match open::has_content(&self.path)? {
+            true => known(&mut open::to_look_at(&self.path).await?).await?,
             false => Known::default(),
         };
         let last =

@@ -21,6 +21,7 @@ mod open;
 mod packed;
 mod plan;
 mod read;
+mod readers;
 mod record;
 mod retention;
 mod rolling;
@@ -42,7 +43,6 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use sqlx::SqlitePool;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use backup::backup;
@@ -52,6 +52,7 @@ pub use inspect::{Inventory, inventory};
 pub use lasting::Known;
 pub use moment::Moment;
 pub use open::{made_path, passing_folder, path};
+pub use readers::Unanswered;
 pub use stock::{LevelStock, Stock, stock_of, usual_bytes};
 pub use subject::{Misnamed, Subject, Wanted};
 
@@ -60,6 +61,7 @@ use crate::config;
 use crate::interval::Interval;
 use crate::job::Job;
 use book::{Book, Rows};
+use readers::Readers;
 pub use segment::Level;
 use shelf::{Cutter, Shelf};
 use tick::Tick;
@@ -102,6 +104,13 @@ pub struct Health {
     pub stock: Stock,
 }
 
+impl Health {
+    /// What is said of a writer that has been at one thing for too long.
+    fn hang(&self) -> Option<String> {
+        hang(self.busy_since?.elapsed())
+    }
+}
+
 /// Where the loop hands over what is to be kept.
 pub struct Inlet {
     queue: mpsc::Sender<Load>,
@@ -124,7 +133,7 @@ pub struct Inlet {
 #[derive(Clone)]
 pub struct Archive {
     path: PathBuf,
-    readers: SqlitePool,
+    readers: Readers,
     health: watch::Receiver<Health>,
     /// Held for as long as it takes to look something up.
     book: Arc<RwLock<Book>>,
@@ -166,7 +175,7 @@ pub async fn open(path: &Path, holds: Holds, keep: config::Store) -> anyhow::Res
     let book = Arc::new(RwLock::new(begun.book));
     let archive = Archive {
         path: path.to_path_buf(),
-        readers: open::for_reading(path),
+        readers: Readers::new(path, health.clone()),
         health: health.clone(),
         book: Arc::clone(&book),
         shelf: Arc::clone(&shelf),
@@ -265,7 +274,7 @@ impl Inlet {
     /// How writing goes, with the number of entries that could not be kept since the start.
     pub fn health(&self) -> (Health, u64) {
         let mut health = self.health.borrow().clone();
-        health.error = health.error.or_else(|| hang(health.busy_since?.elapsed()));
+        health.error = health.error.take().or_else(|| health.hang());
         (health, self.lost.load(Ordering::Relaxed))
     }
 

@@ -9,10 +9,8 @@ use anyhow::{Context, anyhow, bail};
 use rustix::fs::{Access, FlockOperation};
 use rustix::io::Errno;
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::{
-    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
-};
-use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
+use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
 use super::journal::Journal;
 use super::{Begun, Holds, damage, rows};
@@ -27,8 +25,6 @@ pub const APPLICATION_ID: i64 = 1_131_378_498;
 const PAGE: u32 = 2_048;
 /// Where the migrations that were run are noted.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
-/// Pages and API read beside the writer, two at a time: the machine has other things to do.
-const READERS: u32 = 2;
 /// A reader waits this long while the writer commits.
 const BUSY_LIMIT: Duration = Duration::from_secs(5);
 /// KiB of pages that a connection keeps in memory; a negative number to SQLite.
@@ -184,15 +180,6 @@ fn hindrance(path: &Path) -> &'static str {
 pub async fn to_rewrite(path: &Path) -> anyhow::Result<SqliteConnection> {
     let options = options(path).synchronous(SqliteSynchronous::Full);
     options.connect().await.with_context(|| format!("cannot open the database {}", path.display()))
-}
-
-/// Connections that only read; each is opened when it is first needed.
-pub fn for_reading(path: &Path) -> SqlitePool {
-    SqlitePoolOptions::new()
-        .max_connections(READERS)
-        .min_connections(0)
-        .idle_timeout(Duration::from_secs(60))
-        .connect_lazy_with(options(path).read_only(true))
 }
 
 /// One connection that only reads, to a database of this version.

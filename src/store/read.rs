@@ -5,12 +5,13 @@ use std::sync::{Arc, PoisonError};
 
 use anyhow::Context;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
+use sqlx::{Connection, FromRow, Row, SqliteConnection};
 
 use super::Archive;
 use super::codec::{Presence, Rows, decode};
 use super::lens::{Lens, shape};
 use super::plan::{Part, level_for, plan};
+use super::readers::Reader;
 use super::rolling::rolled_until;
 use super::seal::Segment;
 use super::segment::{Axis, Level, chunk_key};
@@ -27,6 +28,28 @@ struct Gathered {
     thinner: Thinner,
 }
 
+/// All series that were asked for in one go.
+struct Gathering {
+    found: Vec<Option<Gathered>>,
+    /// What is read for them: each once, in order.
+    streams: Vec<Stream>,
+}
+
+impl Gathering {
+    fn add(&mut self, kept: &Kept, ticks: &[Arc<Tick>]) {
+        for (part, axis) in &kept.parts {
+            add_part(&mut self.found, &self.streams, part, axis, &kept.chunks);
+        }
+        for gathered in self.found.iter_mut().flatten() {
+            add_ticks(gathered, ticks);
+        }
+    }
+
+    fn finish(self) -> Vec<Option<Series>> {
+        self.found.into_iter().map(|gathered| gathered.map(|gathered| gathered.thinner.finish())).collect()
+    }
+}
+
 /// What was read from the database.
 #[derive(Default)]
 struct Kept {
@@ -36,23 +59,16 @@ struct Kept {
 
 impl Archive {
     /// Series of each of `wanted` over the range, in one pass, with at most `points` points each. A subject that was
-    /// never seen has `None`.
+    /// never seen has `None`. [`super::Unanswered`] where the database has a part of it and does not answer.
     pub async fn series(
         &self,
         wanted: &[Wanted],
         range: Range,
         points: usize,
     ) -> anyhow::Result<Vec<Option<Series>>> {
-        let found = wanted.iter().map(|wanted| {
-            let stream = self.stream(wanted)?;
-            Some(Gathered { stream, quantity: wanted.quantity, thinner: Thinner::new(range, points) })
-        });
-        let mut found: Vec<Option<Gathered>> = found.collect();
-        let mut streams: Vec<Stream> = found.iter().flatten().map(|gathered| gathered.stream).collect();
-        streams.sort_unstable();
-        streams.dedup();
-        if streams.is_empty() {
-            return Ok(found.into_iter().map(|_| None).collect());
+        let mut gathering = self.gathering(wanted, range, points);
+        if gathering.streams.is_empty() {
+            return Ok(gathering.finish());
         }
         let level = level_for(Thinner::new(range, points).width_ms());
         let (ticks, kept) = loop {
@@ -60,91 +76,39 @@ impl Archive {
             if !self.is_open() || shelved.reaches_back_to(range.from.as_millisecond()) {
                 break (shelved.ticks, Kept::default());
             }
-            let kept = self
-                .kept(level, range, &streams, shelved.first_segment)
-                .await
-                .context("cannot read ticks")?;
+            let (streams, first) = (gathering.streams.clone(), shelved.first_segment);
+            let reading = move |mut connection: Reader| async move {
+                kept(&mut connection, level, range, &streams, first).await
+            };
             // Else what is in memory was rolled up in between; that happens every four hours.
-            if let Some(kept) = kept {
+            if let Some(kept) = self.readers.read(reading).await.context("cannot read ticks")? {
                 break (shelved.ticks, kept);
             }
         };
-        let gathering = tokio::task::spawn_blocking(move || {
-            for (part, axis) in &kept.parts {
-                add_part(&mut found, &streams, part, axis, &kept.chunks);
-            }
-            for gathered in found.iter_mut().flatten() {
-                add_ticks(gathered, &ticks);
-            }
-            found.into_iter().map(|gathered| gathered.map(|gathered| gathered.thinner.finish())).collect()
+        let gathered = tokio::task::spawn_blocking(move || {
+            gathering.add(&kept, &ticks);
+            gathering.finish()
         });
-        Ok(gathering.await?)
+        Ok(gathered.await?)
     }
 
-    /// What the database has of these streams, but for the segments that are in memory; `None` where one of those has
-    /// gone into a roll-up.
-    async fn kept(
-        &self,
-        level: Level,
-        range: Range,
-        streams: &[Stream],
-        first_in_memory: Option<i64>,
-    ) -> anyhow::Result<Option<Kept>> {
-        // One look at one moment: what is sealed or rolled up meanwhile is not seen halfway.
-        let mut transaction = self.readers.begin().await?;
-        let in_minutes = rolled_until(&mut transaction, Level::Minutes).await?;
-        if first_in_memory.is_some_and(|first| first <= in_minutes) {
-            return Ok(None);
-        }
-        // Of what has gone into a level that does, finer ones are of no use.
-        let ticks_from = if level < Level::Minutes { 0 } else { in_minutes + 1 };
-        let minutes_from = match level {
-            Level::TenMinutes => rolled_until(&mut transaction, level).await? + 1,
-            _ => 0,
-        };
-        let rows: Vec<SegmentRow> = sqlx::query_as(
-            "SELECT id, from_ms, to_ms, first_source, last_source, axis FROM segment
-             WHERE to_ms >= ? AND from_ms <= ?
-                 AND (id >= ? OR id BETWEEN ? AND ? OR id BETWEEN ? AND ?)",
-        )
-        .bind(range.from.as_millisecond())
-        .bind(range.to.as_millisecond())
-        .bind(level.key(0))
-        .bind(Level::Ticks.key(ticks_from))
-        .bind(Level::Ticks.keys().1 - 1)
-        .bind(Level::Minutes.key(minutes_from))
-        .bind(Level::Minutes.keys().1 - 1)
-        .fetch_all(&mut *transaction)
-        .await?;
-        let is_in_memory = |segment: &Segment| {
-            let last = if segment.level() == Level::Ticks { Some(segment.number()) } else { None };
-            first_in_memory.zip(last).is_some_and(|(first, last)| last >= first)
-        };
-        let (segments, mut axes): (Vec<Segment>, HashMap<i64, Vec<u8>>) = rows
-            .into_iter()
-            .filter(|row| !is_in_memory(&row.segment))
-            .map(|row| (row.segment.clone(), (row.segment.id, row.axis)))
-            .unzip();
-        let mut kept = Kept::default();
-        for part in plan(level, &segments) {
-            let axis = axes.remove(&part.segment.id).unwrap_or_default();
-            match Axis::decode(&axis) {
-                Ok(axis) => kept.parts.push((part, axis)),
-                Err(damaged) => tracing::warn!("segment {} cannot be read: {damaged}", part.segment.number()),
-            }
-        }
-        let keys = kept
-            .parts
-            .iter()
-            .flat_map(|(part, _)| streams.iter().map(|stream| chunk_key(part.segment.id, *stream)));
-        let keys = serde_json::to_string(&keys.collect::<Vec<_>>())?;
-        let chunks: Vec<(i64, Vec<u8>)> =
-            sqlx::query_as("SELECT id, data FROM chunk WHERE id IN (SELECT value FROM json_each(?))")
-                .bind(keys)
-                .fetch_all(&mut *transaction)
-                .await?;
-        kept.chunks = chunks.into_iter().collect();
-        Ok(Some(kept))
+    /// The same as far as it is in memory: the last ten to twenty minutes, and what the disk has not taken yet.
+    pub fn series_in_memory(&self, wanted: &[Wanted], range: Range, points: usize) -> Vec<Option<Series>> {
+        let mut gathering = self.gathering(wanted, range, points);
+        gathering.add(&Kept::default(), &self.shelf.all().ticks);
+        gathering.finish()
+    }
+
+    fn gathering(&self, wanted: &[Wanted], range: Range, points: usize) -> Gathering {
+        let found = wanted.iter().map(|wanted| {
+            let stream = self.stream(wanted)?;
+            Some(Gathered { stream, quantity: wanted.quantity, thinner: Thinner::new(range, points) })
+        });
+        let found: Vec<Option<Gathered>> = found.collect();
+        let mut streams: Vec<Stream> = found.iter().flatten().map(|gathered| gathered.stream).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        Gathering { found, streams }
     }
 
     /// How finely the range is told of: the finest level of which there is something; `None` where there is nothing.
@@ -156,12 +120,11 @@ impl Archive {
         if !self.is_open() {
             return Ok(None);
         }
-        let key: Option<i64> =
-            sqlx::query_scalar("SELECT min(id) FROM segment WHERE to_ms >= ? AND from_ms <= ?")
-                .bind(from_ms)
-                .bind(to_ms)
-                .fetch_one(&self.readers)
-                .await?;
+        let key = sqlx::query_scalar("SELECT min(id) FROM segment WHERE to_ms >= ? AND from_ms <= ?")
+            .bind(from_ms)
+            .bind(to_ms);
+        let reading = |mut connection: Reader| async move { Ok(key.fetch_one(&mut *connection).await?) };
+        let key: Option<i64> = self.readers.read(reading).await.context("cannot read what is kept")?;
         Ok(key.and_then(Level::of_key).map(|(level, _)| level))
     }
 
@@ -178,6 +141,72 @@ impl Archive {
             Subject::Total | Subject::Host => true,
         }
     }
+}
+
+/// What the database has of these streams, but for the segments that are in memory; `None` where one of those has
+/// gone into a roll-up.
+async fn kept(
+    connection: &mut SqliteConnection,
+    level: Level,
+    range: Range,
+    streams: &[Stream],
+    first_in_memory: Option<i64>,
+) -> anyhow::Result<Option<Kept>> {
+    // One look at one moment: what is sealed or rolled up meanwhile is not seen halfway.
+    let mut transaction = connection.begin().await?;
+    let in_minutes = rolled_until(&mut transaction, Level::Minutes).await?;
+    if first_in_memory.is_some_and(|first| first <= in_minutes) {
+        return Ok(None);
+    }
+    // Of what has gone into a level that does, finer ones are of no use.
+    let ticks_from = if level < Level::Minutes { 0 } else { in_minutes + 1 };
+    let minutes_from = match level {
+        Level::TenMinutes => rolled_until(&mut transaction, level).await? + 1,
+        _ => 0,
+    };
+    let rows: Vec<SegmentRow> = sqlx::query_as(
+        "SELECT id, from_ms, to_ms, first_source, last_source, axis FROM segment
+         WHERE to_ms >= ? AND from_ms <= ?
+             AND (id >= ? OR id BETWEEN ? AND ? OR id BETWEEN ? AND ?)",
+    )
+    .bind(range.from.as_millisecond())
+    .bind(range.to.as_millisecond())
+    .bind(level.key(0))
+    .bind(Level::Ticks.key(ticks_from))
+    .bind(Level::Ticks.keys().1 - 1)
+    .bind(Level::Minutes.key(minutes_from))
+    .bind(Level::Minutes.keys().1 - 1)
+    .fetch_all(&mut *transaction)
+    .await?;
+    let is_in_memory = |segment: &Segment| {
+        let last = if segment.level() == Level::Ticks { Some(segment.number()) } else { None };
+        first_in_memory.zip(last).is_some_and(|(first, last)| last >= first)
+    };
+    let (segments, mut axes): (Vec<Segment>, HashMap<i64, Vec<u8>>) = rows
+        .into_iter()
+        .filter(|row| !is_in_memory(&row.segment))
+        .map(|row| (row.segment.clone(), (row.segment.id, row.axis)))
+        .unzip();
+    let mut kept = Kept::default();
+    for part in plan(level, &segments) {
+        let axis = axes.remove(&part.segment.id).unwrap_or_default();
+        match Axis::decode(&axis) {
+            Ok(axis) => kept.parts.push((part, axis)),
+            Err(damaged) => tracing::warn!("segment {} cannot be read: {damaged}", part.segment.number()),
+        }
+    }
+    let keys = kept
+        .parts
+        .iter()
+        .flat_map(|(part, _)| streams.iter().map(|stream| chunk_key(part.segment.id, *stream)));
+    let keys = serde_json::to_string(&keys.collect::<Vec<_>>())?;
+    let chunks: Vec<(i64, Vec<u8>)> =
+        sqlx::query_as("SELECT id, data FROM chunk WHERE id IN (SELECT value FROM json_each(?))")
+            .bind(keys)
+            .fetch_all(&mut *transaction)
+            .await?;
+    kept.chunks = chunks.into_iter().collect();
+    Ok(Some(kept))
 }
 
 struct SegmentRow {

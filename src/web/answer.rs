@@ -2,15 +2,18 @@
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Query};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
 use crate::series::when::NoSpan;
-use crate::store::Misnamed;
+use crate::store::{Misnamed, Unanswered};
+
+/// The header of a list that is not whole: a sentence that says what is missing, and why.
+const MISSING: HeaderName = HeaderName::from_static("cowbell-missing");
 
 /// Why a request is not answered as asked.
 #[derive(Debug)]
@@ -63,7 +66,47 @@ impl IntoResponse for Problem {
 
 impl From<anyhow::Error> for Problem {
     fn from(error: anyhow::Error) -> Self {
-        Self::Inside(error)
+        match error.downcast_ref::<Unanswered>() {
+            Some(unanswered) => Self::Unavailable(format!(
+                "{unanswered}; ask again when it is back, or for the last ten minutes, which are in memory"
+            )),
+            None => Self::Inside(error),
+        }
+    }
+}
+
+/// An answer, with a sentence where only a part of it is there.
+pub struct Partly<T> {
+    pub found: T,
+    pub missing: Option<String>,
+}
+
+impl<T> Partly<T> {
+    /// Where the database does not answer, what is in memory, and `what` that is.
+    pub fn or_from_memory(
+        kept: anyhow::Result<T>,
+        in_memory: impl FnOnce() -> T,
+        what: &str,
+    ) -> Result<Self, Problem> {
+        match kept {
+            Ok(found) => Ok(Self { found, missing: None }),
+            Err(error) => match error.downcast_ref::<Unanswered>() {
+                Some(unanswered) => {
+                    Ok(Self { found: in_memory(), missing: Some(format!("{unanswered}: {what}.")) })
+                }
+                None => Err(Problem::Inside(error)),
+            },
+        }
+    }
+}
+
+/// JSON has no place for a sentence beside a list.
+impl<T: Serialize> IntoResponse for Partly<Json<T>> {
+    fn into_response(self) -> Response {
+        let missing = self.missing.and_then(|sentence| HeaderValue::try_from(sentence).ok());
+        let mut response = self.found.into_response();
+        response.headers_mut().extend(missing.map(|sentence| (MISSING, sentence)));
+        response
     }
 }
 

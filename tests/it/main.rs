@@ -36,6 +36,7 @@ mod status;
 mod status_words;
 mod stopping;
 mod store;
+mod unanswered;
 
 use std::time::{Duration, Instant};
 

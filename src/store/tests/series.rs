@@ -15,6 +15,7 @@ use super::course::{BEGIN_MS, Numbers, STREAMS, course, segments};
 use crate::series::quantity::Quantity;
 use crate::series::{Observation, Point, Range};
 use crate::store::book::{Book, DeviceRow, Rows, VolumeRow};
+use crate::store::readers::Readers;
 use crate::store::rolling::{roll_up, roll_up_old, rolled_until};
 use crate::store::rows::{last_instant, last_segment};
 use crate::store::seal::seal;
@@ -90,7 +91,7 @@ async fn archive(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[
         shelf.put(*number, Arc::clone(tick));
     }
     let (_, health) = watch::channel(Health { is_open: true, ..Health::default() });
-    let (readers, book) = (open::for_reading(path), Arc::new(RwLock::new(book())));
+    let (readers, book) = (Readers::new(path, health.clone()), Arc::new(RwLock::new(book())));
     Archive { path: path.into(), readers, health, book, shelf: Arc::new(shelf) }
 }
 

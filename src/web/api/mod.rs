@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Site;
-use super::answer::{Asked, Problem, ProblemBody};
+use super::answer::{Asked, Partly, Problem, ProblemBody};
 use crate::notify::AlertBody;
 use crate::series::when::{Span, with_the_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
@@ -27,6 +27,9 @@ pub use openapi::openapi;
 const MOST_LISTED: usize = 1_000;
 /// Letters of a job's name or key.
 const LONGEST_NAME: usize = 200;
+
+/// A list, and the header `Cowbell-Missing` where it is not whole.
+type List<T> = Result<Partly<Json<Vec<T>>>, Problem>;
 
 /// The daemon, its ticks, and how each part of the machine did.
 #[utoipa::path(get, path = "/api/v1/status", tag = "now", responses((status = 200, body = StatusBody), (status = 503, body = ProblemBody)))]
@@ -56,12 +59,12 @@ pub async fn vm(State(site): State<Site>) -> Result<Json<VmBody>, Problem> {
 /// Jobs, the latest first; with `from` or `to`, those that ran at any time between them.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
     params(("from" = Option<String>, Query, description = "RFC 3339, or relative such as -1h"), ("to" = Option<String>, Query)),
-    responses((status = 200, body = Vec<JobBody>), (status = 400, body = ProblemBody)))]
-pub async fn jobs(State(site): State<Site>, Asked(span): Asked<Span>) -> Result<Json<Vec<JobBody>>, Problem> {
+    responses((status = 200, body = Vec<JobBody>, headers(("Cowbell-Missing" = String, description = "Why there are only those in memory"))), (status = 400, body = ProblemBody)))]
+pub async fn jobs(State(site): State<Site>, Asked(span): Asked<Span>) -> List<JobBody> {
     let present = site.present()?;
     let range = with_the_latest(&span, span.range(present.interval.at, "1970-01-01T00:00:00Z")?);
-    let jobs = super::pages::job_list(&site, &present, range, MOST_LISTED).await?;
-    Ok(Json(jobs.iter().map(JobBody::from).collect()))
+    let Partly { found, missing } = super::pages::job_list(&site, &present, range, MOST_LISTED).await?;
+    Ok(Partly { found: Json(found.iter().map(JobBody::from).collect()), missing })
 }
 
 /// What is told of a job that is not a snapshot's: that it began, and, once it has, how it ended.
@@ -127,10 +130,10 @@ fn mark(key: String, put: PutJob) -> Result<Mark, Problem> {
 }
 
 /// Alerts, the latest first; those without `cleared_at` are raised now.
-#[utoipa::path(get, path = "/api/v1/alerts", tag = "alerts", responses((status = 200, body = Vec<AlertBody>)))]
-pub async fn alerts(State(site): State<Site>) -> Result<Json<Vec<AlertBody>>, Problem> {
-    let alerts = super::pages::alert_list(&site, MOST_LISTED).await?;
-    Ok(Json(alerts.iter().map(AlertBody::from).collect()))
+#[utoipa::path(get, path = "/api/v1/alerts", tag = "alerts", responses((status = 200, body = Vec<AlertBody>, headers(("Cowbell-Missing" = String, description = "Why there are only those that are raised now")))))]
+pub async fn alerts(State(site): State<Site>) -> List<AlertBody> {
+    let Partly { found, missing } = super::pages::alert_list(&site, MOST_LISTED).await?;
+    Ok(Partly { found: Json(found.iter().map(AlertBody::from).collect()), missing })
 }
 
 /// What a series is asked by.
@@ -151,7 +154,7 @@ pub struct SeriesQuery {
 
 /// One quantity over time. Byte metrics are bytes per second.
 #[utoipa::path(get, path = "/api/v1/series", tag = "history", params(SeriesQuery),
-    responses((status = 200, body = Vec<Point>), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody)))]
+    responses((status = 200, body = Vec<Point>), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn series(
     State(site): State<Site>,
     Asked(query): Asked<SeriesQuery>,

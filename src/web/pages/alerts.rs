@@ -10,7 +10,7 @@ use super::{Answer, Content, Refresh, alert_list, framed, moment, shown, text};
 use crate::alert::{Alert, Severity};
 use crate::units::duration_text;
 use crate::web::Site;
-use crate::web::answer::Problem;
+use crate::web::answer::{Partly, Problem};
 
 const MOST_ALERTS: usize = 200;
 
@@ -18,6 +18,7 @@ const MOST_ALERTS: usize = 200;
 #[template(path = "alerts.html")]
 struct Alerts {
     alerts: Vec<Row>,
+    missing: Option<String>,
 }
 
 struct Row {
@@ -43,8 +44,8 @@ pub async fn fragment(State(site): State<Site>) -> Answer {
 
 async fn now(site: &Site) -> Result<String, Problem> {
     let now = site.present()?.interval.at;
-    let alerts = alert_list(site, MOST_ALERTS).await?;
-    shown(&Alerts { alerts: alerts.into_iter().map(|alert| row(alert, now)).collect() })
+    let Partly { found, missing } = alert_list(site, MOST_ALERTS).await?;
+    shown(&Alerts { alerts: found.into_iter().map(|alert| row(alert, now)).collect(), missing })
 }
 
 fn row(alert: Alert, now: Timestamp) -> Row {

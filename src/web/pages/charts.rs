@@ -16,7 +16,7 @@ use crate::series::{Range, Series};
 use crate::store::{Gap, Subject, Wanted};
 use crate::topology::{Device, Volume, VolumeKind};
 use crate::units::Prefix;
-use crate::web::answer::Problem;
+use crate::web::answer::{Partly, Problem};
 
 /// The width of a chart where the browser has not said how wide it shows it.
 const WIDTH: u32 = 1_000;
@@ -146,7 +146,11 @@ pub async fn draw(
     let sketches: Vec<Sketch> = sketches.into_iter().filter(|sketch| !sketch.traces.is_empty()).collect();
     let wanted: Vec<Wanted> =
         sketches.iter().flat_map(|sketch| &sketch.traces).map(|trace| trace.wanted.clone()).collect();
-    let mut series = site.archive.series(&wanted, range, view.points()).await?.into_iter();
+    let kept = site.archive.series(&wanted, range, view.points()).await;
+    let in_memory = || site.archive.series_in_memory(&wanted, range, view.points());
+    let Partly { found, missing } =
+        Partly::or_from_memory(kept, in_memory, "only the last minutes, which are in memory, are drawn")?;
+    let mut series = found.into_iter();
     let figures = sketches.into_iter().map(|sketch| {
         let lines = sketch.traces.into_iter().zip(series.by_ref()).map(|(trace, series)| line(trace, series));
         figure(Chart {
@@ -162,7 +166,7 @@ pub async fn draw(
     });
     let mut figures: Vec<Figure> = figures.collect();
     if let Some(first) = figures.first_mut() {
-        first.gaps = gaps(&*site.present()?, range);
+        first.gaps = missing.into_iter().chain(gaps(&*site.present()?, range)).collect();
     }
     Ok(figures)
 }

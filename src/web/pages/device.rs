@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::response::Html;
 
 use super::charts::{self, Figure, RangeLink, View};
-use super::rows::{self, JobRow};
+use super::rows::JobTable;
 use super::text::{self, Writing};
 use super::{Answer, Content, framed, job_list, shown};
 use crate::interval::{DeviceInterval, Interval};
@@ -35,7 +35,7 @@ pub struct Subjects {
     pub figures: Vec<Figure>,
     pub layout: Vec<LayoutRow>,
     pub links: Vec<(String, String)>,
-    pub jobs: Vec<JobRow>,
+    pub jobs: JobTable,
 }
 
 /// One segment of a volume, as `lvs --segments` has it.
@@ -88,7 +88,7 @@ async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
     }
     let range = view.range(&present)?;
     let jobs = job_list(site, &present, range, MOST_JOBS).await?;
-    let copied = device.filter(|device| device.is_pv && charts::may_copy(&present, &jobs));
+    let copied = device.filter(|device| device.is_pv && charts::may_copy(&present, &jobs.found));
     let sketches = vec![
         charts::throughput("Throughput", &subject),
         charts::copying(copied.into_iter()),
@@ -103,10 +103,10 @@ async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
         key_figures: device.map(|device| key_figures(&present, device)).unwrap_or_default(),
         ranges: view.ranges(&present),
         span: super::span_text(range),
-        figures: charts::draw(site, view, range, &jobs, sketches).await?,
+        figures: charts::draw(site, view, range, &jobs.found, sketches).await?,
         layout: Vec::new(),
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),
-        jobs: rows::jobs(&jobs, present.interval.at),
+        jobs: JobTable::of(&jobs, present.interval.at),
     })
 }
 

@@ -5,7 +5,7 @@ use axum::response::Html;
 
 use super::charts::{self, Sketch, View};
 use super::device::{KeyFigure, Subjects};
-use super::rows;
+use super::rows::{self, JobTable};
 use super::text::{self, Writing};
 use super::{Answer, Content, Refresh, framed, moment, shown};
 use crate::job::{Job, JobKind, Outcome};
@@ -14,7 +14,7 @@ use crate::series::Range;
 use crate::store::{Level, Subject};
 use crate::units::duration_text;
 use crate::web::Site;
-use crate::web::answer::{Asked, Problem};
+use crate::web::answer::{Asked, Partly, Problem};
 
 /// What is shown before and after the job: a part of its length, and at least some seconds.
 const MARGIN: f64 = 0.03;
@@ -65,14 +65,16 @@ async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
         figures,
         layout: Vec::new(),
         links: links(job),
-        jobs: Vec::new(),
+        jobs: JobTable::default(),
     })
 }
 
 /// A sentence where not every tick of the job is kept any more.
 async fn rolled_up(site: &Site, job: &Job, present: &Present) -> Result<Option<String>, Problem> {
     let ran = Range { from: job.started_at, to: job.ended_at.unwrap_or(present.interval.at) };
-    let length = match site.archive.finest(ran).await? {
+    // Where the database does not answer, the charts say so.
+    let finest = Partly::or_from_memory(site.archive.finest(ran).await, || None, "")?;
+    let length = match finest.found {
         None | Some(Level::Ticks) => return Ok(None),
         Some(Level::TenSeconds) => "ten seconds",
         Some(Level::Minutes) => "a minute",

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State;
 
 use super::charts::{RangeLink, View};
-use super::rows::{self, JobRow};
+use super::rows::JobTable;
 use super::{Answer, Content, Refresh, framed, is_moving, job_list, shown};
 use crate::series::when::with_the_latest;
 use crate::web::Site;
@@ -19,7 +19,7 @@ const DEFAULT_SPAN: &str = "-7d";
 struct Jobs {
     ranges: Vec<RangeLink>,
     span: String,
-    jobs: Vec<JobRow>,
+    jobs: JobTable,
 }
 
 pub async fn page(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {
@@ -41,6 +41,6 @@ async fn now(site: &Site, view: &View) -> Result<String, Problem> {
     shown(&Jobs {
         ranges: view.ranges(&present),
         span: super::span_text(range),
-        jobs: rows::jobs(&jobs, present.interval.at),
+        jobs: JobTable::of(&jobs, present.interval.at),
     })
 }

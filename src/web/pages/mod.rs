@@ -24,7 +24,7 @@ use axum::response::{Html, IntoResponse, Response};
 use jiff::Timestamp;
 
 use super::Site;
-use super::answer::{Problem, ProblemBody};
+use super::answer::{Partly, Problem, ProblemBody};
 use crate::alert::Alert;
 use crate::job::Job;
 use crate::present::Present;
@@ -158,8 +158,10 @@ pub async fn job_list(
     present: &Arc<Present>,
     range: Range,
     most: usize,
-) -> Result<Vec<Job>, Problem> {
-    let mut jobs = site.archive.jobs(range, most).await?;
+) -> Result<Partly<Vec<Job>>, Problem> {
+    let kept = site.archive.jobs(range, most).await;
+    let what = "of jobs there are only those that run and the last ones that ended";
+    let Partly { found: mut jobs, missing } = Partly::or_from_memory(kept, Vec::new, what)?;
     for job in &present.jobs {
         jobs.retain(|kept| kept.id != job.id);
         if job.started_at <= range.to && job.ended_at.is_none_or(|ended_at| ended_at >= range.from) {
@@ -168,20 +170,22 @@ pub async fn job_list(
     }
     jobs.sort_by_key(|job| std::cmp::Reverse((job.started_at, job.id)));
     jobs.truncate(most);
-    Ok(jobs)
+    Ok(Partly { found: jobs, missing })
 }
 
 /// Alerts, the latest first: those that are raised now as they are now, the others as they were kept.
-pub async fn alert_list(site: &Site, most: usize) -> Result<Vec<Alert>, Problem> {
+pub async fn alert_list(site: &Site, most: usize) -> Result<Partly<Vec<Alert>>, Problem> {
     let present = site.present()?;
-    let mut alerts = site.archive.alerts(most).await?;
+    let kept = site.archive.alerts(most).await;
+    let what = "of alerts there are only those that are raised now";
+    let Partly { found: mut alerts, missing } = Partly::or_from_memory(kept, Vec::new, what)?;
     for alert in &present.alerts {
         alerts.retain(|kept| kept.id != alert.id);
         alerts.push(alert.clone());
     }
     alerts.sort_by_key(|alert| std::cmp::Reverse((alert.raised_at, alert.id)));
     alerts.truncate(most);
-    Ok(alerts)
+    Ok(Partly { found: alerts, missing })
 }
 
 pub async fn not_found() -> Problem {
@@ -204,7 +208,7 @@ pub async fn dress_problem(State(site): State<Site>, response: Response) -> Resp
     let title = match status {
         StatusCode::NOT_FOUND => "Not found",
         StatusCode::BAD_REQUEST => "This address cannot be understood",
-        StatusCode::SERVICE_UNAVAILABLE => "Nothing is known yet",
+        StatusCode::SERVICE_UNAVAILABLE => "Not known now",
         _ => "This did not work",
     };
     let page = shown(&ProblemPage { title, sentence: &error }).and_then(|now| {

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Html;
 
 use super::charts::{self, Figure, RangeLink, Sketch, Trace, View};
-use super::rows::{self, FillRow, JobRow};
+use super::rows::{self, FillRow, JobTable};
 use super::{Answer, Content, framed, job_list, shown, text};
 use crate::alert::Severity;
 use crate::job::{Job, JobKind};
@@ -34,7 +34,7 @@ struct Overview {
     fills: Vec<FillRow>,
     nothing_to_watch: String,
     figures: Vec<Figure>,
-    jobs: Vec<JobRow>,
+    jobs: JobTable,
 }
 
 /// How it is, in words.
@@ -61,8 +61,9 @@ async fn now(site: &Site, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
     let range = view.range(&present)?;
     let jobs = job_list(site, &present, range, MOST_JOBS).await?;
-    let sketches = vec![disks(&present), copying(&present, &jobs), fills(&present, &jobs), charts::paging()];
-    let figures = charts::draw(site, view, range, &jobs, sketches).await?;
+    let sketches =
+        vec![disks(&present), copying(&present, &jobs.found), fills(&present, &jobs.found), charts::paging()];
+    let figures = charts::draw(site, view, range, &jobs.found, sketches).await?;
     shown(&Overview {
         verdict: verdict(&present),
         ranges: view.ranges(&present),
@@ -70,7 +71,7 @@ async fn now(site: &Site, view: &View) -> Result<String, Problem> {
         fills: rows::fills(&present),
         nothing_to_watch: nothing_to_watch(&present),
         figures,
-        jobs: rows::jobs(&jobs, present.interval.at),
+        jobs: JobTable::of(&jobs, present.interval.at),
     })
 }
 

@@ -9,6 +9,7 @@ use crate::job::{Job, Outcome};
 use crate::present::Present;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 use crate::units::{Fill, Prefix, bytes_text, duration_text};
+use crate::web::answer::Partly;
 
 /// A snapshot's or a pool's fill.
 pub struct FillRow {
@@ -168,8 +169,23 @@ pub struct JobRow {
     pub of: String,
 }
 
-pub fn jobs(jobs: &[Job], now: Timestamp) -> Vec<JobRow> {
-    jobs.iter().map(|job| job_row(job, now)).collect()
+/// Jobs, with a sentence where there are more of them than can be told.
+#[derive(Default)]
+pub struct JobTable {
+    pub rows: Vec<JobRow>,
+    pub missing: Option<String>,
+}
+
+impl JobTable {
+    pub fn of(jobs: &Partly<Vec<Job>>, now: Timestamp) -> Self {
+        let rows = jobs.found.iter().map(|job| job_row(job, now)).collect();
+        Self { rows, missing: jobs.missing.clone() }
+    }
+
+    /// Whether there is certainly none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.missing.is_none()
+    }
 }
 
 fn job_row(job: &Job, now: Timestamp) -> JobRow {

@@ -5,7 +5,7 @@ use axum::response::Html;
 
 use super::charts::{self, View};
 use super::device::{KeyFigure, LayoutRow, Subjects};
-use super::rows;
+use super::rows::{self, JobTable};
 use super::text::{self, Writing};
 use super::{Answer, Content, framed, job_list, moment, shown};
 use crate::interval::Interval;
@@ -51,7 +51,7 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
     }
     let range = view.range(&present)?;
     let mut jobs = job_list(site, &present, range, MOST_JOBS).await?;
-    jobs.retain(|job| {
+    jobs.found.retain(|job| {
         job.vg.as_deref() == Some(vg) && [job.lv.as_deref(), job.origin.as_deref()].contains(&Some(lv))
     });
     let thresholds = present.thresholds.snapshot_fill;
@@ -76,10 +76,10 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
         key_figures: found.map(|(volume, state)| key_figures(&present, volume, state)).unwrap_or_default(),
         ranges: view.ranges(&present),
         span: super::span_text(range),
-        figures: charts::draw(site, view, range, &jobs, sketches).await?,
+        figures: charts::draw(site, view, range, &jobs.found, sketches).await?,
         layout: found.map(|(volume, _)| layout(volume)).unwrap_or_default(),
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
-        jobs: rows::jobs(&jobs, present.interval.at),
+        jobs: JobTable::of(&jobs, present.interval.at),
     })
 }
 

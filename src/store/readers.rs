@@ -1,0 +1,208 @@
+//! Reading beside the writer, without waiting for a disk that hangs.
+//!
+//! What a thread waits for in the kernel cannot be taken back: such a read goes on by itself, with its connection, and ends
+//! when the disk is back. There are so many of them at most; whoever asks meanwhile is told that there is no answer.
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use sqlx::pool::PoolConnection;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{Sqlite, SqlitePool};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout};
+
+use super::{Health, open};
+
+/// Pages and API read two at a time: the machine has other things to do.
+const READERS: u32 = 2;
+/// A read that takes longer is not waited for: what a page asks takes hundredths of it (`benches/RESULTS.md`), and a
+/// visitor waits no longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The same while the disk is known to hang: what SQLite has in memory comes sooner.
+const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
+/// A connection that is being made is never given up, since its thread would be left behind: longer than any disk hangs.
+const CONNECTING: Duration = Duration::from_secs(365 * 24 * 3600);
+/// A connection that nobody needs is closed after this time.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A connection that only reads.
+pub type Reader = PoolConnection<Sqlite>;
+
+/// Why something that was kept cannot be told now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the database has not answered for {} s, since its disk hangs or has too much to do", self.0.as_secs())]
+pub struct Unanswered(Duration);
+
+/// Connections that only read. Cheap to clone.
+#[derive(Clone)]
+pub struct Readers {
+    pool: SqlitePool,
+    places: Arc<Semaphore>,
+    /// When each read that goes on began; held only to add one, to take one out, or to look.
+    begun: Arc<Mutex<Vec<Instant>>>,
+    health: watch::Receiver<Health>,
+}
+
+impl Readers {
+    /// Each connection is opened when it is first needed.
+    pub fn new(path: &Path, health: watch::Receiver<Health>) -> Self {
+        Self::with(open::options(path).read_only(true), health)
+    }
+
+    fn with(options: SqliteConnectOptions, health: watch::Receiver<Health>) -> Self {
+        let pool = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .min_connections(0)
+            .idle_timeout(IDLE)
+            .acquire_timeout(CONNECTING)
+            .connect_lazy_with(options);
+        Self { pool, places: Arc::new(Semaphore::new(READERS as usize)), begun: Arc::default(), health }
+    }
+
+    /// Reads with a connection of its own; [`Unanswered`] where that takes too long.
+    pub async fn read<T, Reading>(
+        &self,
+        reading: impl FnOnce(Reader) -> Reading + Send + 'static,
+    ) -> anyhow::Result<T>
+    where
+        T: Send + 'static,
+        Reading: Future<Output = anyhow::Result<T>> + Send,
+    {
+        let answer = async {
+            let place = Arc::clone(&self.places).acquire_owned().await?;
+            let (pool, begun) = (self.pool.clone(), Begun::now(&self.begun));
+            let read = async move {
+                let _held = (place, begun);
+                reading(pool.acquire().await?).await
+            };
+            tokio::spawn(read).await.context("a read of the database was broken off")?
+        };
+        match timeout(self.patience(), answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Unanswered(self.longest().max(PATIENCE)).into()),
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        let hangs = self.longest() >= PATIENCE || self.health.borrow().hang().is_some();
+        if hangs { LITTLE_PATIENCE } else { PATIENCE }
+    }
+
+    /// For how long the oldest read has gone on.
+    fn longest(&self) -> Duration {
+        lock(&self.begun).iter().min().map(Instant::elapsed).unwrap_or_default()
+    }
+}
+
+/// A read that goes on.
+struct Begun {
+    at: Instant,
+    all: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl Begun {
+    fn now(all: &Arc<Mutex<Vec<Instant>>>) -> Self {
+        let at = Instant::now();
+        lock(all).push(at);
+        Self { at, all: Arc::clone(all) }
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        let mut all = lock(&self.all);
+        if let Some(index) = all.iter().position(|at| *at == self.at) {
+            all.swap_remove(index);
+        }
+    }
+}
+
+fn lock(begun: &Mutex<Vec<Instant>>) -> MutexGuard<'_, Vec<Instant>> {
+    begun.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{ConnectOptions, Connection, SqliteConnection};
+
+    use super::*;
+    use crate::store::Holds;
+
+    /// More than there are places for.
+    const VISITORS: usize = 10;
+    /// For how long SQLite asks for a lock; no test takes as long.
+    const LONG: Duration = Duration::from_secs(60);
+
+    async fn tables(mut connection: Reader) -> anyhow::Result<i64> {
+        Ok(sqlx::query_scalar("SELECT count(*) FROM sqlite_schema").fetch_one(&mut *connection).await?)
+    }
+
+    fn readers(options: SqliteConnectOptions) -> Readers {
+        Readers::with(options, watch::channel(Health::default()).1)
+    }
+
+    /// While nothing answers: nobody waits for long, and no more than there are places for are left behind.
+    async fn check_that_nobody_waits(readers: &Readers) {
+        tokio::time::pause();
+        for visitor in 0..VISITORS {
+            let asked = Instant::now();
+            let error = readers.read(tables).await.unwrap_err();
+            assert!(error.is::<Unanswered>(), "{error:#}");
+            let most = if visitor == 0 { PATIENCE } else { LITTLE_PATIENCE };
+            assert!(asked.elapsed() <= most + Duration::from_millis(10), "{:?}", asked.elapsed());
+        }
+        tokio::time::resume();
+        let left = lock(&readers.begun).len();
+        assert_eq!((left, readers.pool.size()), (READERS as usize, READERS));
+    }
+
+    async fn check_that_all_is_well_again(readers: &Readers) {
+        while !lock(&readers.begun).is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for _ in 0..VISITORS {
+            assert!(readers.read(tables).await.unwrap() > 0);
+        }
+    }
+
+    /// Opening a FIFO waits in the kernel until somebody writes to it, as opening a file does on a disk that hangs.
+    #[tokio::test]
+    async fn a_connection_that_hangs_is_not_waited_for_and_no_thread_is_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, fifo) = (folder.path().join("real.db"), folder.path().join("cowbell.db"));
+        open::for_writing(&path, Holds::ThisMachine).await.unwrap().connection.close().await.unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let readers = readers(open::options(&fifo).read_only(true));
+        check_that_nobody_waits(&readers).await;
+        let _writer = std::fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+        std::fs::rename(&path, &fifo).unwrap();
+        check_that_all_is_well_again(&readers).await;
+    }
+
+    /// A lock keeps SQLite within a read as a disk does, and is let go of by itself.
+    #[tokio::test]
+    async fn a_read_that_hangs_is_not_waited_for_and_its_connection_is_not_used_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = open::options(&folder.path().join("cowbell.db")).busy_timeout(LONG);
+        let mut holder: SqliteConnection = options.clone().create_if_missing(true).connect().await.unwrap();
+        sqlx::query("CREATE TABLE one (id INTEGER)").execute(&mut holder).await.unwrap();
+        let readers = readers(options.read_only(true));
+        check_that_all_is_well_again(&readers).await;
+        let transaction = holder.begin_with("BEGIN EXCLUSIVE").await.unwrap();
+        check_that_nobody_waits(&readers).await;
+        transaction.rollback().await.unwrap();
+        check_that_all_is_well_again(&readers).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_sentence_says_for_how_long() {
+        assert_eq!(
+            Unanswered(Duration::from_secs(34)).to_string(),
+            "the database has not answered for 34 s, since its disk hangs or has too much to do"
+        );
+    }
+}

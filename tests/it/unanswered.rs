@@ -1,0 +1,107 @@
+//! A database that does not answer: pages and the API come in time, with what is in memory and a sentence.
+//!
+//! A FIFO stands in its place, which waits in the kernel for whoever opens it, as a disk that hangs does.
+
+use std::fs::{File, rename};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::daemon::{Daemon, Start};
+use crate::http::Answer;
+use crate::machine::Machine;
+
+/// What a page takes at most: the time for which a read is waited for, and a little.
+const IN_TIME: Duration = Duration::from_secs(4);
+const SENTENCE: &str = "the database has not answered for ";
+
+/// A daemon that has not read its database since it began, and cannot.
+struct Hung {
+    daemon: Daemon,
+    aside: PathBuf,
+}
+
+impl Hung {
+    fn new(machine: &Machine) -> Self {
+        let daemon = Start::watching(machine).start();
+        let aside = daemon.folder.path().join("aside.db");
+        rename(&daemon.db, &aside).unwrap();
+        mknodat(CWD, &daemon.db, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        Self { daemon, aside }
+    }
+
+    fn get_in_time(&self, target: &str) -> Answer {
+        let asked = Instant::now();
+        let answer = self.daemon.get(target);
+        assert!(asked.elapsed() < IN_TIME, "{target} took {:?}", asked.elapsed());
+        answer
+    }
+
+    fn comes_back(self) -> Daemon {
+        // Opened for both, it waits for nobody, and nobody waits for it any more.
+        let _waker = File::options().read(true).write(true).open(&self.daemon.db).unwrap();
+        rename(&self.aside, &self.daemon.db).unwrap();
+        self.daemon
+    }
+}
+
+#[test]
+fn pages_come_with_what_is_in_memory_and_say_what_is_missing() {
+    let machine = Machine::new();
+    let hung = Hung::new(&machine);
+    for page in ["/", "/jobs", "/alerts", "/devices/sda", "/?from=-7d", "/overview"] {
+        let answer = hung.get_in_time(page);
+        assert_eq!(answer.status, 200, "{page}: {answer:?}");
+        assert!(answer.body.contains(SENTENCE), "{page}: {answer:?}");
+    }
+    for page in ["/devices", "/volumes", "/status"] {
+        assert_eq!(hung.get_in_time(page).status, 200, "{page}");
+    }
+}
+
+#[test]
+fn what_is_not_in_memory_is_refused_in_the_frame_of_a_page() {
+    let machine = Machine::new();
+    let answer = Hung::new(&machine).get_in_time("/jobs/999");
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(answer.body.contains(SENTENCE) && answer.body.contains("<nav"), "{answer:?}");
+}
+
+#[test]
+fn lists_of_the_api_are_marked_and_series_are_not_told_in_part() {
+    let machine = Machine::new();
+    let hung = Hung::new(&machine);
+    for list in ["/api/v1/jobs", "/api/v1/alerts"] {
+        let answer = hung.get_in_time(list);
+        assert_eq!((answer.status, answer.body.as_str()), (200, "[]"), "{list}");
+        assert!(answer.head.to_ascii_lowercase().contains("cowbell-missing: the database"), "{answer:?}");
+    }
+    let series = hung.get_in_time("/api/v1/series?of=device:sda&metric=read_bytes");
+    assert_eq!(series.status, 503, "{series:?}");
+    assert!(series.sentence().contains(SENTENCE), "{series:?}");
+}
+
+#[test]
+fn what_is_in_memory_is_told_at_once_and_ticks_go_on() {
+    let machine = Machine::new();
+    let hung = Hung::new(&machine);
+    hung.get_in_time("/jobs");
+    let taken = hung.daemon.taken();
+    crate::wait_for("some ticks", || (hung.daemon.taken() > taken + 5).then_some(()));
+    let series = hung.get_in_time("/api/v1/series?of=device:sda&metric=read_bytes&from=-200ms");
+    assert_eq!(series.status, 200, "{series:?}");
+}
+
+#[test]
+fn when_it_is_back_all_is_told_again() {
+    let machine = Machine::new();
+    let hung = Hung::new(&machine);
+    for _ in 0..5 {
+        hung.get_in_time("/jobs");
+    }
+    let daemon = hung.comes_back();
+    crate::wait_for("an answer", || (!daemon.get("/jobs").body.contains(SENTENCE)).then_some(()));
+    assert_eq!(daemon.get("/jobs/999").status, 404);
+    assert_eq!(daemon.get("/api/v1/series?of=device:sda&metric=read_bytes").status, 200);
+}
