@@ -89,6 +89,24 @@ check_kept() {
     check "$1: some were said" yes "$( ((said > 0)) && [[ -s /mnt/said.device ]] && echo yes || echo no)"
 }
 
+# For cowbell.toml: whoever is to be told is told in /mnt/told.
+tells='[[notify]]
+kind = "command"
+command = ["/bin/sh", "-c", "cat >>/mnt/told; echo >>/mnt/told"]
+'
+: >/mnt/told
+
+# fills LV WHAT: vg0/data is written until its snapshot is four fifths full, and somebody is told.
+fills() {
+    dd if=/dev/urandom of=/dev/vg0/data bs=64k count=155 conv=fsync status=none
+    in_time 5 was_told "$1"
+    check "$2: somebody was told that $1 fills" yes "$(was_told "$1" && echo yes)"
+}
+
+was_told() {
+    jq -se --arg lv "$1" 'any(.lv == $lv and .status == "raised")' /mnt/told >/dev/null
+}
+
 # What the store says of itself: empty when it is well.
 store_error() {
     curl -fs -m 30 "$api/status" | jq -r '.parts[] | select(.name == "store") | if .ok then "" else .error end'
@@ -114,7 +132,7 @@ integrity() {
 
 # What cowbell says in its log when it ends, and did not keep: a number, or nothing.
 said_to_be_lost() {
-    grep -o '[0-9]* [a-z]* could not be kept' "$OUT/cowbell.log" | awk '{ sum += $1 } END { if (NR) print sum }'
+    { grep -o '[0-9]* [a-z]* could not be kept' "$OUT/cowbell.log" || true; } | awk '{ sum += $1 } END { if (NR) print sum }'
 }
 
 # Each start has a log of its own.
