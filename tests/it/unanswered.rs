@@ -12,8 +12,8 @@ use crate::daemon::{Daemon, Start};
 use crate::http::Answer;
 use crate::machine::Machine;
 
-/// What a page takes at most: the time for which a read is waited for, and a little.
-const IN_TIME: Duration = Duration::from_secs(4);
+/// What a page takes at most: the time for which a read is waited for, and on a busy machine more.
+const IN_TIME: Duration = Duration::from_secs(6);
 const SENTENCE: &str = "the database has not answered for ";
 
 /// A daemon that has not read its database since it began, and cannot.
