@@ -83,14 +83,12 @@ judge_aside() {
 generation() {
     declare -A cut_at=()
     begin
-    power_goes a 8
+    power_goes a 7
     power_goes b 2
-    power_goes c 3
     end
     judge_aside "generation $1, first cut, nothing that was not synced" a
-    judge_aside "generation $1, second cut, some of what was not synced" b "$RANDOM"
-    judge "generation $1, third cut, some of what was not synced" c /dev/mapper/base "$RANDOM"
-    spans+=("$began $((cut_at[c] - age))")
+    judge "generation $1, second cut, some of what was not synced" b /dev/mapper/base "$RANDOM"
+    spans+=("$began $((cut_at[b] - age))")
 }
 
 RANDOM=$seed
