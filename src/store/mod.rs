@@ -13,6 +13,7 @@ mod damage;
 mod export;
 mod stock;
 mod lens;
+mod load;
 mod inspect;
 mod journal;
 mod lasting;
@@ -61,12 +62,13 @@ use crate::config;
 use crate::interval::Interval;
 use crate::job::Job;
 use book::{Book, Rows};
+pub use load::Gap;
+use load::Load;
 use readers::Readers;
 pub use segment::Level;
 use shelf::{Cutter, Shelf};
 use tick::Tick;
-pub use write::Gap;
-use write::{Load, Start, Writing};
+use write::{Start, Writing};
 
 /// What waits to be written at most: a quarter of an hour of ticks at ten a second, with jobs and alerts.
 const QUEUE: usize = 10_000;

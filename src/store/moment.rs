@@ -10,10 +10,10 @@ use sqlx::{Connection, Row, SqliteConnection};
 use super::book::Book;
 use super::journal::{Journal, Replayed};
 use super::open;
+use super::record::ticks_of;
 use super::rows;
 use super::segment::Axis;
 use super::tick::Tick;
-use super::write::ticks_of;
 
 /// Looks at a journal until no segment was begun meanwhile; one begins every ten minutes.
 const MOST_LOOKS: usize = 5;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::journal::Segment;
 use super::stream::Stream;
 use super::tick::{Cell, Layout, Tick};
 
@@ -141,4 +142,26 @@ fn sums(differences: &[u32]) -> Vec<u32> {
             sum
         })
         .collect()
+}
+
+/// The ticks of a segment in the journal, and what is lost: behind a record that is not understood none can be.
+pub fn ticks_of(segment: &Segment) -> (Vec<Arc<Tick>>, Option<String>) {
+    let records = &segment.records;
+    let (mut recorder, mut ticks) = (Recorder::default(), Vec::with_capacity(records.len()));
+    for record in records {
+        match recorder.tick(record) {
+            Ok(tick) => {
+                let tick = Arc::new(tick);
+                recorder.remember(&tick);
+                ticks.push(tick);
+            }
+            Err(error) => {
+                let (lost, all, number) = (records.len() - ticks.len(), records.len(), segment.number);
+                let said =
+                    format!("{lost} of {all} ticks of segment {number} in the journal are lost: {error}");
+                return (ticks, Some(said));
+            }
+        }
+    }
+    (ticks, None)
 }

@@ -5,10 +5,10 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 
 use super::book::{Book, DeviceRow, Rows, VolumeRow};
+use super::load::Gap;
 use super::rolling::rolled_until;
 use super::segment::Level;
 use super::stream::{Kind, Stream};
-use super::write::Gap;
 use crate::alert::Alert;
 use crate::config;
 use crate::job::Job;

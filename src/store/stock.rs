@@ -5,10 +5,10 @@ use std::path::Path;
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
+use super::load::Gap;
 use super::open;
 use super::retention::used_bytes;
 use super::segment::Level;
-use super::write::Gap;
 use crate::config;
 
 /// What a level takes in a day is told from its last segments, up to this many: of ticks, six hours.

@@ -12,11 +12,11 @@ use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::book::Rows;
 use super::clock::Clock;
-use super::journal::{Journal, Segment};
+use super::journal::Journal;
+use super::load::{Load, without_older};
 use super::open::{self, Opened};
-use super::record::Recorder;
+use super::record::{Recorder, ticks_of};
 use super::retention::Retention;
 use super::rolling::roll_up;
 use super::rows::{
@@ -27,14 +27,14 @@ use super::shelf::Shelf;
 use super::stock::stock;
 use super::tick::Tick;
 use super::{Begun, Health, Holds, convert};
-use crate::alert::Alert;
 use crate::config;
-use crate::job::Job;
 
 /// After something that failed, the next try.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Loads that are taken in one go at most.
 const MOST_AT_ONCE: usize = 256;
+/// Loads that are taken out of the queue at most while the database takes none.
+const MOST_HELD: usize = 4_096;
 /// How often old things are looked for, and the pause between two steps while there are some, by the ticks' clock: where a
 /// recording is played fast, that is fast too.
 const TIDY_EVERY_MS: i64 = 60_000;
@@ -42,39 +42,6 @@ const TIDY_PAUSE_MS: i64 = 1_000;
 /// A power cut costs the ticks since the journal last reached the disk: none that is older than five seconds, and what a
 /// tick may come late.
 const SYNC_WITHIN: Duration = Duration::from_millis(5_250);
-
-/// What goes through the queue.
-#[derive(Clone, Debug)]
-pub enum Load {
-    Rows(Rows),
-    Tick(i64, Arc<Tick>),
-    Gap(Gap),
-    Job(Box<Job>),
-    Alert(Box<Alert>),
-}
-
-/// Ticks that could not be kept.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Gap {
-    pub from_ms: i64,
-    pub to_ms: i64,
-    pub ticks: i64,
-    pub reason: String,
-}
-
-impl Gap {
-    /// One more tick that found no room in the queue.
-    pub fn with(gap: Option<Self>, at_ms: i64) -> Self {
-        let reason = "the disk of the database took nothing for so long that memory was full".to_string();
-        let gap = gap.unwrap_or(Self { from_ms: at_ms, to_ms: at_ms, ticks: 0, reason });
-        Self {
-            from_ms: gap.from_ms.min(at_ms),
-            to_ms: gap.to_ms.max(at_ms),
-            ticks: gap.ticks + 1,
-            reason: gap.reason,
-        }
-    }
-}
 
 /// Ticks of one segment.
 struct Window {
@@ -244,7 +211,7 @@ impl Writer {
             self.report.send_modify(|health| health.busy_since = Some(Instant::now()));
             match taken {
                 Ok(0) => break,
-                Ok(_) => self.take(&mut batch, &loads).await,
+                Ok(_) => self.take(&mut batch, &mut loads).await,
                 Err(_) => self.sync(),
             }
             self.report.send_modify(|health| health.busy_since = None);
@@ -252,7 +219,7 @@ impl Writer {
         self.close().await;
     }
 
-    async fn take(&mut self, batch: &mut Vec<Load>, loads: &mpsc::Receiver<Load>) {
+    async fn take(&mut self, batch: &mut Vec<Load>, loads: &mut mpsc::Receiver<Load>) {
         let tick_length = batch.iter().rev().find_map(|load| match load {
             Load::Tick(_, tick) => Some(Duration::from_micros(tick.elapsed_us)),
             _ => None,
@@ -269,7 +236,7 @@ impl Writer {
     }
 
     /// Tries until the batch is kept; when the program ends, only once.
-    async fn write_all(&mut self, batch: &mut Vec<Load>, loads: &mpsc::Receiver<Load>) {
+    async fn write_all(&mut self, batch: &mut Vec<Load>, loads: &mut mpsc::Receiver<Load>) {
         loop {
             let (started, count) = (Instant::now(), batch.len());
             let last_at = batch.iter().rev().find_map(|load| match load {
@@ -281,13 +248,29 @@ impl Writer {
             self.tell(count - batch.len(), last_at, started, outcome.as_ref().err());
             match outcome {
                 Ok(()) => return,
-                Err(error) if loads.is_closed() => {
+                Err(error) if loads.is_closed() && (loads.is_empty() || batch.len() >= MOST_HELD) => {
                     tracing::error!("{} entries could not be kept: {error:#}", batch.len());
                     return batch.clear();
                 }
-                Err(_) => tokio::time::sleep(RETRY_PAUSE).await,
+                Err(_) => self.wait_and_take_more(batch, loads).await,
             }
         }
+    }
+
+    /// The journal may have room where the database has none: ticks need not wait for what cannot be written.
+    async fn wait_and_take_more(&mut self, batch: &mut Vec<Load>, loads: &mut mpsc::Receiver<Load>) {
+        if self.sync_due_in() <= RETRY_PAUSE {
+            self.sync();
+        }
+        if !loads.is_closed() {
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+        while batch.len() < MOST_HELD
+            && let Ok(load) = loads.try_recv()
+        {
+            batch.push(load);
+        }
+        without_older(batch);
     }
 
     fn tell(
@@ -314,23 +297,35 @@ impl Writer {
 
     /// Takes out of the batch what it has kept. Rows go before the ticks that have them.
     async fn write(&mut self, batch: &mut Vec<Load>) -> anyhow::Result<()> {
+        let mut lasting = Ok(());
         if batch.iter().any(|load| !matches!(load, Load::Tick(..))) {
-            self.write_lasting(batch).await?;
-            batch.retain(|load| matches!(load, Load::Tick(..)));
-        }
-        let mut kept = 0;
-        let mut outcome = Ok(());
-        for load in batch.iter() {
-            if let Load::Tick(segment, tick) = load {
-                outcome = self.keep(*segment, tick).await;
-                if outcome.is_err() {
-                    break;
-                }
-                self.clock.see(tick);
+            lasting = self.write_lasting(batch).await;
+            match lasting {
+                Ok(()) => batch.retain(|load| matches!(load, Load::Tick(..))),
+                Err(_) if batch.iter().any(|load| matches!(load, Load::Rows(_))) => return lasting,
+                Err(_) => {}
             }
-            kept += 1;
         }
-        batch.drain(..kept);
+        self.keep_ticks(batch).await.and(lasting)
+    }
+
+    /// Takes the ticks out of the batch that are in the journal.
+    async fn keep_ticks(&mut self, batch: &mut Vec<Load>) -> anyhow::Result<()> {
+        let mut outcome = Ok(());
+        let mut left = Vec::new();
+        for load in batch.drain(..) {
+            match &load {
+                Load::Tick(segment, tick) if outcome.is_ok() => {
+                    outcome = self.keep(*segment, tick).await;
+                    match outcome {
+                        Ok(()) => self.clock.see(tick),
+                        Err(_) => left.push(load),
+                    }
+                }
+                _ => left.push(load),
+            }
+        }
+        *batch = left;
         outcome
     }
 
@@ -460,26 +455,4 @@ impl Writer {
             tracing::warn!("the last ticks are in the journal alone: {error:#}");
         }
     }
-}
-
-/// The ticks of a segment in the journal, and what is lost: behind a record that is not understood none can be.
-pub fn ticks_of(segment: &Segment) -> (Vec<Arc<Tick>>, Option<String>) {
-    let records = &segment.records;
-    let (mut recorder, mut ticks) = (Recorder::default(), Vec::with_capacity(records.len()));
-    for record in records {
-        match recorder.tick(record) {
-            Ok(tick) => {
-                let tick = Arc::new(tick);
-                recorder.remember(&tick);
-                ticks.push(tick);
-            }
-            Err(error) => {
-                let (lost, all, number) = (records.len() - ticks.len(), records.len(), segment.number);
-                let said =
-                    format!("{lost} of {all} ticks of segment {number} in the journal are lost: {error}");
-                return (ticks, Some(said));
-            }
-        }
-    }
-    (ticks, None)
 }

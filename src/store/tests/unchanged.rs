@@ -8,11 +8,10 @@ use super::cases;
 use super::course::{Numbers, STREAMS, course, segments};
 use crate::store::codec::{Presence, decode, encode};
 use crate::store::journal::{Journal, Segment};
-use crate::store::record::Recorder;
+use crate::store::record::{Recorder, ticks_of};
 use crate::store::rows::identity;
 use crate::store::segment::{Axis, rows_of, streams};
 use crate::store::tick::{Cell, Tick};
-use crate::store::write::ticks_of;
 use crate::store::{Holds, open as store};
 
 fn records(ticks: &[Arc<Tick>]) -> Vec<Vec<u8>> {

@@ -1,0 +1,54 @@
+//! What goes through the queue to the writer.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::book::Rows;
+use super::tick::Tick;
+use crate::alert::Alert;
+use crate::job::Job;
+
+/// What goes through the queue.
+#[derive(Clone, Debug)]
+pub enum Load {
+    Rows(Rows),
+    Tick(i64, Arc<Tick>),
+    Gap(Gap),
+    Job(Box<Job>),
+    Alert(Box<Alert>),
+}
+
+/// Ticks that could not be kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gap {
+    pub from_ms: i64,
+    pub to_ms: i64,
+    pub ticks: i64,
+    pub reason: String,
+}
+
+impl Gap {
+    /// One more tick that found no room in the queue.
+    pub fn with(gap: Option<Self>, at_ms: i64) -> Self {
+        let reason = "the disk of the database took nothing for so long that memory was full".to_string();
+        let gap = gap.unwrap_or(Self { from_ms: at_ms, to_ms: at_ms, ticks: 0, reason });
+        Self {
+            from_ms: gap.from_ms.min(at_ms),
+            to_ms: gap.to_ms.max(at_ms),
+            ticks: gap.ticks + 1,
+            reason: gap.reason,
+        }
+    }
+}
+
+/// Leaves out what is told again later: of each job and each alert the last word counts.
+pub fn without_older(loads: &mut Vec<Load>) {
+    let mut seen = HashSet::new();
+    loads.reverse();
+    loads.retain(|load| match load {
+        Load::Job(job) => seen.insert(("job", job.id)),
+        Load::Alert(alert) => seen.insert(("alert", alert.id)),
+        Load::Rows(_) | Load::Tick(..) | Load::Gap(_) => true,
+    });
+    loads.reverse();
+}
