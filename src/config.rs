@@ -27,6 +27,7 @@ pub struct Config {
     pub store: Store,
     pub alerts: Alerts,
     pub notify: Vec<Notify>,
+    pub hooks: Hooks,
 }
 
 impl Default for Config {
@@ -38,9 +39,26 @@ impl Default for Config {
             store: Store::default(),
             alerts: Alerts::default(),
             notify: Vec::new(),
+            hooks: Hooks::default(),
         }
     }
 }
+
+/// Where backups' hooks are heard.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hooks {
+    /// `None` where nothing is said: in the folder that systemd makes for the service, else nowhere.
+    pub socket: Option<SocketPath>,
+}
+
+/// A whole path that the kernel takes for a socket.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+pub struct SocketPath(pub PathBuf);
+
+/// The kernel's limit, without the byte that ends it.
+const LONGEST_SOCKET_PATH: usize = 107;
 
 /// How LVM is looked at.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
@@ -277,6 +295,19 @@ impl TryFrom<String> for Size {
     }
 }
 
+impl TryFrom<String> for SocketPath {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.starts_with('/') && text.len() <= LONGEST_SOCKET_PATH && !text.contains('\0') {
+            return Ok(Self(text.into()));
+        }
+        Err(format!(
+            "expected a path such as \"/run/cowbell/hooks\", of {LONGEST_SOCKET_PATH} bytes at most, but found \"{text}\""
+        ))
+    }
+}
+
 impl TryFrom<RawThresholds> for Thresholds {
     type Error = String;
 
@@ -414,6 +445,7 @@ mod tests {
                 "[store]\nseconds = \"1y\"",
                 "line 2, `seconds = \"1y\"`: unknown field `seconds`, expected one of `ticks`",
             ),
+            ("[hooks]\nsocket = \"hooks\"", "line 2, `socket = \"hooks\"`: expected a path such as"),
             ("listen = ", "line 1"),
         ] {
             check(text, expected);

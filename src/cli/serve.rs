@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::daemon::{self, Outlets, Terms};
 use crate::notify::Notifier;
 use crate::source::files::Root;
+use crate::source::hooks::{self, Ear};
 use crate::source::live::Live;
 use crate::source::recording::{Header, Player};
 use crate::source::{Mark, Source};
@@ -34,8 +35,11 @@ pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> an
     let host = Header::of_this_machine(interval).host;
     let (marks, marked) = mpsc::channel(MARKS);
     let path = store::made_path(db.as_deref())?;
-    let terms = Terms::new(host, interval).with_note(check::waits_with_a_volume(&root, &path));
-    let source = Source::Live(Box::new(Live::new(root, interval, config.lvm.source, marked)?));
+    let (ear, deaf) = ear(&config);
+    let terms =
+        Terms::new(host, interval).with_note(check::waits_with_a_volume(&root, &path)).with_note(deaf);
+    let live = Live::new(root, interval, config.lvm.source, marked)?.hearing(ear);
+    let source = Source::Live(Box::new(live));
     serve(config, source, terms, path, Some(marks)).await
 }
 
@@ -48,6 +52,20 @@ pub async fn recording(config: Config, db: Option<PathBuf>, player: Player) -> a
     let path = db.or(passing).context("cannot tell where to keep what is played")?;
     let terms = Terms::new(header.host, Duration::from_millis(header.interval_ms));
     serve(config, player.into(), terms, path, None).await
+}
+
+/// Where hooks are heard: where the configuration says, else in the folder that systemd makes for the service. That they
+/// are not heard is no reason not to watch: it is said.
+pub fn ear(config: &Config) -> (Option<Ear>, Option<String>) {
+    let named = config.hooks.socket.as_ref().map(|path| path.0.clone());
+    let usual = || Some(Path::new(&std::env::var_os("RUNTIME_DIRECTORY")?).join(hooks::FILE_NAME));
+    match named.or_else(usual).map(|path| Ear::open(&path)).transpose() {
+        Ok(ear) => (ear, None),
+        Err(why) => {
+            tracing::warn!("{why}");
+            (None, Some(why))
+        }
+    }
 }
 
 async fn serve(

@@ -34,8 +34,9 @@ pub async fn run(daemon: &Daemon, name: Option<String>, command: &[String]) -> a
         Err(error) => {
             eprintln!("cowbell run: cannot start `{program}`: {error}");
             let ended_at = Some(started_at);
+            let succeeded = Some(false);
             let failed =
-                PutJob { name, kind: MarkKind::Command, started_at, ended_at, succeeded: Some(false) };
+                PutJob { name, kind: MarkKind::Command, started_at, ended_at, succeeded, status: None };
             if let Err(error) = tell(daemon.clone(), key, failed).await {
                 eprintln!("cowbell run: the job was not recorded: {error:#}");
             }
@@ -43,11 +44,13 @@ pub async fn run(daemon: &Daemon, name: Option<String>, command: &[String]) -> a
             return Ok(if is_missing { NOT_FOUND } else { NOT_STARTED });
         }
     };
-    let begun = PutJob { name, kind: MarkKind::Command, started_at, ended_at: None, succeeded: None };
+    let begun =
+        PutJob { name, kind: MarkKind::Command, started_at, ended_at: None, succeeded: None, status: None };
     let told = tokio::spawn(tell(daemon.clone(), key.clone(), begun.clone()));
     let status = signals.wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
     let ended_at = crate::source::live::now().max(started_at);
-    let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(status.success()), ..begun };
+    let (succeeded, code) = (status.success(), status.code().and_then(|code| u8::try_from(code).ok()));
+    let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(succeeded), status: code, ..begun };
     // The end says all that the beginning said. It is tried again only where somebody listened before.
     let listened = told.await?.is_ok();
     let mut heard = tell(daemon.clone(), key.clone(), ended.clone()).await;

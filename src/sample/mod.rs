@@ -5,6 +5,7 @@
 
 pub mod diskstats;
 pub mod dm;
+pub mod hooks;
 pub mod host;
 pub mod lvm;
 pub mod mounts;

@@ -5,6 +5,7 @@
 
 pub mod dm;
 pub mod files;
+pub mod hooks;
 pub mod live;
 pub mod lvm;
 pub mod own;
@@ -28,10 +29,13 @@ pub struct Reading {
     /// What was told from outside since the last reading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<Mark>,
+    /// What hooks said since the last reading.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<Hook>,
 }
 
 impl Reading {
-    /// A reading without texts only hands marks on: it is no tick.
+    /// A reading without texts only hands on what was told from outside: it is no tick.
     pub fn is_tick(&self) -> bool {
         !self.texts.is_empty()
     }
@@ -113,6 +117,13 @@ impl Part {
     }
 }
 
+/// What a hook said, verbatim, and when it was heard: within milliseconds, unless the machine itself stands still.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Hook {
+    pub at: Timestamp,
+    pub said: String,
+}
+
 /// Word from outside that a job began or ended. The same mark may come twice, and the last word holds.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Mark {
@@ -141,6 +152,9 @@ pub enum MarkKind {
 pub struct MarkedEnd {
     pub at: Timestamp,
     pub succeeded: bool,
+    /// Of a command that ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<i32>,
 }
 
 /// The machine, or a recording of one.

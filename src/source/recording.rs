@@ -219,6 +219,7 @@ mod tests {
             took_us: 5,
             texts: vec![Text { part: Part::Diskstats, said, took_us: 3 }],
             marks: Vec::new(),
+            hooks: Vec::new(),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::wait_for;
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u16 = 12_000;
 /// Variables of this environment that would change what the program does.
-const MEDDLERS: [&str; 9] = [
+const MEDDLERS: [&str; 11] = [
     "COWBELL_CONFIG",
     "COWBELL_LISTEN",
     "COWBELL_INTERVAL",
@@ -29,6 +29,8 @@ const MEDDLERS: [&str; 9] = [
     "COWBELL_ROOT",
     "COWBELL_LOG",
     "STATE_DIRECTORY",
+    "RUNTIME_DIRECTORY",
+    "COWBELL_HOOKS",
     "NOTIFY_SOCKET",
     "JOURNAL_STREAM",
 ];
@@ -143,6 +145,7 @@ impl Start {
             .arg(&db)
             // What it leaves lying about when it is killed goes with the folder.
             .env("TMPDIR", folder.path())
+            .env("RUNTIME_DIRECTORY", folder.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -214,6 +217,11 @@ impl Daemon {
 
     pub fn series_of(&self, query: &str) -> Vec<Value> {
         self.json(&format!("/api/v1/series?{query}")).as_array().unwrap().clone()
+    }
+
+    /// Where it hears hooks.
+    pub fn hooks(&self) -> PathBuf {
+        self.folder.path().join("hooks")
     }
 
     pub fn pid(&self) -> Pid {

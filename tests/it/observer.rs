@@ -49,6 +49,7 @@ pub fn reading(seconds: f64, texts: Vec<(Part, Said)>) -> Reading {
         took_us: 100,
         texts: texts.collect(),
         marks: Vec::new(),
+        hooks: Vec::new(),
     }
 }
 

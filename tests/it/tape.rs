@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cowbell::source::recording::{Header, Recorder};
-use cowbell::source::{Mark, Part, Reading, Said, Text};
+use cowbell::source::{Part, Reading, Said, Text};
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 
@@ -93,7 +93,8 @@ impl Tape {
             uptime_us: 1_000_000 + u64::try_from(passed.as_micros()).unwrap(),
             took_us: 200,
             texts,
-            marks: Vec::<Mark>::new(),
+            marks: Vec::new(),
+            hooks: Vec::new(),
         });
         self.readings.last_mut().unwrap()
     }

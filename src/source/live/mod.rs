@@ -1,4 +1,4 @@
-//! The machine that this runs on: a reading each tick, and between ticks the marks that come from outside.
+//! The machine that this runs on: a reading each tick, and between ticks what is told from outside.
 
 mod device_mapper;
 mod extra;
@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use super::files::{KeptFile, Mounts, Root};
-use super::{Mark, Part, Reading, Said, Text};
+use super::hooks::Ear;
+use super::{Hook, Mark, Part, Reading, Said, Text};
 use crate::config::LvmSource;
 use device_mapper::DeviceMapper;
 use extra::ExtraTicks;
@@ -31,6 +32,7 @@ pub struct Live {
     ticker: tokio::time::Interval,
     interval: Duration,
     marks: mpsc::Receiver<Mark>,
+    ear: Option<Ear>,
     device_mapper: Option<DeviceMapper>,
     names: Names,
     lvm: Option<Lvm>,
@@ -81,6 +83,7 @@ impl Live {
             ticker,
             interval,
             marks,
+            ear: None,
             device_mapper: if source.asks_dm() { Some(DeviceMapper::start()?) } else { None },
             names: Names::default(),
             lvm: source.asks_lvm().then(Lvm::new),
@@ -90,14 +93,20 @@ impl Live {
         })
     }
 
-    /// Waits for the next tick, or the next mark.
+    /// Hears hooks too.
+    pub fn hearing(self, ear: Option<Ear>) -> Self {
+        Self { ear, ..self }
+    }
+
+    /// Waits for the next tick, or the next word from outside.
     pub async fn next(&mut self) -> Reading {
         loop {
             tokio::select! {
                 biased;
                 _ = self.ticker.tick() => return self.read().await,
                 () = self.extra.due() => return self.read().await,
-                Some(mark) = self.marks.recv() => return handed_on(mark),
+                Some(mark) = self.marks.recv() => return handed_on(vec![mark], Vec::new()),
+                hook = word_of(&mut self.ear) => return handed_on(Vec::new(), vec![hook]),
                 () = answer_of(&mut self.lvm) => {}
                 () = event_of(&mut self.device_mapper) => self.hear(),
             }
@@ -131,7 +140,7 @@ impl Live {
         texts.append(&mut self.unasked);
         texts.insert(0, diskstats);
         self.ask_for_report(&texts);
-        Reading { at, uptime_us, took_us: micros(started), texts, marks: Vec::new() }
+        Reading { at, uptime_us, took_us: micros(started), texts, marks: Vec::new(), hooks: Vec::new() }
     }
 
     /// The names of the devices, where they changed or are old.
@@ -198,8 +207,15 @@ async fn event_of(device_mapper: &mut Option<DeviceMapper>) {
     }
 }
 
-fn handed_on(mark: Mark) -> Reading {
-    Reading { at: now(), uptime_us: uptime_us(), took_us: 0, texts: Vec::new(), marks: vec![mark] }
+async fn word_of(ear: &mut Option<Ear>) -> Hook {
+    match ear {
+        Some(ear) => ear.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn handed_on(marks: Vec<Mark>, hooks: Vec<Hook>) -> Reading {
+    Reading { at: now(), uptime_us: uptime_us(), took_us: 0, texts: Vec::new(), marks, hooks }
 }
 
 fn timed(part: Part, read: impl FnOnce() -> Result<String, String>) -> Text {

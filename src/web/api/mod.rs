@@ -83,6 +83,9 @@ pub struct PutJob {
     /// Needed together with `ended_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<bool>,
+    /// The exit status of a command that ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u8>,
 }
 
 /// Tells of a job that began or ended. The key is chosen by who runs it; the same may be told twice.
@@ -121,7 +124,9 @@ fn mark(key: String, put: PutJob) -> Result<Mark, Problem> {
     }
     let ended = match (put.ended_at, put.succeeded) {
         (None, None) => None,
-        (Some(at), Some(succeeded)) if at >= put.started_at => Some(MarkedEnd { at, succeeded }),
+        (Some(at), Some(succeeded)) if at >= put.started_at => {
+            Some(MarkedEnd { at, succeeded, status: put.status.map(i32::from) })
+        }
         (Some(_), Some(_)) => return Err(Problem::Bad("a job cannot end before it started".into())),
         _ => return Err(Problem::Bad("expected `ended_at` and `succeeded` together, or neither".into())),
     };
