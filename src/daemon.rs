@@ -13,11 +13,11 @@ use crate::alert::{Alert, Rules, Severity};
 use crate::config;
 use crate::interval::estimate::Estimator;
 use crate::interval::{Interval, Observed};
-use crate::job::JobBook;
+use crate::job::{Job, JobBook};
 use crate::notify::Notifier;
 use crate::present::{Percentiles, Present, Ticks};
-use crate::sample::Sampler;
-use crate::source::{Reading, Source};
+use crate::sample::{Sampler, hooks};
+use crate::source::{Hook, Reading, Source};
 use crate::store::{Entry, Inlet, Known};
 use crate::tally::Tallies;
 use crate::topology::Topology;
@@ -93,6 +93,8 @@ struct Watcher {
     estimator: Estimator,
     last: Option<Arc<Interval>>,
     jobs: JobBook,
+    /// How many words of hooks, and what was wrong with the last.
+    not_understood: (u64, String),
     rules: Rules,
     tallies: Arc<Tallies>,
     started_at: Option<Timestamp>,
@@ -113,6 +115,7 @@ impl Watcher {
             estimator: Estimator::default(),
             last: None,
             jobs: JobBook::resume(known.jobs, known.last_job_id, known.last_tick_at),
+            not_understood: Default::default(),
             rules,
             tallies: Arc::default(),
             started_at: None,
@@ -126,12 +129,16 @@ impl Watcher {
     async fn take(&mut self, reading: &Reading, outlets: &mut Outlets) {
         let began = Instant::now();
         for mark in &reading.marks {
-            if let Some(job) = self.jobs.mark(mark) {
-                self.keep(Entry::Job(Box::new(job)), outlets).await;
-            }
+            let news = self.jobs.mark(mark);
+            self.judge_jobs(news, reading.at, outlets).await;
+        }
+        for hook in &reading.hooks {
+            let news = self.hear(hook);
+            self.judge_jobs(news, hook.at, outlets).await;
         }
         if reading.is_tick() {
             let interval = Arc::new(self.observe(reading));
+            self.look_back(reading, outlets).await;
             self.judge(&interval, outlets).await;
             self.keep(Entry::Tick(Arc::clone(&interval)), outlets).await;
             self.last = Some(interval);
@@ -165,12 +172,66 @@ impl Watcher {
             log(alert);
         }
         let jobs = self.jobs.advance(interval);
-        for job in jobs {
-            self.keep(Entry::Job(Box::new(job)), outlets).await;
-        }
+        self.judge_jobs(jobs, interval.at, outlets).await;
         for alert in news {
             self.keep(Entry::Alert(Box::new(alert)), outlets).await;
         }
+    }
+
+    /// What is new of jobs: whoever is to be told of a backup is told before anything is kept.
+    async fn judge_jobs(
+        &mut self,
+        jobs: impl IntoIterator<Item = Job>,
+        at: Timestamp,
+        outlets: &mut Outlets,
+    ) {
+        for job in jobs {
+            let news = self.rules.judge_job(&job, at);
+            self.tell(news, outlets).await;
+            self.keep(Entry::Job(Box::new(job)), outlets).await;
+        }
+    }
+
+    async fn tell(&self, news: Vec<Alert>, outlets: &mut Outlets) {
+        for alert in news {
+            outlets.notifier.tell(&alert);
+            log(&alert);
+            self.keep(Entry::Alert(Box::new(alert)), outlets).await;
+        }
+    }
+
+    /// What is not understood is counted, and the first of it logged: whoever sends nonsense does not fill the log.
+    fn hear(&mut self, hook: &Hook) -> Option<Job> {
+        match hooks::parse(&hook.said) {
+            Ok(told) => self.jobs.hear(&told, hook.at),
+            Err(error) => {
+                if self.not_understood.0 == 0 {
+                    tracing::warn!("a hook's word is left out: {error}");
+                }
+                self.not_understood = (self.not_understood.0 + 1, error);
+                None
+            }
+        }
+    }
+
+    /// With the first tick: what ended with the machine, and what an earlier run of the program did not come to tell.
+    async fn look_back(&mut self, reading: &Reading, outlets: &mut Outlets) {
+        if self.last.is_none() {
+            let up = jiff::SignedDuration::from_micros(i64::try_from(reading.uptime_us).unwrap_or(i64::MAX));
+            let booted_at = reading.at.saturating_sub(up).unwrap_or(reading.at);
+            let news = self.jobs.booted(booted_at);
+            self.judge_jobs(news, reading.at, outlets).await;
+            let untold = self.rules.judge_ended(self.jobs.ended(), reading.at);
+            self.tell(untold, outlets).await;
+        }
+    }
+
+    /// What somebody should know of how this program was set up, and of what it is told.
+    fn notes(&self) -> Vec<String> {
+        let (count, last) = &self.not_understood;
+        let note =
+            (*count > 0).then(|| format!("{count} words from hooks were not understood; the last: {last}"));
+        self.terms.notes.iter().cloned().chain(note).collect()
     }
 
     /// Only a recording waits for the database.
@@ -222,7 +283,7 @@ impl Watcher {
             parts: self.sampler.parts().clone(),
             store,
             keep: self.terms.keep,
-            notes: self.terms.notes.clone(),
+            notes: self.notes(),
             lost,
             published: self.ticked,
             ended,

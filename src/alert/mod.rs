@@ -3,6 +3,7 @@
 //! A rule is judged in every tick before anything is stored. What is not known changes nothing: an alert goes on until
 //! something is known again.
 
+mod backup;
 mod sentence;
 
 use jiff::Timestamp;
@@ -44,6 +45,8 @@ pub enum Rule {
     PoolData,
     PoolMetadata,
     SnapshotInvalid,
+    /// A backup reported success, but lost what it read.
+    BackupUntrustworthy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -63,7 +66,9 @@ impl Severity {
 }
 
 impl Rule {
-    const ALL: [Self; 4] = [Self::SnapshotFill, Self::PoolData, Self::PoolMetadata, Self::SnapshotInvalid];
+    /// Those that are judged on volumes.
+    const OF_VOLUMES: [Self; 4] =
+        [Self::SnapshotFill, Self::PoolData, Self::PoolMetadata, Self::SnapshotInvalid];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -71,6 +76,7 @@ impl Rule {
             Self::PoolData => "pool_data",
             Self::PoolMetadata => "pool_metadata",
             Self::SnapshotInvalid => "snapshot_invalid",
+            Self::BackupUntrustworthy => "backup_untrustworthy",
         }
     }
 
@@ -81,6 +87,7 @@ impl Rule {
             Self::PoolData => "pool data",
             Self::PoolMetadata => "pool metadata",
             Self::SnapshotInvalid => "snapshot invalid",
+            Self::BackupUntrustworthy => "backup untrustworthy",
         }
     }
 
@@ -88,6 +95,7 @@ impl Rule {
         match self {
             Self::SnapshotFill | Self::SnapshotInvalid => kind == VolumeKind::Snapshot,
             Self::PoolData | Self::PoolMetadata => kind == VolumeKind::ThinPool,
+            Self::BackupUntrustworthy => false,
         }
     }
 
@@ -95,13 +103,13 @@ impl Rule {
         match self {
             Self::SnapshotFill | Self::PoolData => state.fill,
             Self::PoolMetadata => state.metadata,
-            Self::SnapshotInvalid => None,
+            Self::SnapshotInvalid | Self::BackupUntrustworthy => None,
         }
     }
 
     fn thresholds(self, settings: &Settings) -> Thresholds {
         match self {
-            Self::SnapshotFill | Self::SnapshotInvalid => settings.snapshot_fill,
+            Self::SnapshotFill | Self::SnapshotInvalid | Self::BackupUntrustworthy => settings.snapshot_fill,
             Self::PoolData => settings.pool_data,
             Self::PoolMetadata => settings.pool_metadata,
         }
@@ -164,11 +172,12 @@ impl Rules {
                 state: State::Ok,
             });
             let state = estimate.as_ref().unwrap_or(state);
-            for rule in Rule::ALL.into_iter().filter(|rule| rule.concerns(volume.kind)) {
+            for rule in Rule::OF_VOLUMES.into_iter().filter(|rule| rule.concerns(volume.kind)) {
                 news.extend(self.apply(rule, volume, state, interval));
             }
         }
         news.extend(self.clear_gone(interval));
+        news.extend(self.clear_old_backups(interval.at));
         // Whoever is told by pager hears of the worse first.
         news.sort_by_key(|alert| alert.cleared_at.is_some());
         news
@@ -265,7 +274,8 @@ impl Rules {
             volumes.any(|volume| *volume.uuid == *alert.uuid && alert.rule.concerns(volume.kind))
         };
         let mut news = Vec::new();
-        while let Some(index) = self.open.iter().position(|alert| !is_there(alert)) {
+        let is_gone = |alert: &Alert| alert.rule != Rule::BackupUntrustworthy && !is_there(alert);
+        while let Some(index) = self.open.iter().position(is_gone) {
             let how = sentence::gone(&self.open[index]);
             news.push(self.clear(index, None, interval.at, how));
         }
@@ -331,7 +341,7 @@ mod tests {
     fn what_is_not_known_changes_nothing() {
         let unknown = VolumeState { fill: None, metadata: None, sync: None, state: State::Unknown };
         let thresholds = Thresholds::default();
-        for rule in Rule::ALL {
+        for rule in Rule::OF_VOLUMES {
             assert_eq!(verdict(rule, &unknown, thresholds, Some(Severity::Warning)), Verdict::AsBefore);
         }
     }

@@ -1,36 +1,38 @@
 //! Jobs: when a backup, a benchmark or a copy ran, and what is known of it.
 //!
 //! A snapshot volume that appears and goes is a job, known by its UUID: one life, one job. Others are told by marks.
-//! What nobody said is not known: an outcome that was not reported is never success.
+//! What nobody said is not known: an outcome that was not reported is never success, and what was reported is weighed
+//! against what became of the snapshot.
 
 pub mod advice;
+mod book;
 pub mod course;
 pub mod diagnosis;
 pub mod figures;
 pub mod finish;
+pub mod phase;
+mod runs;
 pub mod setup;
 pub mod sizing;
 pub mod statistics;
 mod words;
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::interval::Interval;
-use crate::source::{Mark, MarkKind};
-use crate::topology::{State, Volume, VolumeKind, VolumeState};
+use crate::source::MarkKind;
+use crate::topology::{State, VolumeState};
+pub use book::JobBook;
+use phase::{Begun, Course};
 
-/// A running job's figures are handed on to be kept this often; its beginning, death and end at once.
-const KEEP_EVERY_MS: i64 = 10_000;
 /// dmeventd looks every 10 s at the latest, and then takes a moment.
 const DEATH_AND_UNMOUNT_MS: i64 = 12_000;
 /// Both may be seen in one tick, or the mount first.
 const ONE_MOMENT_MS: i64 = 1_000;
-/// Ended jobs that are remembered, so that a volume that comes back goes on with its job.
-const REMEMBERED: usize = 200;
+/// What died so soon after success was reported may have been dead before: where the kernel's word comes late, it is
+/// known no better than by the longest tick.
+const DEATH_IS_KNOWN_MS: i64 = 60_000;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -46,8 +48,14 @@ pub struct Job {
     pub ended_at: Option<Timestamp>,
     /// `None` while it runs.
     pub outcome: Option<Outcome>,
-    /// When its snapshot was seen to be invalid.
+    /// When its snapshot was seen to be invalid. Of a command: one that was made while it ran.
     pub died_at: Option<Timestamp>,
+    /// When its snapshot was seen to answer nothing but errors.
+    pub io_error_at: Option<Timestamp>,
+    /// What hooks told of the run that made its snapshot.
+    pub course: Option<Course>,
+    /// Of a command that ended by itself.
+    pub exit_status: Option<i32>,
     /// The folder on which its snapshot is mounted, or was at last.
     pub mounted_on: Option<String>,
     /// When it was seen to be unmounted; `None` while it is mounted, or where it never was.
@@ -78,8 +86,12 @@ pub enum JobKind {
 pub enum Outcome {
     Succeeded,
     Failed,
+    /// Success was reported, but what was read was lost meanwhile.
+    Untrustworthy,
     /// The snapshot became invalid while it lived.
     Overflowed,
+    /// It was killed, or the machine went down: nobody came to say how it ended.
+    Abandoned,
     /// Nobody said.
     Unknown,
 }
@@ -89,7 +101,9 @@ impl Outcome {
         match self {
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
+            Self::Untrustworthy => "untrustworthy",
             Self::Overflowed => "overflowed",
+            Self::Abandoned => "abandoned",
             Self::Unknown => "unknown",
         }
     }
@@ -128,6 +142,9 @@ impl Job {
             ended_at: None,
             outcome: None,
             died_at: None,
+            io_error_at: None,
+            course: None,
+            exit_status: None,
             mounted_on: None,
             unmounted_at: None,
             partly_seen: false,
@@ -148,8 +165,10 @@ impl Job {
     }
 
     fn see(&mut self, at: Timestamp, state: &VolumeState) {
-        if state.state == State::Invalid {
-            self.died_at.get_or_insert(at);
+        match state.state {
+            State::Invalid => self.died_at = self.died_at.or(Some(at)),
+            State::Failed => self.io_error_at = self.io_error_at.or(Some(at)),
+            _ => {}
         }
         if let Some(percent) = state.fill.map(|fill| fill.percent()) {
             self.last_fill_percent = Some(percent);
@@ -188,173 +207,75 @@ impl Job {
         self.read_counter = Some(counter);
     }
 
-    fn end(&mut self, at: Timestamp, outcome: Outcome) {
+    /// Ends it as reported, unless what is known of its snapshot says otherwise.
+    fn end(&mut self, at: Timestamp, reported: Outcome) {
         self.ended_at = Some(at.max(self.started_at));
-        self.outcome = Some(if self.died_at.is_some() { Outcome::Overflowed } else { outcome });
-    }
-}
-
-/// All jobs that run, and the last ones that ended.
-#[derive(Debug, Default)]
-pub struct JobBook {
-    running: Vec<Job>,
-    ended: Vec<Arc<Job>>,
-    last_id: i64,
-    /// When the first tick was: what was there by then had begun before.
-    began_at: Option<Timestamp>,
-    last_seen_at: Option<Timestamp>,
-    kept_at: Option<Timestamp>,
-}
-
-impl JobBook {
-    /// Goes on with the jobs of an earlier run of the program.
-    ///
-    /// `last_tick_at` is the last tick of that run: what is gone since was last seen then.
-    pub fn resume(jobs: Vec<Job>, last_id: i64, last_tick_at: Option<Timestamp>) -> Self {
-        let (mut running, ended): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::is_running);
-        for job in &mut running {
-            // Nobody looked in between.
-            job.partly_seen = true;
-        }
-        let ended = ended.into_iter().map(Arc::new).collect();
-        Self { running, ended, last_id, began_at: None, last_seen_at: last_tick_at, kept_at: None }
+        self.outcome = Some(self.weighed(reported));
     }
 
-    /// Jobs that run, the oldest first.
-    pub fn running(&self) -> &[Job] {
-        &self.running
-    }
-
-    /// Jobs that ended, the latest last.
-    pub fn ended(&self) -> &[Arc<Job>] {
-        &self.ended
-    }
-
-    /// Takes a tick; gives the jobs that are to be kept anew.
-    pub fn advance(&mut self, interval: &Interval) -> Vec<Job> {
-        if !interval.saw_devices {
-            return Vec::new();
-        }
-        let known = self.running.len();
-        let last_seen_at = self.last_seen_at.take().unwrap_or(interval.at);
-        self.begin_snapshots(interval);
-        let keep_all = self
-            .kept_at
-            .is_none_or(|at| (interval.at.as_millisecond() - at.as_millisecond()).abs() >= KEEP_EVERY_MS);
-        let mut news = Vec::new();
-        for (index, job) in self.running.iter_mut().enumerate() {
-            let turns = |job: &Job| {
-                (job.ended_at, job.died_at, job.lv.clone(), job.unmounted_at, job.mounted_on.clone())
-            };
-            let before = turns(job);
-            match job.kind {
-                JobKind::Snapshot => follow_snapshot(job, interval, last_seen_at),
-                JobKind::Command | JobKind::Mark => follow_host(job, interval),
+    fn weighed(&self, reported: Outcome) -> Outcome {
+        match (self.kind, reported) {
+            _ if self.is_untrustworthy() => Outcome::Untrustworthy,
+            (JobKind::Command | JobKind::Mark, Outcome::Succeeded) if self.died_at.is_some() => {
+                Outcome::Untrustworthy
             }
-            if keep_all || index >= known || before != turns(job) {
-                news.push(job.clone());
-            }
-        }
-        if keep_all {
-            self.kept_at = Some(interval.at);
-        }
-        self.began_at.get_or_insert(interval.at);
-        self.file_ended();
-        news
-    }
-
-    /// Takes a mark; gives the job that it began or ended, `None` where it says nothing new.
-    pub fn mark(&mut self, mark: &Mark) -> Option<Job> {
-        let ended = self.ended.iter().map(Arc::as_ref);
-        let is_it = |job: &&Job| job.key == mark.key && job.kind != JobKind::Snapshot;
-        let known = self.running.iter().chain(ended).find(is_it).cloned();
-        let mut job = known.clone().unwrap_or_else(|| {
-            self.last_id += 1;
-            Job::new(self.last_id, mark.kind.into(), &mark.key, &mark.name, mark.started_at)
-        });
-        if let Some(ended) = &mark.ended {
-            job.end(ended.at, if ended.succeeded { Outcome::Succeeded } else { Outcome::Failed });
-        }
-        if known.as_ref() == Some(&job) {
-            return None;
-        }
-        self.running.retain(|other| other.key != job.key);
-        self.ended.retain(|other| other.key != job.key);
-        self.running.push(job.clone());
-        self.file_ended();
-        Some(job)
-    }
-
-    fn begin_snapshots(&mut self, interval: &Interval) {
-        for (volume, _) in interval.volumes().filter(|(volume, _)| volume.is_snapshot()) {
-            if self.running.iter().any(|job| job.key == *volume.uuid) {
-                continue;
-            }
-            let job = self.reopened(volume).unwrap_or_else(|| self.begun(volume, interval.at));
-            self.running.push(job);
+            // A backup that was done before its snapshot died is none the worse for it.
+            (_, Outcome::Succeeded) => Outcome::Succeeded,
+            (JobKind::Snapshot, _) if self.died_at.is_some() => Outcome::Overflowed,
+            (_, reported) => reported,
         }
     }
 
-    /// A volume that was gone and is there again goes on with its job.
-    fn reopened(&mut self, volume: &Volume) -> Option<Job> {
-        let index = self.ended.iter().position(|job| job.key == *volume.uuid)?;
-        let mut job = Arc::unwrap_or_clone(self.ended.remove(index));
-        (job.ended_at, job.outcome, job.partly_seen) = (None, None, true);
-        Some(job)
+    /// The phases that its hooks told, each with its end; `None` while it goes on.
+    pub fn phases(&self) -> impl Iterator<Item = (Begun, Option<Timestamp>)> {
+        let phases = self.course.as_ref().map_or(&[][..], |course| &course.phases);
+        let ends = phases.iter().skip(1).map(|next| Some(next.at)).chain([self.ended_at]);
+        phases.iter().copied().zip(ends)
     }
 
-    fn begun(&mut self, volume: &Volume, at: Timestamp) -> Job {
-        self.last_id += 1;
-        // That a thin volume is a snapshot is known from LVM's report alone, which comes later than the volume.
-        let was_seen_late = self.began_at.is_none() || volume.kind == VolumeKind::ThinSnapshot;
-        let created_at = volume.created_at.filter(|created_at| was_seen_late && *created_at < at);
-        let started_at = created_at.unwrap_or(at);
-        let mut job = Job::new(self.last_id, JobKind::Snapshot, &volume.uuid, &volume.lv, started_at);
-        job.partly_seen = self.began_at.is_none_or(|began_at| started_at < began_at);
-        (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
-        job
+    fn is_of(&self, run: u32) -> bool {
+        self.course.as_ref().is_some_and(|course| course.run == run)
     }
 
-    fn file_ended(&mut self) {
-        let (running, ended): (Vec<Job>, Vec<Job>) = self.running.drain(..).partition(Job::is_running);
-        self.running = running;
-        self.ended.extend(ended.into_iter().map(Arc::new));
-        let surplus = self.ended.len().saturating_sub(REMEMBERED);
-        self.ended.drain(..surplus);
+    /// What its hooks reported; `abandoned` where they fell silent while somebody listened.
+    fn reported(&self, was_heard: bool) -> Outcome {
+        match self.course.as_ref().map(|course| (course.reported, course.is_over())) {
+            Some((Some(report), _)) => report.outcome(),
+            Some((None, false)) if was_heard => Outcome::Abandoned,
+            _ => Outcome::Unknown,
+        }
+    }
+
+    /// Whether its run reported success, but lost what it read: a backup that pipes into a compressor does not notice.
+    pub fn is_untrustworthy(&self) -> bool {
+        self.harm().is_some()
+    }
+
+    /// When, and by what, a run that reported success lost what it read.
+    pub fn harm(&self) -> Option<(Harm, Timestamp)> {
+        let report = self.course.as_ref()?.reported.filter(|report| report.succeeded)?;
+        let done_ms = report.at.as_millisecond();
+        let within = |at: &Timestamp, more_ms: i64| at.as_millisecond() < done_ms + more_ms;
+        let died = self.died_at.filter(|at| within(at, DEATH_IS_KNOWN_MS)).map(|at| (Harm::Death, at));
+        let failed =
+            self.io_error_at.filter(|at| within(at, DEATH_IS_KNOWN_MS)).map(|at| (Harm::IoError, at));
+        // A run unmounts its snapshot itself, after it has said that it is done.
+        let unmounted = self.unmounted_at.filter(|at| within(at, 0)).map(|at| (Harm::Unmount, at));
+        died.or(failed).or(unmounted)
     }
 }
 
-/// A snapshot that is gone ended with this tick, or, when nobody looked for a while, after it was last seen.
-fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: Timestamp) {
-    let Some((volume, state)) = interval.volumes().find(|(volume, _)| *volume.uuid == job.key) else {
-        return job.end(last_seen_at, Outcome::Unknown);
-    };
-    // Names may change while it lives; what is no longer known was true before.
-    (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
-    job.name.clone_from(&volume.lv);
-    job.origin = volume.origin.clone().or(job.origin.take());
-    if let Some(created_at) =
-        volume.created_at.filter(|created_at| job.partly_seen && *created_at < job.started_at)
-    {
-        job.started_at = created_at;
-    }
-    job.see(interval.at, state);
-    job.see_mounts(interval.at, volume.mounted_on.as_deref());
-    if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
-        job.count_reads(counters.sectors_read.bytes());
-    }
-}
-
-/// Ticks that began before the job are left out: what they read was not the job's alone.
-fn follow_host(job: &mut Job, interval: &Interval) {
-    let began_us = interval.at.as_microsecond().saturating_sub_unsigned(interval.elapsed_us);
-    if began_us < job.started_at.as_microsecond() {
-        return;
-    }
-    if let Some(total) = interval.total() {
-        job.bytes_read = Some(job.bytes_read.unwrap_or_default() + total.sectors_read.bytes());
-    }
+/// What takes from a backup what it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Harm {
+    /// The snapshot became invalid.
+    Death,
+    IoError,
+    /// Somebody else unmounted it.
+    Unmount,
 }
 
 #[cfg(test)]
 mod example;
+#[cfg(test)]
+mod tests;

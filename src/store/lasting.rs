@@ -10,7 +10,7 @@ use super::readers::Reader;
 use super::rows::last_instant;
 use super::{Archive, open};
 use crate::alert::{Alert, Rule, Severity};
-use crate::job::{Job, JobKind, Outcome};
+use crate::job::Job;
 use crate::series::Range;
 use crate::series::quantity::named;
 
@@ -108,33 +108,6 @@ async fn known(connection: &mut SqliteConnection) -> anyhow::Result<Known> {
     })
 }
 
-impl FromRow<'_, SqliteRow> for Job {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let bytes =
-            |column| Ok::<_, sqlx::Error>(row.try_get::<Option<i64>, _>(column)?.map(i64::unsigned_abs));
-        Ok(Self {
-            id: row.try_get("id")?,
-            kind: word::<JobKind>(row, "kind")?,
-            key: row.try_get("key")?,
-            name: row.try_get("name")?,
-            vg: row.try_get("vg")?,
-            lv: row.try_get("lv")?,
-            origin: row.try_get("origin")?,
-            started_at: time(row, "started_ms")?,
-            ended_at: optional_time(row, "ended_ms")?,
-            outcome: optional_word::<Outcome>(row, "outcome")?,
-            died_at: optional_time(row, "died_ms")?,
-            mounted_on: row.try_get("mounted_on")?,
-            unmounted_at: optional_time(row, "unmounted_ms")?,
-            partly_seen: row.try_get("partly_seen")?,
-            last_fill_percent: row.try_get("last_fill_percent")?,
-            peak_fill_percent: row.try_get("peak_fill_percent")?,
-            bytes_read: bytes("bytes_read")?,
-            read_counter: bytes("read_counter")?,
-        })
-    }
-}
-
 impl FromRow<'_, SqliteRow> for Alert {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
         Ok(Self {
@@ -153,23 +126,26 @@ impl FromRow<'_, SqliteRow> for Alert {
     }
 }
 
-fn time(row: &SqliteRow, column: &str) -> sqlx::Result<Timestamp> {
+pub(super) fn time(row: &SqliteRow, column: &str) -> sqlx::Result<Timestamp> {
     Timestamp::from_millisecond(row.try_get(column)?).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
-fn optional_time(row: &SqliteRow, column: &str) -> sqlx::Result<Option<Timestamp>> {
+pub(super) fn optional_time(row: &SqliteRow, column: &str) -> sqlx::Result<Option<Timestamp>> {
     match row.try_get::<Option<i64>, _>(column)? {
         Some(_) => time(row, column).map(Some),
         None => Ok(None),
     }
 }
 
-fn word<W: for<'a> Deserialize<'a>>(row: &SqliteRow, column: &str) -> sqlx::Result<W> {
+pub(super) fn word<W: for<'a> Deserialize<'a>>(row: &SqliteRow, column: &str) -> sqlx::Result<W> {
     let text: String = row.try_get(column)?;
     named(&text).ok_or_else(|| sqlx::Error::Decode(format!("`{text}` is no word for {column}").into()))
 }
 
-fn optional_word<W: for<'a> Deserialize<'a>>(row: &SqliteRow, column: &str) -> sqlx::Result<Option<W>> {
+pub(super) fn optional_word<W: for<'a> Deserialize<'a>>(
+    row: &SqliteRow,
+    column: &str,
+) -> sqlx::Result<Option<W>> {
     match row.try_get::<Option<String>, _>(column)? {
         Some(_) => word(row, column).map(Some),
         None => Ok(None),

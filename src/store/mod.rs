@@ -15,6 +15,7 @@ mod stock;
 mod lens;
 mod load;
 mod inspect;
+mod job_row;
 mod journal;
 mod lasting;
 mod moment;

@@ -1,8 +1,10 @@
-//! Rows of devices, volumes, jobs, alerts and gaps: one for each, found again by what makes it unlike all others.
+//! Rows of devices, volumes, alerts and gaps: one for each, found again by what makes it unlike all others.
 
 use anyhow::Context;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row, SqliteConnection};
+
+pub use super::job_row::write_job;
 
 use super::book::{Book, DeviceRow, Rows, VolumeRow};
 use super::load::Gap;
@@ -11,7 +13,6 @@ use super::segment::Level;
 use super::stream::{Kind, Stream};
 use crate::alert::Alert;
 use crate::config;
-use crate::job::Job;
 
 /// Every device and volume of which something is kept.
 pub async fn book(connection: &mut SqliteConnection) -> anyhow::Result<Book> {
@@ -176,42 +177,6 @@ pub async fn write_gap(connection: &mut SqliteConnection, gap: &Gap) -> anyhow::
         .bind(&gap.reason)
         .execute(connection)
         .await?;
-    Ok(())
-}
-
-pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
-    sqlx::query(
-        "INSERT INTO job (id, kind, key, name, vg, lv, origin, started_ms, ended_ms, outcome, died_ms, partly_seen,
-             last_fill_percent, peak_fill_percent, bytes_read, read_counter, mounted_on, unmounted_ms)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-         ON CONFLICT (key) DO UPDATE SET name = excluded.name, vg = excluded.vg, lv = excluded.lv,
-             origin = excluded.origin, started_ms = excluded.started_ms, ended_ms = excluded.ended_ms,
-             outcome = excluded.outcome, died_ms = excluded.died_ms, partly_seen = excluded.partly_seen,
-             last_fill_percent = excluded.last_fill_percent, peak_fill_percent = excluded.peak_fill_percent,
-             bytes_read = excluded.bytes_read, read_counter = excluded.read_counter,
-             mounted_on = excluded.mounted_on, unmounted_ms = excluded.unmounted_ms",
-    )
-    .bind(job.id)
-    .bind(job.kind.text())
-    .bind(&job.key)
-    .bind(&job.name)
-    .bind(&job.vg)
-    .bind(&job.lv)
-    .bind(&job.origin)
-    .bind(job.started_at.as_millisecond())
-    .bind(job.ended_at.map(|at| at.as_millisecond()))
-    .bind(job.outcome.map(|outcome| outcome.text()))
-    .bind(job.died_at.map(|at| at.as_millisecond()))
-    .bind(job.partly_seen)
-    .bind(job.last_fill_percent)
-    .bind(job.peak_fill_percent)
-    .bind(job.bytes_read.and_then(|bytes| i64::try_from(bytes).ok()))
-    .bind(job.read_counter.and_then(|bytes| i64::try_from(bytes).ok()))
-    .bind(&job.mounted_on)
-    .bind(job.unmounted_at.map(|at| at.as_millisecond()))
-    .execute(&mut *connection)
-    .await
-    .with_context(|| format!("cannot keep job {}", job.id))?;
     Ok(())
 }
 

@@ -90,6 +90,7 @@ async fn the_program_reads_what_the_samples_hold() {
     assert_eq!(
         names,
         [
+            ("data_snapshot", Some("untrustworthy")),
             ("data_snapshot", Some("overflowed")),
             ("nightly", None),
             ("copy", Some("failed")),
@@ -97,10 +98,17 @@ async fn the_program_reads_what_the_samples_hold() {
         ]
     );
     assert_eq!(
-        (jobs[0].mounted_on.as_deref(), jobs[0].was_unmounted_with_its_death()),
+        (jobs[1].mounted_on.as_deref(), jobs[1].was_unmounted_with_its_death()),
         (Some("/mnt/snap"), true)
     );
-    assert_eq!((jobs[3].peak_fill_percent, jobs[3].mounted_on.as_deref()), (Some(99.95), None));
+    assert_eq!((jobs[4].peak_fill_percent, jobs[4].mounted_on.as_deref()), (Some(99.95), None));
+    let course = jobs[0].course.as_ref().unwrap();
+    let phases: Vec<_> = course.phases.iter().map(|begun| begun.phase.text()).collect();
+    assert_eq!(phases, ["flush", "snapshot", "mount", "backup", "cleanup"]);
+    let span = course.locked_at_most().unwrap();
+    assert_eq!(span.until.as_millisecond() - span.from.as_millisecond(), 2_000);
+    assert!(course.reported.unwrap().succeeded && jobs[0].is_untrustworthy());
+    assert_eq!((jobs[3].exit_status, jobs[3].course.as_ref()), (Some(3), None));
     let pv = Subject::Device("S1".into());
     let copied = Wanted { subject: pv, quantity: Quantity::Share(ShareQuantity::CopyWrittenBytes) };
     let copied = archive.series(&[copied], range, 1).await.unwrap().pop().flatten().unwrap();
@@ -111,7 +119,7 @@ async fn the_program_reads_what_the_samples_hold() {
         ["pool_data", "snapshot_fill"]
     );
     let known = archive.known().await.unwrap();
-    assert_eq!((known.last_job_id, known.last_alert_id, known.alerts.len()), (4, 2, 1));
+    assert_eq!((known.last_job_id, known.last_alert_id, known.alerts.len()), (5, 2, 1));
     inlet.close().await;
 }
 
@@ -133,6 +141,11 @@ async fn the_table_refuses_what_cannot_be() {
         "UPDATE alert SET cleared_ms = raised_ms - 1",
         "UPDATE volume SET uuid = ''",
         "UPDATE job SET mounted_on = NULL WHERE unmounted_ms IS NOT NULL",
+        "UPDATE job SET run = 0",
+        "UPDATE job SET locked_until_ms = locked_from_ms - 1 WHERE locked_from_ms IS NOT NULL",
+        "UPDATE job SET reported = 'perhaps', reported_ms = 1",
+        "UPDATE job SET reported_ms = NULL WHERE reported IS NOT NULL",
+        "UPDATE job SET exit_status = 256",
     ] {
         let done = sqlx::query(nonsense).execute(&mut connection).await;
         assert!(done.is_err(), "{nonsense}");

@@ -46,14 +46,29 @@ CREATE TABLE jobs (
     peak_fill_percent REAL,
     bytes_read        INTEGER,
     mounted_on        TEXT,
-    unmounted         TEXT
+    unmounted         TEXT,
+    flush             TEXT,
+    snapshot          TEXT,
+    mount             TEXT,
+    backup            TEXT,
+    cleanup           TEXT,
+    locked_from       TEXT,
+    locked_until      TEXT,
+    reported          TEXT,
+    io_error          TEXT,
+    exit_status       INTEGER
 ) STRICT;
 
 INSERT INTO jobs
     SELECT id, kind, name, vg, lv, origin, strftime('%Y-%m-%dT%H:%M:%fZ', started_ms / 1000.0, 'unixepoch'),
         strftime('%Y-%m-%dT%H:%M:%fZ', ended_ms / 1000.0, 'unixepoch'), outcome,
         strftime('%Y-%m-%dT%H:%M:%fZ', died_ms / 1000.0, 'unixepoch'), partly_seen, last_fill_percent,
-        peak_fill_percent, bytes_read, mounted_on, strftime('%Y-%m-%dT%H:%M:%fZ', unmounted_ms / 1000.0, 'unixepoch')
+        peak_fill_percent, bytes_read, mounted_on, strftime('%Y-%m-%dT%H:%M:%fZ', unmounted_ms / 1000.0, 'unixepoch'),
+        strftime('%Y-%m-%dT%H:%M:%fZ', flush_ms / 1000.0, 'unixepoch'), strftime('%Y-%m-%dT%H:%M:%fZ', snapshot_ms / 1000.0, 'unixepoch'),
+        strftime('%Y-%m-%dT%H:%M:%fZ', mount_ms / 1000.0, 'unixepoch'), strftime('%Y-%m-%dT%H:%M:%fZ', backup_ms / 1000.0, 'unixepoch'),
+        strftime('%Y-%m-%dT%H:%M:%fZ', cleanup_ms / 1000.0, 'unixepoch'), strftime('%Y-%m-%dT%H:%M:%fZ', locked_from_ms / 1000.0, 'unixepoch'),
+        strftime('%Y-%m-%dT%H:%M:%fZ', locked_until_ms / 1000.0, 'unixepoch'), reported,
+        strftime('%Y-%m-%dT%H:%M:%fZ', io_error_ms / 1000.0, 'unixepoch'), exit_status
     FROM kept.job, export WHERE started_ms <= to_ms AND coalesce(ended_ms, to_ms) >= from_ms ORDER BY id;
 
 CREATE TABLE alerts (

@@ -5,10 +5,11 @@ use axum::response::Html;
 
 use super::charts::{self, Sketch, View};
 use super::device::{KeyFigure, Subjects};
+use super::phases;
 use super::rows::{self, JobTable};
 use super::text::{self, Writing};
 use super::{Answer, Content, Refresh, framed, moment, shown};
-use crate::job::{Job, JobKind, Outcome};
+use crate::job::{Harm, Job, JobKind, Outcome};
 use crate::present::Present;
 use crate::series::Range;
 use crate::store::{Level, Subject};
@@ -57,16 +58,22 @@ async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
     shown(&Subjects {
         name: job.name.clone(),
         description: describe(job, &present),
-        remarks: mounted(job, &present).into_iter().chain(rolled_up(site, job, &present).await?).collect(),
+        remarks: remarks(site, job, &present).await?,
         notice: notice(job, &present),
         key_figures: key_figures(job, &present),
         ranges: Vec::new(),
         span: String::new(),
         figures,
+        phases: phases::phases(job, present.interval.at),
         layout: Vec::new(),
         links: links(job),
         jobs: JobTable::default(),
     })
+}
+
+async fn remarks(site: &Site, job: &Job, present: &Present) -> Result<Vec<String>, Problem> {
+    let locked = phases::locked(job, present.interval.at);
+    Ok(mounted(job, present).into_iter().chain(locked).chain(rolled_up(site, job, present).await?).collect())
 }
 
 /// A sentence where not every tick of the job is kept any more.
@@ -131,16 +138,53 @@ fn describe(job: &Job, present: &Present) -> String {
 }
 
 fn notice(job: &Job, present: &Present) -> Option<String> {
+    if let Some((harm, at)) = job.harm() {
+        return Some(untrustworthy(harm, moment(at, present.interval.at)));
+    }
     if let Some(died_at) = job.died_at {
         let at = moment(died_at, present.interval.at);
-        let died = format!(
-            "The snapshot became invalid at {at} UTC: what read it then is lost, whatever it reported."
-        );
+        let died = format!("{}: what read it then is lost, whatever it reported.", died(job, &at));
         return Some(format!("{died}{}", unmounted_by_its_death(job, present)));
     }
-    job.partly_seen.then(|| {
-        "This job was seen in part only: it had begun, or went on, while cowbell did not run.".into()
-    })
+    match job.outcome {
+        Some(Outcome::Abandoned) => Some(abandoned(job)),
+        _ => job.partly_seen.then(|| {
+            "This job was seen in part only: it had begun, or went on, while cowbell did not run.".into()
+        }),
+    }
+}
+
+fn died(job: &Job, at: &str) -> String {
+    match (job.kind, &job.vg, &job.lv) {
+        (JobKind::Command | JobKind::Mark, Some(vg), Some(lv)) => {
+            format!("Snapshot {vg}/{lv}, which was made while it ran, became invalid at {at} UTC")
+        }
+        _ => format!("The snapshot became invalid at {at} UTC"),
+    }
+}
+
+fn untrustworthy(harm: Harm, at: String) -> String {
+    let what = match harm {
+        Harm::Death => "became invalid",
+        Harm::IoError => "answered with I/O errors",
+        Harm::Unmount => "was unmounted by somebody else",
+    };
+    format!(
+        "The backup reported success, but its snapshot {what} at {at} UTC: what it wrote may be cut short or filled up \
+         with zeros. Do not rely on it."
+    )
+}
+
+fn abandoned(job: &Job) -> String {
+    let last = job.course.as_ref().and_then(|course| course.phases.last());
+    match last {
+        Some(last) => format!(
+            "The backup never came to its end: the last that its hooks told is the phase {}. It was killed, or ended \
+             without a word.",
+            last.phase.text()
+        ),
+        None => "The machine went down while this command ran: it never came to its end.".into(),
+    }
 }
 
 /// What a backup's own log does not say: why its files were suddenly gone.
@@ -179,7 +223,7 @@ fn key_figures(job: &Job, present: &Present) -> Vec<KeyFigure> {
     let of =
         if job.kind == JobKind::Snapshot { "from the snapshot" } else { "from all disks, in whole ticks" };
     let mut figures = vec![
-        KeyFigure::new("Outcome", outcome.into(), outcome_detail(job)),
+        KeyFigure::new("Outcome", outcome.into(), outcome_detail(job, present.interval.at)),
         KeyFigure::new(if job.is_running() { "So far" } else { "Took" }, duration_text(seconds), ""),
         KeyFigure::new("Read", Writing::default().amount(bytes), of),
         KeyFigure::new("Mean read speed", Writing::default().rate(mean), "over its whole time"),
@@ -192,12 +236,20 @@ fn key_figures(job: &Job, present: &Present) -> Vec<KeyFigure> {
 }
 
 /// What an outcome rests on.
-fn outcome_detail(job: &Job) -> &'static str {
+fn outcome_detail(job: &Job, now: jiff::Timestamp) -> String {
     match job.outcome {
-        None => "",
-        Some(Outcome::Unknown) => "nobody reported one",
-        Some(Outcome::Overflowed) => "seen by cowbell",
-        Some(Outcome::Succeeded | Outcome::Failed) => "reported",
+        None => String::new(),
+        Some(Outcome::Unknown) => "nobody reported one".into(),
+        Some(Outcome::Overflowed) => {
+            job.died_at.map_or("seen by cowbell".into(), |at| format!("at {} UTC", moment(at, now)))
+        }
+        Some(Outcome::Untrustworthy) => "success was reported, but the snapshot was lost".into(),
+        Some(Outcome::Abandoned) => "it never came to its end".into(),
+        Some(Outcome::Failed) => match job.exit_status {
+            Some(status) => format!("with status {status}"),
+            None => "reported".into(),
+        },
+        Some(Outcome::Succeeded) => "reported".into(),
     }
 }
 

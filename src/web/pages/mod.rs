@@ -8,6 +8,7 @@ pub mod devices;
 pub mod job;
 pub mod jobs;
 pub mod overview;
+mod phases;
 mod rows;
 pub mod status;
 mod text;

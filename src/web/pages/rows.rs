@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{moment, text};
 use crate::config::{Alerts, Thresholds};
 use crate::interval::estimate::Estimate;
-use crate::job::{Job, Outcome};
+use crate::job::{Job, JobKind, Outcome};
 use crate::present::Present;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 use crate::units::{Fill, Prefix, bytes_text, duration_text};
@@ -209,10 +209,18 @@ fn job_row(job: &Job, now: Timestamp) -> JobRow {
 /// How a job ended, or that it runs, with the class for the word.
 pub fn outcome(job: &Job) -> (&'static str, &'static str) {
     match job.outcome {
-        None if job.died_at.is_some() => ("overflowed", "critical"),
+        None if job.is_untrustworthy() => (Outcome::Untrustworthy.text(), "critical"),
+        None if job.kind == JobKind::Snapshot && job.died_at.is_some() => ("overflowed", "critical"),
         None => ("running", "running"),
-        Some(Outcome::Succeeded) => (Outcome::Succeeded.text(), "ok"),
-        Some(Outcome::Unknown) => (Outcome::Unknown.text(), "unknown"),
-        Some(outcome @ (Outcome::Failed | Outcome::Overflowed)) => (outcome.text(), "critical"),
+        Some(outcome) => (outcome.text(), outcome_grade(outcome)),
+    }
+}
+
+fn outcome_grade(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "ok",
+        Outcome::Unknown => "unknown",
+        Outcome::Abandoned => "warning",
+        Outcome::Failed | Outcome::Overflowed | Outcome::Untrustworthy => "critical",
     }
 }

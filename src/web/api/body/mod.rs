@@ -1,6 +1,7 @@
 //! What the API's answers hold, made from what the daemon knows.
 
 mod device;
+mod job;
 mod store;
 mod volume;
 
@@ -9,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use device::DeviceBody;
+pub use job::JobBody;
 pub use store::StoreBody;
 pub use volume::VolumeBody;
 
 use crate::interval::Interval;
-use crate::job::{Job, JobKind, Outcome};
 use crate::present::{Present, Ticks};
 use crate::series::Observation;
 use crate::series::quantity::HostQuantity;
@@ -158,59 +159,6 @@ impl VmBody {
             iowait: value(HostQuantity::Iowait),
             blocked: interval.host.blocked,
             pressure_io_some: value(HostQuantity::PressureIoSome),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct JobBody {
-    pub id: i64,
-    pub kind: JobKind,
-    pub name: String,
-    pub vg: Option<String>,
-    pub lv: Option<String>,
-    pub origin: Option<String>,
-    #[schema(value_type = String, format = DateTime)]
-    pub started_at: Timestamp,
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub ended_at: Option<Timestamp>,
-    /// `null` while it runs; `unknown` where nobody said.
-    pub outcome: Option<Outcome>,
-    pub peak_fill_percent: Option<f64>,
-    /// Of a snapshot: from it. Of a command: from all disks while it ran.
-    pub bytes_read: Option<u64>,
-    pub last_fill_percent: Option<f64>,
-    /// When its snapshot was seen to be invalid.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub died_at: Option<Timestamp>,
-    /// The folder on which its snapshot is mounted, or was at last.
-    pub mounted_on: Option<String>,
-    /// When it was unmounted, if it was.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub unmounted_at: Option<Timestamp>,
-    /// It had begun before cowbell looked, or went on while it did not.
-    pub partly_seen: bool,
-}
-
-impl From<&Job> for JobBody {
-    fn from(job: &Job) -> Self {
-        Self {
-            id: job.id,
-            kind: job.kind,
-            name: job.name.clone(),
-            vg: job.vg.clone(),
-            lv: job.lv.clone(),
-            origin: job.origin.clone(),
-            started_at: job.started_at,
-            ended_at: job.ended_at,
-            outcome: job.outcome,
-            peak_fill_percent: job.peak_fill_percent,
-            bytes_read: job.bytes_read,
-            last_fill_percent: job.last_fill_percent,
-            died_at: job.died_at,
-            mounted_on: job.mounted_on.clone(),
-            unmounted_at: job.unmounted_at,
-            partly_seen: job.partly_seen,
         }
     }
 }

@@ -1,0 +1,251 @@
+//! All jobs: which begin, go on and end with a tick, a mark or a hook's word.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::runs::Runs;
+use super::{Job, JobKind, Outcome};
+use crate::interval::Interval;
+use crate::sample::hooks::{Step, Told};
+use crate::source::Mark;
+use crate::topology::{Volume, VolumeKind};
+
+/// A running job's figures are handed on to be kept this often; its beginning, death and end at once.
+const KEEP_EVERY_MS: i64 = 10_000;
+/// Ended jobs that are remembered, so that a volume that comes back goes on with its job.
+const REMEMBERED: usize = 200;
+/// A run says that it cleans up, and then its snapshot goes. Who began to listen between the two does not know that
+/// nobody said so.
+const CLEANUP_MS: i64 = 60_000;
+
+/// All jobs that run, and the last ones that ended.
+#[derive(Debug, Default)]
+pub struct JobBook {
+    runs: Runs,
+    running: Vec<Job>,
+    ended: Vec<Arc<Job>>,
+    last_id: i64,
+    /// When the first tick was: what was there by then had begun before.
+    began_at: Option<Timestamp>,
+    last_seen_at: Option<Timestamp>,
+    kept_at: Option<Timestamp>,
+}
+
+impl JobBook {
+    /// Goes on with the jobs of an earlier run of the program.
+    ///
+    /// `last_tick_at` is the last tick of that run: what is gone since was last seen then.
+    pub fn resume(jobs: Vec<Job>, last_id: i64, last_tick_at: Option<Timestamp>) -> Self {
+        let (mut running, ended): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::is_running);
+        for job in &mut running {
+            // Nobody looked in between.
+            job.partly_seen = true;
+        }
+        let ended = ended.into_iter().map(Arc::new).collect();
+        Self { running, ended, last_id, last_seen_at: last_tick_at, ..Self::default() }
+    }
+
+    /// Jobs that run, the oldest first.
+    pub fn running(&self) -> &[Job] {
+        &self.running
+    }
+
+    /// Jobs that ended, the latest last.
+    pub fn ended(&self) -> &[Arc<Job>] {
+        &self.ended
+    }
+
+    /// Takes a tick; gives the jobs that are to be kept anew.
+    pub fn advance(&mut self, interval: &Interval) -> Vec<Job> {
+        if !interval.saw_devices {
+            return Vec::new();
+        }
+        let known = self.running.len();
+        let last_seen_at = self.last_seen_at.take().unwrap_or(interval.at);
+        self.begin_snapshots(interval);
+        self.find_runs();
+        let began_at = self.began_at;
+        let keep_all = self
+            .kept_at
+            .is_none_or(|at| (interval.at.as_millisecond() - at.as_millisecond()).abs() >= KEEP_EVERY_MS);
+        let mut news = Vec::new();
+        for (index, job) in self.running.iter_mut().enumerate() {
+            let before = turns(job);
+            match job.kind {
+                JobKind::Snapshot => follow_snapshot(job, interval, last_seen_at, began_at),
+                JobKind::Command | JobKind::Mark => follow_host(job, interval),
+            }
+            if keep_all || index >= known || before != turns(job) {
+                news.push(job.clone());
+            }
+        }
+        if keep_all {
+            self.kept_at = Some(interval.at);
+        }
+        self.began_at.get_or_insert(interval.at);
+        self.harm_commands(&mut news);
+        self.file_ended();
+        news
+    }
+
+    /// Takes what a hook said; gives the job of which that is news.
+    pub fn hear(&mut self, told: &Told, at: Timestamp) -> Option<Job> {
+        let listening_since = self.began_at.unwrap_or(at);
+        let goes_on = told.step != Step::Preconnect && !self.runs.knows(told.run);
+        // A process's number is used again: the latest run is the one that is heard.
+        let job = self.running.iter_mut().rev().find(|job| goes_on && job.is_of(told.run));
+        let Some(job) = job else {
+            self.runs.hear(told, at, listening_since);
+            return self.find_runs();
+        };
+        job.course.as_mut()?.take(told.step, at, listening_since).then(|| job.clone())
+    }
+
+    /// Closes commands that ran when the machine went down: nobody is left to say how they ended.
+    pub fn booted(&mut self, at: Timestamp) -> Vec<Job> {
+        let last_seen_at = self.last_seen_at;
+        let mut news = Vec::new();
+        for job in self.running.iter_mut().filter(|job| job.kind == JobKind::Command) {
+            if let Some(seen_at) = last_seen_at.filter(|seen_at| job.started_at <= *seen_at && *seen_at < at)
+            {
+                job.end(seen_at, Outcome::Abandoned);
+                news.push(job.clone());
+            }
+        }
+        self.file_ended();
+        news
+    }
+
+    /// Takes a mark; gives the job that it began or ended, `None` where it says nothing new.
+    pub fn mark(&mut self, mark: &Mark) -> Option<Job> {
+        let ended = self.ended.iter().map(Arc::as_ref);
+        let is_it = |job: &&Job| job.key == mark.key && job.kind != JobKind::Snapshot;
+        let known = self.running.iter().chain(ended).find(is_it).cloned();
+        let mut job = known.clone().unwrap_or_else(|| {
+            self.last_id += 1;
+            Job::new(self.last_id, mark.kind.into(), &mark.key, &mark.name, mark.started_at)
+        });
+        if let Some(ended) = &mark.ended {
+            job.exit_status = ended.status;
+            job.end(ended.at, if ended.succeeded { Outcome::Succeeded } else { Outcome::Failed });
+        }
+        if known.as_ref() == Some(&job) {
+            return None;
+        }
+        self.running.retain(|other| other.key != job.key);
+        self.ended.retain(|other| other.key != job.key);
+        self.running.push(job.clone());
+        self.file_ended();
+        Some(job)
+    }
+
+    /// Gives snapshots the runs that made them; gives the last job that got one.
+    fn find_runs(&mut self) -> Option<Job> {
+        let mut found = None;
+        for job in &mut self.running {
+            if let Some(course) = self.runs.of(job) {
+                job.started_at = job.started_at.min(course.first_at);
+                job.course = Some(course);
+                found = Some(job.clone());
+            }
+        }
+        found
+    }
+
+    /// A command that made the snapshot that died has lost what it read, whatever its exit status will be.
+    fn harm_commands(&mut self, news: &mut Vec<Job>) {
+        let died: Vec<Job> =
+            self.running.iter().filter(|job| job.kind == JobKind::Snapshot).cloned().collect();
+        for (snapshot, died_at) in died.iter().filter_map(|job| job.died_at.map(|at| (job, at))) {
+            let made_it = |job: &&mut Job| {
+                let is_snapshot = job.kind == JobKind::Snapshot;
+                !is_snapshot && job.died_at.is_none() && job.started_at <= snapshot.started_at
+            };
+            for job in self.running.iter_mut().filter(made_it) {
+                job.died_at = Some(died_at);
+                (job.vg, job.lv) = (snapshot.vg.clone(), snapshot.lv.clone());
+                job.origin.clone_from(&snapshot.origin);
+                news.push(job.clone());
+            }
+        }
+    }
+
+    fn begin_snapshots(&mut self, interval: &Interval) {
+        for (volume, _) in interval.volumes().filter(|(volume, _)| volume.is_snapshot()) {
+            if self.running.iter().any(|job| job.key == *volume.uuid) {
+                continue;
+            }
+            let job = self.reopened(volume).unwrap_or_else(|| self.begun(volume, interval.at));
+            self.running.push(job);
+        }
+    }
+
+    /// A volume that was gone and is there again goes on with its job.
+    fn reopened(&mut self, volume: &Volume) -> Option<Job> {
+        let index = self.ended.iter().position(|job| job.key == *volume.uuid)?;
+        let mut job = Arc::unwrap_or_clone(self.ended.remove(index));
+        (job.ended_at, job.outcome, job.partly_seen) = (None, None, true);
+        Some(job)
+    }
+
+    fn begun(&mut self, volume: &Volume, at: Timestamp) -> Job {
+        self.last_id += 1;
+        // That a thin volume is a snapshot is known from LVM's report alone, which comes later than the volume.
+        let was_seen_late = self.began_at.is_none() || volume.kind == VolumeKind::ThinSnapshot;
+        let created_at = volume.created_at.filter(|created_at| was_seen_late && *created_at < at);
+        let started_at = created_at.unwrap_or(at);
+        let mut job = Job::new(self.last_id, JobKind::Snapshot, &volume.uuid, &volume.lv, started_at);
+        job.partly_seen = self.began_at.is_none_or(|began_at| started_at < began_at);
+        (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
+        job
+    }
+
+    fn file_ended(&mut self) {
+        let (running, ended): (Vec<Job>, Vec<Job>) = self.running.drain(..).partition(Job::is_running);
+        self.running = running;
+        self.ended.extend(ended.into_iter().map(Arc::new));
+        let surplus = self.ended.len().saturating_sub(REMEMBERED);
+        self.ended.drain(..surplus);
+    }
+}
+
+/// What is kept at once when it changes.
+fn turns(job: &Job) -> impl PartialEq + use<> {
+    let harm = (job.died_at, job.io_error_at, job.unmounted_at);
+    (job.ended_at, harm, job.lv.clone(), job.mounted_on.clone())
+}
+
+/// A snapshot that is gone ended with this tick, or, when nobody looked for a while, after it was last seen.
+fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: Timestamp, began_at: Option<Timestamp>) {
+    let Some((volume, state)) = interval.volumes().find(|(volume, _)| *volume.uuid == job.key) else {
+        let was_heard = began_at
+            .is_some_and(|began_at| interval.at.as_millisecond() - began_at.as_millisecond() >= CLEANUP_MS);
+        return job.end(last_seen_at, job.reported(was_heard));
+    };
+    // Names may change while it lives; what is no longer known was true before.
+    (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
+    job.name.clone_from(&volume.lv);
+    job.origin = volume.origin.clone().or(job.origin.take());
+    if let Some(created_at) =
+        volume.created_at.filter(|created_at| job.partly_seen && *created_at < job.started_at)
+    {
+        job.started_at = created_at;
+    }
+    job.see(interval.at, state);
+    job.see_mounts(interval.at, volume.mounted_on.as_deref());
+    if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
+        job.count_reads(counters.sectors_read.bytes());
+    }
+}
+
+/// Ticks that began before the job are left out: what they read was not the job's alone.
+fn follow_host(job: &mut Job, interval: &Interval) {
+    let began_us = interval.at.as_microsecond().saturating_sub_unsigned(interval.elapsed_us);
+    if began_us < job.started_at.as_microsecond() {
+        return;
+    }
+    if let Some(total) = interval.total() {
+        job.bytes_read = Some(job.bytes_read.unwrap_or_default() + total.sectors_read.bytes());
+    }
+}

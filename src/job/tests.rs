@@ -1,0 +1,91 @@
+//! How a job is judged by all that is known of it.
+
+use jiff::Timestamp;
+
+use super::phase::{Course, Report};
+use super::{Job, JobKind, Outcome};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_772_330_400 + second).unwrap()
+}
+
+/// A snapshot's job whose run reported this after a hundred seconds.
+fn reported(succeeded: Option<bool>) -> Job {
+    let mut job = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
+    let reported = succeeded.map(|succeeded| Report { at: at(100), succeeded });
+    job.course = Some(Course { reported, ..Course::new(4711, at(0)) });
+    job
+}
+
+fn ended(mut job: Job) -> Outcome {
+    let said = job.reported(true);
+    job.end(at(110), said);
+    job.outcome.unwrap()
+}
+
+fn dead(mut job: Job, second: i64) -> Job {
+    job.died_at = Some(at(second));
+    job
+}
+
+#[test]
+fn what_was_reported_holds_where_nothing_speaks_against_it() {
+    assert_eq!(ended(reported(Some(true))), Outcome::Succeeded);
+    assert_eq!(ended(reported(Some(false))), Outcome::Failed);
+}
+
+#[test]
+fn success_from_a_snapshot_that_died_is_untrustworthy() {
+    assert_eq!(ended(dead(reported(Some(true)), 50)), Outcome::Untrustworthy);
+    assert_eq!(
+        ended(dead(reported(Some(true)), 105)),
+        Outcome::Untrustworthy,
+        "it may have been dead before"
+    );
+}
+
+#[test]
+fn a_snapshot_that_is_kept_and_dies_long_after_the_backup_did_it_no_harm() {
+    assert_eq!(ended(dead(reported(Some(true)), 100 + 3600)), Outcome::Succeeded);
+}
+
+#[test]
+fn a_failure_from_a_snapshot_that_died_is_its_overflow() {
+    assert_eq!(ended(dead(reported(Some(false)), 50)), Outcome::Overflowed);
+    assert_eq!(ended(dead(reported(None), 50)), Outcome::Overflowed);
+}
+
+#[test]
+fn io_errors_and_a_forced_unmount_override_success_too() {
+    let mut job = reported(Some(true));
+    job.io_error_at = Some(at(50));
+    assert_eq!(ended(job), Outcome::Untrustworthy);
+    for (second, expected) in [(50, Outcome::Untrustworthy), (101, Outcome::Succeeded)] {
+        let mut job = reported(Some(true));
+        (job.mounted_on, job.unmounted_at) = (Some("/mnt/snap".into()), Some(at(second)));
+        assert_eq!(ended(job), expected, "unmounted after {second} s, done after 100 s");
+    }
+}
+
+#[test]
+fn a_run_that_falls_silent_is_abandoned_only_where_somebody_listened() {
+    assert_eq!(ended(reported(None)), Outcome::Abandoned);
+    assert_eq!(reported(None).reported(false), Outcome::Unknown);
+    let without_hooks = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
+    assert_eq!(ended(without_hooks.clone()), Outcome::Unknown);
+    assert_eq!(ended(dead(without_hooks, 50)), Outcome::Overflowed);
+}
+
+#[test]
+fn a_command_that_succeeds_with_a_dead_snapshot_is_untrustworthy() {
+    for (died, said, expected) in [
+        (true, Outcome::Succeeded, Outcome::Untrustworthy),
+        (true, Outcome::Failed, Outcome::Failed),
+        (false, Outcome::Succeeded, Outcome::Succeeded),
+    ] {
+        let mut job = Job::new(1, JobKind::Command, "run-1", "nightly", at(0));
+        job.died_at = died.then(|| at(50));
+        job.end(at(100), said);
+        assert_eq!(job.outcome, Some(expected));
+    }
+}

@@ -1,0 +1,119 @@
+//! A job as a row: found again by its key, which one life has.
+
+use anyhow::Context;
+use jiff::Timestamp;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row, SqliteConnection};
+
+use super::lasting::{optional_time, optional_word, time, word};
+use crate::job::phase::{Begun, Course, Phase, Report};
+use crate::job::{Job, JobKind, Outcome};
+
+pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
+    let ms = |at: Option<Timestamp>| at.map(|at| at.as_millisecond());
+    let course = job.course.as_ref();
+    let began = |phase: Phase| ms(course.and_then(|course| course.began(phase)));
+    let reported = course.and_then(|course| course.reported);
+    sqlx::query(
+        "INSERT INTO job (id, kind, key, name, vg, lv, origin, started_ms, ended_ms, outcome, died_ms, partly_seen,
+             last_fill_percent, peak_fill_percent, bytes_read, read_counter, mounted_on, unmounted_ms,
+             run, flush_ms, snapshot_ms, mount_ms, backup_ms, cleanup_ms, locked_from_ms, locked_until_ms,
+             reported, reported_ms, io_error_ms, exit_status)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT (key) DO UPDATE SET name = excluded.name, vg = excluded.vg, lv = excluded.lv,
+             origin = excluded.origin, started_ms = excluded.started_ms, ended_ms = excluded.ended_ms,
+             outcome = excluded.outcome, died_ms = excluded.died_ms, partly_seen = excluded.partly_seen,
+             last_fill_percent = excluded.last_fill_percent, peak_fill_percent = excluded.peak_fill_percent,
+             bytes_read = excluded.bytes_read, read_counter = excluded.read_counter,
+             mounted_on = excluded.mounted_on, unmounted_ms = excluded.unmounted_ms,
+             run = excluded.run, flush_ms = excluded.flush_ms, snapshot_ms = excluded.snapshot_ms,
+             mount_ms = excluded.mount_ms, backup_ms = excluded.backup_ms, cleanup_ms = excluded.cleanup_ms,
+             locked_from_ms = excluded.locked_from_ms, locked_until_ms = excluded.locked_until_ms,
+             reported = excluded.reported, reported_ms = excluded.reported_ms,
+             io_error_ms = excluded.io_error_ms, exit_status = excluded.exit_status",
+    )
+    .bind(job.id)
+    .bind(job.kind.text())
+    .bind(&job.key)
+    .bind(&job.name)
+    .bind(&job.vg)
+    .bind(&job.lv)
+    .bind(&job.origin)
+    .bind(job.started_at.as_millisecond())
+    .bind(ms(job.ended_at))
+    .bind(job.outcome.map(|outcome| outcome.text()))
+    .bind(ms(job.died_at))
+    .bind(job.partly_seen)
+    .bind(job.last_fill_percent)
+    .bind(job.peak_fill_percent)
+    .bind(job.bytes_read.and_then(|bytes| i64::try_from(bytes).ok()))
+    .bind(job.read_counter.and_then(|bytes| i64::try_from(bytes).ok()))
+    .bind(&job.mounted_on)
+    .bind(ms(job.unmounted_at))
+    .bind(course.map(|course| course.run))
+    .bind(began(Phase::Flush))
+    .bind(began(Phase::Snapshot))
+    .bind(began(Phase::Mount))
+    .bind(began(Phase::Backup))
+    .bind(began(Phase::Cleanup))
+    .bind(ms(course.and_then(|course| course.locked_from)))
+    .bind(ms(course.and_then(|course| course.locked_until)))
+    .bind(reported.map(|report| report.outcome().text()))
+    .bind(reported.map(|report| report.at.as_millisecond()))
+    .bind(ms(job.io_error_at))
+    .bind(job.exit_status)
+    .execute(&mut *connection)
+    .await
+    .with_context(|| format!("cannot keep job {}", job.id))?;
+    Ok(())
+}
+
+impl FromRow<'_, SqliteRow> for Job {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let bytes =
+            |column| Ok::<_, sqlx::Error>(row.try_get::<Option<i64>, _>(column)?.map(i64::unsigned_abs));
+        Ok(Self {
+            id: row.try_get("id")?,
+            kind: word::<JobKind>(row, "kind")?,
+            key: row.try_get("key")?,
+            name: row.try_get("name")?,
+            vg: row.try_get("vg")?,
+            lv: row.try_get("lv")?,
+            origin: row.try_get("origin")?,
+            started_at: time(row, "started_ms")?,
+            ended_at: optional_time(row, "ended_ms")?,
+            outcome: optional_word::<Outcome>(row, "outcome")?,
+            died_at: optional_time(row, "died_ms")?,
+            io_error_at: optional_time(row, "io_error_ms")?,
+            course: course(row)?,
+            exit_status: row.try_get("exit_status")?,
+            mounted_on: row.try_get("mounted_on")?,
+            unmounted_at: optional_time(row, "unmounted_ms")?,
+            partly_seen: row.try_get("partly_seen")?,
+            last_fill_percent: row.try_get("last_fill_percent")?,
+            peak_fill_percent: row.try_get("peak_fill_percent")?,
+            bytes_read: bytes("bytes_read")?,
+            read_counter: bytes("read_counter")?,
+        })
+    }
+}
+
+/// A run whose every word was heard by another process of this program goes on where it was.
+fn course(row: &SqliteRow) -> sqlx::Result<Option<Course>> {
+    let Some(run) = row.try_get::<Option<u32>, _>("run")? else { return Ok(None) };
+    let mut phases = Vec::new();
+    for phase in Phase::ALL {
+        let at = optional_time(row, &format!("{}_ms", phase.text()))?;
+        phases.extend(at.map(|at| Begun { phase, at }));
+    }
+    let succeeded = optional_word::<Outcome>(row, "reported")?.map(|word| word == Outcome::Succeeded);
+    let reported_at = optional_time(row, "reported_ms")?;
+    let reported = succeeded.zip(reported_at).map(|(succeeded, at)| Report { at, succeeded });
+    let (locked_from, locked_until) =
+        (optional_time(row, "locked_from_ms")?, optional_time(row, "locked_until_ms")?);
+    let heard = phases.iter().map(|begun| begun.at).chain(locked_from).chain(locked_until).chain(reported_at);
+    let started_at = time(row, "started_ms")?;
+    let first_at = heard.clone().min().unwrap_or(started_at);
+    let last_at = heard.max().unwrap_or(started_at);
+    Ok(Some(Course { run, phases, locked_from, locked_until, reported, first_at, last_at }))
+}

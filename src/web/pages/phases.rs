@@ -1,0 +1,45 @@
+//! The phases of a backup, as its hooks told them: rows of a small table.
+
+use jiff::Timestamp;
+
+use super::moment;
+use super::rows::seconds_between;
+use crate::job::Job;
+use crate::units::duration_text;
+
+/// A phase, and how much of the job it took.
+pub struct PhaseRow {
+    pub name: &'static str,
+    pub began: String,
+    pub took: String,
+    /// Where its bar begins and how wide it is, in percent of the job's time.
+    pub from: String,
+    pub width: String,
+}
+
+pub fn phases(job: &Job, now: Timestamp) -> Vec<PhaseRow> {
+    let whole = job.seconds(now).max(f64::MIN_POSITIVE);
+    let percent = |seconds: f64| format!("{:.2}", (seconds / whole * 100.0).clamp(0.0, 100.0));
+    let rows = job.phases().map(|(begun, ended_at)| {
+        let seconds = seconds_between(begun.at, ended_at.unwrap_or(now)).max(0.0);
+        PhaseRow {
+            name: begun.phase.text(),
+            began: moment(begun.at, now),
+            took: duration_text(seconds),
+            from: percent(seconds_between(job.started_at, begun.at)),
+            width: percent(seconds),
+        }
+    });
+    rows.collect()
+}
+
+/// For how long the database may have been locked.
+pub fn locked(job: &Job, now: Timestamp) -> Option<String> {
+    let span = job.course.as_ref()?.locked_at_most()?;
+    Some(format!(
+        "The database's global read lock was held for {} at most, from {} to {} UTC.",
+        duration_text(seconds_between(span.from, span.until)),
+        moment(span.from, now),
+        moment(span.until, now)
+    ))
+}
