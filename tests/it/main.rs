@@ -21,6 +21,7 @@ mod estimate;
 mod export;
 mod fixtures;
 mod gaps;
+mod hooks;
 mod hostile;
 mod hour;
 mod kills;
