@@ -15,9 +15,6 @@ use crate::topology::{Volume, VolumeKind};
 const KEEP_EVERY_MS: i64 = 10_000;
 /// Ended jobs that are remembered, so that a volume that comes back goes on with its job.
 const REMEMBERED: usize = 200;
-/// A run says that it cleans up, and then its snapshot goes. Who began to listen between the two does not know that
-/// nobody said so.
-const CLEANUP_MS: i64 = 60_000;
 
 /// All jobs that run, and the last ones that ended.
 #[derive(Debug, Default)]
@@ -41,6 +38,9 @@ impl JobBook {
         for job in &mut running {
             // Nobody looked in between.
             job.partly_seen = true;
+            if let Some(course) = &mut job.course {
+                course.is_heard = false;
+            }
         }
         let ended = ended.into_iter().map(Arc::new).collect();
         Self { running, ended, last_id, last_seen_at: last_tick_at, ..Self::default() }
@@ -65,7 +65,6 @@ impl JobBook {
         let last_seen_at = self.last_seen_at.take().unwrap_or(interval.at);
         self.begin_snapshots(interval);
         self.find_runs();
-        let began_at = self.began_at;
         let keep_all = self
             .kept_at
             .is_none_or(|at| (interval.at.as_millisecond() - at.as_millisecond()).abs() >= KEEP_EVERY_MS);
@@ -73,7 +72,7 @@ impl JobBook {
         for (index, job) in self.running.iter_mut().enumerate() {
             let before = turns(job);
             match job.kind {
-                JobKind::Snapshot => follow_snapshot(job, interval, last_seen_at, began_at),
+                JobKind::Snapshot => follow_snapshot(job, interval, last_seen_at),
                 JobKind::Command | JobKind::Mark => follow_host(job, interval),
             }
             if keep_all || index >= known || before != turns(job) {
@@ -217,11 +216,9 @@ fn turns(job: &Job) -> impl PartialEq + use<> {
 }
 
 /// A snapshot that is gone ended with this tick, or, when nobody looked for a while, after it was last seen.
-fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: Timestamp, began_at: Option<Timestamp>) {
+fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: Timestamp) {
     let Some((volume, state)) = interval.volumes().find(|(volume, _)| *volume.uuid == job.key) else {
-        let was_heard = began_at
-            .is_some_and(|began_at| interval.at.as_millisecond() - began_at.as_millisecond() >= CLEANUP_MS);
-        return job.end(last_seen_at, job.reported(was_heard));
+        return job.end(last_seen_at, job.reported());
     };
     // Names may change while it lives; what is no longer known was true before.
     (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));

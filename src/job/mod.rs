@@ -238,11 +238,12 @@ impl Job {
     }
 
     /// What its hooks reported; `abandoned` where they fell silent while somebody listened.
-    fn reported(&self, was_heard: bool) -> Outcome {
-        match self.course.as_ref().map(|course| (course.reported, course.is_over())) {
-            Some((Some(report), _)) => report.outcome(),
-            Some((None, false)) if was_heard => Outcome::Abandoned,
-            _ => Outcome::Unknown,
+    fn reported(&self) -> Outcome {
+        let Some(course) = &self.course else { return Outcome::Unknown };
+        match course.reported {
+            Some(report) => report.outcome(),
+            None if course.is_heard && !course.is_over() => Outcome::Abandoned,
+            None => Outcome::Unknown,
         }
     }
 

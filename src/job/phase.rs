@@ -100,12 +100,23 @@ pub struct Course {
     /// When it was heard of first, and last.
     pub first_at: Timestamp,
     pub last_at: Timestamp,
+    /// Whether this process of the program heard its last word: then it has missed none since.
+    pub is_heard: bool,
 }
 
 impl Course {
     pub fn new(run: u32, at: Timestamp) -> Self {
         let (phases, first_at, last_at) = (Vec::new(), at, at);
-        Self { run, phases, locked_from: None, locked_until: None, reported: None, first_at, last_at }
+        Self {
+            run,
+            phases,
+            locked_from: None,
+            locked_until: None,
+            reported: None,
+            first_at,
+            last_at,
+            is_heard: false,
+        }
     }
 
     /// Takes a step; gives whether it said something new. `listening_since` is when this program began to listen.
@@ -122,7 +133,7 @@ impl Course {
         self.lock(step, at);
         let begins = Phase::begun_by(step).filter(|phase| self.began(*phase).is_none());
         self.phases.extend(begins.map(|phase| Begun { phase, at }));
-        self.last_at = at;
+        (self.last_at, self.is_heard) = (at, true);
         before != (self.phases.len(), self.locked_from, self.locked_until, self.reported)
     }
 
@@ -157,7 +168,8 @@ impl Course {
     /// The packaged `backupfailure.pm` wins over a script of that name, so a run that cleans up without having
     /// reported success has failed.
     fn report(&mut self, step: Step, at: Timestamp, listening_since: Timestamp) {
-        let listened = at.as_millisecond() - listening_since.as_millisecond() >= SUCCESS_TO_CLEANUP_MS;
+        let listened_ms = at.as_millisecond() - listening_since.as_millisecond();
+        let listened = self.is_heard || listened_ms >= SUCCESS_TO_CLEANUP_MS;
         let succeeded = match step {
             Step::Backupsuccess => true,
             Step::Backupfailure => false,
@@ -243,11 +255,12 @@ mod tests {
 
     #[test]
     fn who_did_not_listen_when_success_was_told_does_not_know_of_a_failure() {
-        for (listened, expected) in [(3600, "failed"), (2, "failed"), (-1, "nothing")] {
-            let course =
-                course(&[Step::Prebackup, Step::Prebackup, Step::Prebackup, Step::Precleanup], listened);
-            let found = told(&course);
-            assert!(found.ends_with(expected), "listened {listened} s before: {found}");
+        for (is_heard, listened, expected) in
+            [(false, 3600, "failed"), (false, 1, "nothing"), (true, 1, "failed")]
+        {
+            let mut course = Course { is_heard, ..course(&[Step::Prebackup], 0) };
+            course.take(Step::Precleanup, at(100), at(100 - listened));
+            assert!(told(&course).ends_with(expected), "{is_heard}, {listened} s: {}", told(&course));
         }
     }
 

@@ -13,12 +13,12 @@ fn at(second: i64) -> Timestamp {
 fn reported(succeeded: Option<bool>) -> Job {
     let mut job = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
     let reported = succeeded.map(|succeeded| Report { at: at(100), succeeded });
-    job.course = Some(Course { reported, ..Course::new(4711, at(0)) });
+    job.course = Some(Course { reported, is_heard: true, ..Course::new(4711, at(0)) });
     job
 }
 
 fn ended(mut job: Job) -> Outcome {
-    let said = job.reported(true);
+    let said = job.reported();
     job.end(at(110), said);
     job.outcome.unwrap()
 }
@@ -70,7 +70,9 @@ fn io_errors_and_a_forced_unmount_override_success_too() {
 #[test]
 fn a_run_that_falls_silent_is_abandoned_only_where_somebody_listened() {
     assert_eq!(ended(reported(None)), Outcome::Abandoned);
-    assert_eq!(reported(None).reported(false), Outcome::Unknown);
+    let mut unheard = reported(None);
+    unheard.course.as_mut().unwrap().is_heard = false;
+    assert_eq!(ended(unheard), Outcome::Unknown);
     let without_hooks = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
     assert_eq!(ended(without_hooks.clone()), Outcome::Unknown);
     assert_eq!(ended(dead(without_hooks, 50)), Outcome::Overflowed);

@@ -98,7 +98,7 @@ impl FromRow<'_, SqliteRow> for Job {
     }
 }
 
-/// A run whose every word was heard by another process of this program goes on where it was.
+/// A run that was heard by another process of this program goes on where it was.
 fn course(row: &SqliteRow) -> sqlx::Result<Option<Course>> {
     let Some(run) = row.try_get::<Option<u32>, _>("run")? else { return Ok(None) };
     let mut phases = Vec::new();
@@ -115,5 +115,5 @@ fn course(row: &SqliteRow) -> sqlx::Result<Option<Course>> {
     let started_at = time(row, "started_ms")?;
     let first_at = heard.clone().min().unwrap_or(started_at);
     let last_at = heard.max().unwrap_or(started_at);
-    Ok(Some(Course { run, phases, locked_from, locked_until, reported, first_at, last_at }))
+    Ok(Some(Course { run, phases, locked_from, locked_until, reported, first_at, last_at, is_heard: false }))
 }
