@@ -261,6 +261,24 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
             r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:00Z","succeeded":true}"#,
             "before",
         ),
+        (
+            "x",
+            r#"{"name":"a","started_at":"2999-01-01T00:00:00Z"}"#,
+            "expected `started_at` from 1970 to now",
+        ),
+        ("x", r#"{"name":"a","started_at":"-000001-01-01T00:00:00Z"}"#, "started_at"),
+        ("x", r#"{"name":"a","started_at":"1969-12-31T23:59:59Z"}"#, "expected `started_at` from 1970"),
+        ("x", r#"{"name":"a","started_at":-5}"#, "started_at"),
+        (
+            "x",
+            r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2999-01-01T00:00:00Z","succeeded":true}"#,
+            "expected `ended_at` from 1970 to now",
+        ),
+        (
+            "x",
+            r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:02Z","succeeded":true,"status":256}"#,
+            "status",
+        ),
         ("%00", JOB, "key"),
         ("%20", JOB, "key"),
     ] {
@@ -268,8 +286,35 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
         assert_eq!(answer.status, 400, "{body}: {answer:?}");
         assert!(answer.sentence().contains(part), "expected {part:?} for {body}: {answer:?}");
     }
+    let long = format!(r#"{{"name":"{}","started_at":"2026-03-01T02:00:01Z"}}"#, "y".repeat(10_000));
+    let answer = http::put(daemon.port, "/api/v1/jobs/x", &[HOST, JSON], &long);
+    assert_eq!(answer.status, 400, "{answer:?}");
     let giant = format!(r#"{{"name":"{}"}}"#, "x".repeat(100_000));
     let answer = http::put(daemon.port, "/api/v1/jobs/x", &[HOST, JSON], &giant);
     assert!((400..500).contains(&answer.status), "{answer:?}");
     assert_eq!(daemon.json("/api/v1/jobs"), json!([]), "nothing of it was kept");
+}
+
+#[test]
+fn a_job_that_is_told_twice_is_one_and_markup_in_its_name_is_text() {
+    let machine = crate::machine::Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let put = |body: &str| {
+        let answer = http::put(daemon.port, "/api/v1/jobs/twice", &[HOST, JSON], body);
+        assert_eq!(answer.status, 202, "{body}: {answer:?}");
+    };
+    let begun = r#""name":"<script>alert(1)</script>","started_at":"2026-03-01T02:00:01Z""#;
+    put(&format!("{{{begun}}}"));
+    put(&format!("{{{begun}}}"));
+    for _ in 0..2 {
+        put(&format!(r#"{{{begun},"ended_at":"2026-03-01T02:00:02Z","succeeded":false,"status":3}}"#));
+    }
+    let job = crate::wait_for("its end", || {
+        let jobs = daemon.json("/api/v1/jobs");
+        assert!(jobs.as_array().unwrap().len() < 2, "{jobs}");
+        (!jobs[0]["outcome"].is_null()).then(|| jobs[0].clone())
+    });
+    assert_eq!((&job["outcome"], &job["exit_status"]), (&json!("failed"), &json!(3)), "{job}");
+    let page = daemon.get(&format!("/jobs/{}", job["id"])).body;
+    assert!(page.contains("with status 3") && !page.contains("<script>alert"), "{page}");
 }

@@ -8,7 +8,7 @@ use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -27,6 +27,8 @@ pub use openapi::openapi;
 const MOST_LISTED: usize = 1_000;
 /// Letters of a job's name or key.
 const LONGEST_NAME: usize = 200;
+/// Whoever tells of a job has this machine's clock, which may have been set back a moment ago.
+const MOST_AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
 /// A list, and the header `Cowbell-Missing` where it is not whole.
 type List<T> = Result<Partly<Json<Vec<T>>>, Problem>;
@@ -103,7 +105,7 @@ pub async fn put_job(
             rejection.body_text()
         ))
     })?;
-    let mark = mark(key, put)?;
+    let mark = mark(key, put, crate::source::live::now())?;
     let Some(marks) = &site.marks else {
         return Err(Problem::Conflict("this is a recording: no job can be added to it".into()));
     };
@@ -113,13 +115,18 @@ pub async fn put_job(
     Ok(StatusCode::ACCEPTED)
 }
 
-fn mark(key: String, put: PutJob) -> Result<Mark, Problem> {
+fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
     for (what, text) in [("key", &key), ("name", &put.name)] {
         if text.trim().is_empty() || text.chars().count() > LONGEST_NAME || text.chars().any(char::is_control)
         {
             return Err(Problem::Bad(format!(
                 "expected a job's {what} to be 1 to {LONGEST_NAME} letters without control characters"
             )));
+        }
+    }
+    for (what, at) in [("started_at", Some(put.started_at)), ("ended_at", put.ended_at)] {
+        if let Some(at) = at.filter(|at| *at < Timestamp::UNIX_EPOCH || *at - MOST_AHEAD > now) {
+            return Err(Problem::Bad(format!("expected `{what}` from 1970 to now ({now}), but found {at}")));
         }
     }
     let ended = match (put.ended_at, put.succeeded) {
