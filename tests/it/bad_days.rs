@@ -317,7 +317,9 @@ fn a_disk_that_fills_while_the_program_runs_is_recovered_from() {
         let name = "n".repeat(200);
         let job = format!(r#"{{"name":"{name}","started_at":"2026-03-01T02:00:00Z"}}"#);
         let json = [("Content-Type", "application/json"), ("Host", "127.0.0.1")];
-        http::put(daemon.port, &format!("/api/v1/jobs/full-{number}"), &json, &job);
+        // Told faster than the loop takes them, some are refused.
+        let put = || http::put(daemon.port, &format!("/api/v1/jobs/full-{number}"), &json, &job);
+        wait_for("room for a job", || (put().status == 202).then_some(()));
     }
     wait_for("the store to say so", || {
         daemon.part("store")["error"].as_str().filter(|error| error.contains("full")).map(drop)
