@@ -1,6 +1,7 @@
 //! Runs of mylvmbackup of which hooks have told, but whose snapshot is not seen yet.
 //!
-//! A hook cannot say which snapshot its run makes. The run that was about to make one when one appeared made it.
+//! The hook before that reads the snapshot's name from mylvmbackup's configuration, where it can. Where it could not,
+//! the run that was about to make one when one appeared made it.
 
 use jiff::Timestamp;
 
@@ -20,19 +21,29 @@ const UNHEARD_MS: i64 = 60_000;
 /// Runs that wait for their snapshot, the first to be heard of first.
 #[derive(Debug, Default)]
 pub struct Runs {
-    waiting: Vec<Course>,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    course: Course,
+    /// The snapshot's name, as `vg0/data_snapshot`.
+    name: Option<String>,
 }
 
 impl Runs {
     /// Takes a step of a run that no job is known for.
     pub fn hear(&mut self, told: &Told, at: Timestamp, listening_since: Timestamp) {
         self.forget_before(told);
-        let index = self.waiting.iter().position(|course| course.run == told.run).unwrap_or_else(|| {
-            self.waiting.push(Course::new(told.run, at));
+        let index = self.waiting.iter().position(|waiting| waiting.course.run == told.run);
+        let index = index.unwrap_or_else(|| {
+            self.waiting.push(Waiting { course: Course::new(told.run, at), name: None });
             self.waiting.len() - 1
         });
-        self.waiting[index].take(told.step, at, listening_since);
-        if self.waiting[index].is_over() {
+        let waiting = &mut self.waiting[index];
+        waiting.name = told.snapshot.clone().or(waiting.name.take());
+        waiting.course.take(told.step, at, listening_since);
+        if waiting.course.is_over() {
             tracing::warn!(
                 "mylvmbackup (process {}) ended, and no snapshot of it was seen: did it make one? See its own log",
                 told.run
@@ -44,7 +55,7 @@ impl Runs {
     }
 
     pub fn knows(&self, run: u32) -> bool {
-        self.waiting.iter().any(|course| course.run == run)
+        self.waiting.iter().any(|waiting| waiting.course.run == run)
     }
 
     /// The run whose snapshot this job is; it waits no longer.
@@ -52,22 +63,33 @@ impl Runs {
         if job.kind != JobKind::Snapshot || job.course.is_some() {
             return None;
         }
-        let fitting = self.waiting.iter().enumerate().filter(|(_, course)| made(course, job.started_at));
+        let fitting = self.waiting.iter().enumerate().filter(|(_, waiting)| waiting.made(job));
         // Of two that make one at the same time, the first to begin is the first to be done.
-        let (index, _) = fitting.min_by_key(|(_, course)| course.began(Phase::Snapshot))?;
-        Some(self.waiting.remove(index))
+        let first = fitting
+            .min_by_key(|(_, waiting)| (waiting.name.is_none(), waiting.course.began(Phase::Snapshot)));
+        let (index, _) = first?;
+        Some(self.waiting.remove(index).course)
     }
 
     /// The number of a process that ended is used again: a run that begins is another than before.
     fn forget_before(&mut self, told: &Told) {
         if told.step == Step::Preconnect {
-            self.waiting.retain(|course| course.run != told.run);
+            self.waiting.retain(|waiting| waiting.course.run != told.run);
         }
     }
 }
 
-/// Whether a run may have made a snapshot that appeared at this time.
-fn made(course: &Course, appeared_at: Timestamp) -> bool {
+impl Waiting {
+    /// Whether this run made that snapshot. What it mounts is there: a name that is not found by then was read wrongly.
+    fn made(&self, job: &Job) -> bool {
+        let names = job.vg.as_ref().zip(job.lv.as_ref()).map(|(vg, lv)| format!("{vg}/{lv}"));
+        let is_named = self.name.is_none() || self.name == names;
+        (is_named || self.course.began(Phase::Mount).is_some()) && could_make(&self.course, job.started_at)
+    }
+}
+
+/// Whether a run can have made a snapshot that appeared at this time.
+fn could_make(course: &Course, appeared_at: Timestamp) -> bool {
     let earliest = match course.began(Phase::Snapshot) {
         Some(at) => at.as_millisecond() - EARLIEST_MS,
         // It has not come to that yet.
@@ -75,4 +97,62 @@ fn made(course: &Course, appeared_at: Timestamp) -> bool {
         None => course.first_at.as_millisecond() - UNHEARD_MS,
     };
     (earliest..=course.last_at.as_millisecond() + LATEST_MS).contains(&appeared_at.as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::hooks::parse;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_772_330_400 + second).unwrap()
+    }
+
+    /// Runs that said so, a word a second.
+    fn told(words: &[&str]) -> Runs {
+        let mut runs = Runs::default();
+        for (second, word) in (0..).zip(words) {
+            runs.hear(&parse(&format!("mylvmbackup {word}")).unwrap(), at(second), at(-60));
+        }
+        runs
+    }
+
+    fn check(words: &[&str], snapshots: &[(&str, i64)], expected: &[Option<u32>]) {
+        let mut runs = told(words);
+        let found = snapshots.iter().map(|(lv, second)| {
+            let mut job = Job::new(1, JobKind::Snapshot, lv, lv, at(*second));
+            (job.vg, job.lv) = (Some("vg0".into()), Some((*lv).into()));
+            runs.of(&job).map(|course| course.run)
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{words:?}");
+    }
+
+    #[test]
+    fn two_at_once_are_told_apart_by_their_snapshots_names() {
+        let words = ["1 preconnect", "2 preconnect", "1 presnapshot vg0/one", "2 presnapshot vg0/two"];
+        check(&words, &[("two", 4), ("other", 4), ("one", 5)], &[Some(2), None, Some(1)]);
+    }
+
+    #[test]
+    fn without_names_the_first_to_begin_is_the_first_to_be_done() {
+        let words = ["1 preconnect", "2 preconnect", "2 presnapshot", "1 presnapshot"];
+        check(&words, &[("a", 4), ("b", 5), ("c", 6)], &[Some(2), Some(1), None]);
+    }
+
+    #[test]
+    fn a_name_that_was_read_wrongly_counts_no_more_when_the_snapshot_is_mounted() {
+        let words = ["1 presnapshot vg0/one", "1 preunlock"];
+        check(&words, &[("another", 1)], &[None]);
+        check(&[words[0], words[1], "1 premount"], &[("another", 1)], &[Some(1)]);
+    }
+
+    #[test]
+    fn a_snapshot_long_before_or_after_is_not_the_runs() {
+        check(&["1 presnapshot"], &[("a", -10), ("b", 400), ("c", 2)], &[None, None, Some(1)]);
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_run() {
+        check(&["1 preconnect", "1 presnapshot vg0/one", "1 preconnect"], &[("one", 2)], &[None]);
+    }
 }

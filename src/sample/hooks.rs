@@ -1,7 +1,11 @@
 //! What mylvmbackup's hooks say: one datagram is one step of one run.
 //!
-//! `mylvmbackup 4711 presnapshot`: the program, the number of its process, and the hook that it called. Nothing else is
-//! taken, so nothing that somebody else writes into the socket gets further than here.
+//! `mylvmbackup 4711 presnapshot vg0/data_snapshot`: the program, the number of its process, the hook that it called,
+//! and before it makes a snapshot that one's name, where the hook knows it. Nothing else is taken, so nothing that
+//! somebody else writes into the socket gets further than here.
+
+/// LVM's limit for both names together, and the stroke between them.
+const LONGEST_NAME: usize = 128;
 
 /// A step of a run of mylvmbackup, by the name of the hook that it calls there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +48,13 @@ impl Step {
 }
 
 /// A step, and whose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The process of mylvmbackup: two that run at once are told apart by it.
     pub run: u32,
     pub step: Step,
+    /// The snapshot that it is about to make, as `vg0/data_snapshot`; `None` where the hook does not know.
+    pub snapshot: Option<String>,
 }
 
 /// Understands one datagram.
@@ -59,13 +65,24 @@ pub fn parse(text: &str) -> Result<Told, String> {
         format!("expected a hook's word such as \"mylvmbackup 4711 presnapshot\", but found {found:?}")
     };
     let mut words = text.strip_suffix('\n').unwrap_or(text).split(' ');
-    let (tool, run, step, rest) = (words.next(), words.next(), words.next(), words.next());
+    let (tool, run, step) = (words.next(), words.next(), words.next().and_then(Step::named));
+    let (snapshot, rest) = (words.next(), words.next());
     let run = run.filter(|run| run.bytes().all(|byte| byte.is_ascii_digit()));
     let run = run.and_then(|run| run.parse().ok()).filter(|run| *run > 0);
-    match (tool, run, step.and_then(Step::named), rest) {
-        (Some("mylvmbackup"), Some(run), Some(step), None) => Ok(Told { run, step }),
+    match (tool, run, step, rest) {
+        (Some("mylvmbackup"), Some(run), Some(step), None) if snapshot.is_none_or(is_name) => {
+            Ok(Told { run, step, snapshot: snapshot.map(String::from) })
+        }
         _ => Err(expected()),
     }
+}
+
+/// Two names as LVM takes them.
+fn is_name(text: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte))
+    };
+    text.len() <= LONGEST_NAME && text.split_once('/').is_some_and(|(vg, lv)| is_part(vg) && is_part(lv))
 }
 
 #[cfg(test)]
@@ -75,13 +92,22 @@ mod tests {
     #[test]
     fn every_step_is_known_by_its_hooks_name() {
         for (name, step) in Step::ALL {
-            assert_eq!(parse(&format!("mylvmbackup 4711 {name}")), Ok(Told { run: 4711, step }));
+            assert_eq!(
+                parse(&format!("mylvmbackup 4711 {name}")),
+                Ok(Told { run: 4711, step, snapshot: None })
+            );
         }
         assert_eq!(
             parse("mylvmbackup 1 premount\n").map(|told| told.step),
             Ok(Step::Premount),
             "with a line's end"
         );
+    }
+
+    #[test]
+    fn a_snapshot_may_be_named() {
+        let told = parse("mylvmbackup 4711 presnapshot vg0/my-data_snapshot").unwrap();
+        assert_eq!(told.snapshot.as_deref(), Some("vg0/my-data_snapshot"));
     }
 
     #[test]
@@ -92,6 +118,10 @@ mod tests {
             "mylvmbackup 4711",
             "mylvmbackup 4711 logerr",
             "mylvmbackup 4711 premount now",
+            "mylvmbackup 4711 presnapshot vg0/data now",
+            "mylvmbackup 4711 presnapshot vg0/../data",
+            "mylvmbackup 4711 presnapshot vg0/<b>",
+            "mylvmbackup 4711 presnapshot /data",
             "mylvmbackup -1 premount",
             "mylvmbackup +1 premount",
             "mylvmbackup 0 premount",

@@ -276,6 +276,38 @@ fn a_hook_ends_well_and_at_once_whoever_listens() {
     }
 }
 
+#[test]
+fn the_hook_names_the_snapshot_that_its_run_is_about_to_make() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, config) = (folder.path().join("hooks"), folder.path().join("backup.conf"));
+    let socket = UnixDatagram::bind(&path).unwrap();
+    std::fs::write(&config, "[lvm]\nvgname=vg0\n# lvname=other\n lvname = db1 \nlvsize=5G\n").unwrap();
+    // A program of that name calls it, as the real one does; the test's own process would be taken else.
+    let program = folder.path().join("mylvmbackup");
+    std::fs::write(&program, "#!/usr/bin/perl\nsystem $ENV{HOOK};\n").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let config = config.to_str().unwrap();
+    for (step, arguments, expected) in [
+        ("presnapshot", &["--configfile", config][..], " vg0/db1_snapshot"),
+        ("presnapshot", &[&format!("--configfile={config}"), "--lvname=db2"], " vg0/db2_snapshot"),
+        ("presnapshot", &["--configfile", config, "--backuplv=night"], " vg0/night"),
+        ("presnapshot", &["--configfile", config, "--backuplv=night%H"], ""),
+        ("premount", &["--configfile", config], ""),
+    ] {
+        let mut run = Command::new(&program)
+            .args(arguments)
+            .env("COWBELL_HOOKS", &path)
+            .env("HOOK", format!("{HOOKS}/{step}"))
+            .spawn()
+            .unwrap();
+        assert!(run.wait().unwrap().success());
+        let mut buffer = [0; 200];
+        let length = socket.recv(&mut buffer).unwrap();
+        let said = String::from_utf8_lossy(&buffer[..length]);
+        assert_eq!(said, format!("mylvmbackup {} {step}{expected}", run.id()), "{arguments:?}");
+    }
+}
+
 fn notes(daemon: &Daemon) -> String {
     daemon.json("/api/v1/status")["notes"].to_string()
 }
