@@ -103,6 +103,7 @@ starts_and_is_ready() {
 keeps_state_to_itself() {
     check "state directory" "root root 750" "$(stat -c '%U %G %a' "$state")"
     check "state files are for root alone" "root 600" "$(find "$state" -type f -printf '%u %m\n' | sort -u)"
+    check "hooks are heard from root alone" "root 600, root 700" "$(stat -c '%U %a' /run/cowbell/hooks), $(stat -c '%U %a' /run/cowbell)"
     info "state" "$(find "$state" -type f -printf '%f %s  ')"
 }
 

@@ -38,7 +38,7 @@ make_database() {
     mkdir -p /mnt/data /run/mysqld /mnt/backup /mnt/snap
     mount /dev/vg0/data /mnt/data
     start_database
-    dd if=/dev/urandom of=/mnt/data/ballast bs=1M count=40 conv=fsync status=none
+    dd if=/dev/urandom of=/mnt/data/ballast bs=1M count=28 conv=fsync status=none
 }
 
 # The packaged Perl hooks stay where they are, and win over scripts of their name.
@@ -140,7 +140,7 @@ is_mounted() {
 
 overflow_when_mounted() {
     wait_until 60 "the snapshot to be mounted" is_mounted
-    dd if=/dev/urandom of=/mnt/data/ballast bs=1M count=30 conv=notrunc,fsync status=none
+    dd if=/dev/urandom of=/mnt/data/ballast bs=1M count=20 conv=notrunc,fsync status=none
 }
 
 lost_run() {
