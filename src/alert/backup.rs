@@ -101,7 +101,8 @@ fn name(job: &Job) -> String {
 }
 
 fn sentence(job: &Job) -> String {
-    let moment = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%H:%M:%S UTC").to_string();
+    // It lasts for days: the time of day alone would not say which.
+    let moment = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
     let harm = job.harm().or(job.died_at.map(|at| (Harm::Death, at)));
     let what = match harm {
         Some((Harm::Death, at)) => format!("its snapshot became invalid at {}", moment(at)),

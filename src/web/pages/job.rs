@@ -139,7 +139,8 @@ fn describe(job: &Job, present: &Present) -> String {
 
 fn notice(job: &Job, present: &Present) -> Option<String> {
     if let Some((harm, at)) = job.harm() {
-        return Some(untrustworthy(harm, moment(at, present.interval.at)));
+        let lost = untrustworthy(harm, &moment(at, present.interval.at));
+        return Some(format!("{lost}{}", unmounted_by_its_death(job, present)));
     }
     if let Some(died_at) = job.died_at {
         let at = moment(died_at, present.interval.at);
@@ -163,7 +164,7 @@ fn died(job: &Job, at: &str) -> String {
     }
 }
 
-fn untrustworthy(harm: Harm, at: String) -> String {
+fn untrustworthy(harm: Harm, at: &str) -> String {
     let what = match harm {
         Harm::Death => "became invalid",
         Harm::IoError => "answered with I/O errors",
