@@ -32,6 +32,8 @@ needed() {
 	strace strace
 	dmeventd dmeventd
 	debootstrap debootstrap
+	mylvmbackup mylvmbackup
+	mariadbd mariadb-server
 	END
 }
 
