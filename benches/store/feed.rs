@@ -121,12 +121,20 @@ impl Store {
     /// As the writer does it by its own clock.
     fn sync(&self) {
         self.wait(0);
-        for turn in 0..2 {
-            let path = self.path().with_file_name(format!("cowbell.db-ticks{turn}"));
+        for path in self.journal() {
             std::fs::File::open(path)
                 .and_then(|file| file.sync_data())
                 .expect("the journal reaches the disk");
         }
+    }
+
+    fn journal(&self) -> [PathBuf; 2] {
+        [0, 1].map(|turn| self.path().with_file_name(format!("cowbell.db-ticks{turn}")))
+    }
+
+    /// Bytes of the journal's two files, which are written as zeros before they are used.
+    pub fn journal_size(&self) -> u64 {
+        self.journal().iter().map(|path| path.metadata().map_or(0, |metadata| metadata.len())).sum()
     }
 
     /// By this process, and to the device, so far.

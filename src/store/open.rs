@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::{Access, FlockOperation};
@@ -27,6 +27,9 @@ const PAGE: u32 = 2_048;
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 /// A reader waits this long while the writer commits.
 const BUSY_LIMIT: Duration = Duration::from_secs(5);
+/// One that is just ending may hold the lock, and for a moment any child that it was starting.
+const LOCK_LIMIT: Duration = Duration::from_millis(500);
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// KiB of pages that a connection keeps in memory; a negative number to SQLite.
 const CACHE_KIB: u32 = 512;
 
@@ -82,12 +85,19 @@ pub fn lock(path: &Path) -> anyhow::Result<File> {
         opened => opened,
     };
     let file = opened.with_context(named)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => {
-            bail!("{}: another cowbell writes to it; end that one, or name another file with --db", named())
+    let began = Instant::now();
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_LIMIT => std::thread::sleep(LOCK_PAUSE),
+            Err(Errno::WOULDBLOCK) => {
+                bail!(
+                    "{}: another cowbell writes to it; end that one, or name another file with --db",
+                    named()
+                )
+            }
+            Err(error) => return Err(error).with_context(named),
         }
-        Err(error) => Err(error).with_context(named),
     }
 }
 
