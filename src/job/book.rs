@@ -38,8 +38,8 @@ impl JobBook {
         for job in &mut running {
             // Nobody looked in between.
             job.partly_seen = true;
-            if let Some(course) = &mut job.course {
-                course.is_heard = false;
+            if let Some(heard) = &mut job.heard {
+                heard.is_unbroken = false;
             }
         }
         let ended = ended.into_iter().map(Arc::new).collect();
@@ -98,7 +98,7 @@ impl JobBook {
             self.runs.hear(told, at, listening_since);
             return self.find_runs();
         };
-        job.course.as_mut()?.take(told.step, at, listening_since).then(|| job.clone())
+        job.heard.as_mut()?.take(told.step, at, listening_since).then(|| job.clone())
     }
 
     /// Closes commands that ran when the machine went down: nobody is left to say how they ended.
@@ -143,9 +143,9 @@ impl JobBook {
     fn find_runs(&mut self) -> Option<Job> {
         let mut found = None;
         for job in &mut self.running {
-            if let Some(course) = self.runs.of(job) {
-                job.started_at = job.started_at.min(course.first_at);
-                job.course = Some(course);
+            if let Some(heard) = self.runs.of(job) {
+                job.started_at = job.started_at.min(heard.first_at);
+                job.heard = Some(heard);
                 found = Some(job.clone());
             }
         }

@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 use crate::source::MarkKind;
 use crate::topology::{State, VolumeState};
 pub use book::JobBook;
-use phase::{Begun, Course};
+use phase::{Begun, Heard};
 
 /// dmeventd looks every 10 s at the latest, and then takes a moment.
 const DEATH_AND_UNMOUNT_MS: i64 = 12_000;
@@ -53,7 +53,7 @@ pub struct Job {
     /// When its snapshot was seen to answer nothing but errors.
     pub io_error_at: Option<Timestamp>,
     /// What hooks told of the run that made its snapshot.
-    pub course: Option<Course>,
+    pub heard: Option<Heard>,
     /// Of a command that ended by itself.
     pub exit_status: Option<i32>,
     /// The folder on which its snapshot is mounted, or was at last.
@@ -143,7 +143,7 @@ impl Job {
             outcome: None,
             died_at: None,
             io_error_at: None,
-            course: None,
+            heard: None,
             exit_status: None,
             mounted_on: None,
             unmounted_at: None,
@@ -228,21 +228,21 @@ impl Job {
 
     /// The phases that its hooks told, each with its end; `None` while it goes on.
     pub fn phases(&self) -> impl Iterator<Item = (Begun, Option<Timestamp>)> {
-        let phases = self.course.as_ref().map_or(&[][..], |course| &course.phases);
+        let phases = self.heard.as_ref().map_or(&[][..], |heard| &heard.phases);
         let ends = phases.iter().skip(1).map(|next| Some(next.at)).chain([self.ended_at]);
         phases.iter().copied().zip(ends)
     }
 
     fn is_of(&self, run: u32) -> bool {
-        self.course.as_ref().is_some_and(|course| course.run == run)
+        self.heard.as_ref().is_some_and(|heard| heard.run == run)
     }
 
     /// What its hooks reported; `abandoned` where they fell silent while somebody listened.
     fn reported(&self) -> Outcome {
-        let Some(course) = &self.course else { return Outcome::Unknown };
-        match course.reported {
+        let Some(heard) = &self.heard else { return Outcome::Unknown };
+        match heard.reported {
             Some(report) => report.outcome(),
-            None if course.is_heard && !course.is_over() => Outcome::Abandoned,
+            None if heard.is_unbroken && !heard.is_over() => Outcome::Abandoned,
             None => Outcome::Unknown,
         }
     }
@@ -254,7 +254,7 @@ impl Job {
 
     /// When, and by what, a run that reported success lost what it read.
     pub fn harm(&self) -> Option<(Harm, Timestamp)> {
-        let report = self.course.as_ref()?.reported.filter(|report| report.succeeded)?;
+        let report = self.heard.as_ref()?.reported.filter(|report| report.succeeded)?;
         let done_ms = report.at.as_millisecond();
         let within = |at: &Timestamp, more_ms: i64| at.as_millisecond() < done_ms + more_ms;
         let died = self.died_at.filter(|at| within(at, DEATH_IS_KNOWN_MS)).map(|at| (Harm::Death, at));

@@ -87,7 +87,7 @@ pub struct Span {
 
 /// One run, as far as it was heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Course {
+pub struct Heard {
     /// The number of the process that runs it.
     pub run: u32,
     /// Those that began, in this order.
@@ -101,10 +101,10 @@ pub struct Course {
     pub first_at: Timestamp,
     pub last_at: Timestamp,
     /// Whether this process of the program heard its last word: then it has missed none since.
-    pub is_heard: bool,
+    pub is_unbroken: bool,
 }
 
-impl Course {
+impl Heard {
     pub fn new(run: u32, at: Timestamp) -> Self {
         let (phases, first_at, last_at) = (Vec::new(), at, at);
         Self {
@@ -115,7 +115,7 @@ impl Course {
             reported: None,
             first_at,
             last_at,
-            is_heard: false,
+            is_unbroken: false,
         }
     }
 
@@ -133,7 +133,7 @@ impl Course {
         self.lock(step, at);
         let begins = Phase::begun_by(step).filter(|phase| self.began(*phase).is_none());
         self.phases.extend(begins.map(|phase| Begun { phase, at }));
-        (self.last_at, self.is_heard) = (at, true);
+        (self.last_at, self.is_unbroken) = (at, true);
         before != (self.phases.len(), self.locked_from, self.locked_until, self.reported)
     }
 
@@ -169,7 +169,7 @@ impl Course {
     /// reported success has failed.
     fn report(&mut self, step: Step, at: Timestamp, listening_since: Timestamp) {
         let listened_ms = at.as_millisecond() - listening_since.as_millisecond();
-        let listened = self.is_heard || listened_ms >= SUCCESS_TO_CLEANUP_MS;
+        let listened = self.is_unbroken || listened_ms >= SUCCESS_TO_CLEANUP_MS;
         let succeeded = match step {
             Step::Backupsuccess => true,
             Step::Backupfailure => false,
@@ -201,26 +201,23 @@ mod tests {
     }
 
     /// One step a second, by a program that has listened for so many seconds.
-    fn course(steps: &[Step], listened: i64) -> Course {
-        let mut course = Course::new(4711, at(0));
+    fn heard(steps: &[Step], listened: i64) -> Heard {
+        let mut heard = Heard::new(4711, at(0));
         for (second, step) in (0..).zip(steps) {
-            course.take(*step, at(second), at(-listened));
+            heard.take(*step, at(second), at(-listened));
         }
-        course
+        heard
     }
 
     /// `flush 0, snapshot 1; locked 0 to 3; succeeded`
-    fn told(course: &Course) -> String {
+    fn told(heard: &Heard) -> String {
         let second = |at: Timestamp| at.as_second() - 1_772_330_400;
-        let phases: Vec<String> = course
-            .phases
-            .iter()
-            .map(|begun| format!("{} {}", begun.phase.text(), second(begun.at)))
-            .collect();
-        let locked = course.locked_at_most().map_or("not known".into(), |span| {
+        let phases: Vec<String> =
+            heard.phases.iter().map(|begun| format!("{} {}", begun.phase.text(), second(begun.at))).collect();
+        let locked = heard.locked_at_most().map_or("not known".into(), |span| {
             format!("locked {} to {}", second(span.from), second(span.until))
         });
-        let reported = match course.reported {
+        let reported = match heard.reported {
             None => "nothing",
             Some(Report { succeeded: true, .. }) => "succeeded",
             Some(Report { succeeded: false, .. }) => "failed",
@@ -229,7 +226,7 @@ mod tests {
     }
 
     fn check(steps: &[Step], expected: &str) {
-        assert_eq!(told(&course(steps, 3600)), expected, "{steps:?}");
+        assert_eq!(told(&heard(steps, 3600)), expected, "{steps:?}");
     }
 
     #[test]
@@ -255,12 +252,12 @@ mod tests {
 
     #[test]
     fn who_did_not_listen_when_success_was_told_does_not_know_of_a_failure() {
-        for (is_heard, listened, expected) in
+        for (is_unbroken, listened, expected) in
             [(false, 3600, "failed"), (false, 1, "nothing"), (true, 1, "failed")]
         {
-            let mut course = Course { is_heard, ..course(&[Step::Prebackup], 0) };
-            course.take(Step::Precleanup, at(100), at(100 - listened));
-            assert!(told(&course).ends_with(expected), "{is_heard}, {listened} s: {}", told(&course));
+            let mut heard = Heard { is_unbroken, ..heard(&[Step::Prebackup], 0) };
+            heard.take(Step::Precleanup, at(100), at(100 - listened));
+            assert!(told(&heard).ends_with(expected), "{is_unbroken}, {listened} s: {}", told(&heard));
         }
     }
 
@@ -271,20 +268,20 @@ mod tests {
 
     #[test]
     fn what_is_told_twice_or_after_the_end_changes_nothing() {
-        let mut course = course(&USUAL, 3600);
-        let before = course.clone();
+        let mut heard = heard(&USUAL, 3600);
+        let before = heard.clone();
         for step in USUAL.into_iter().chain([Step::Backupfailure]) {
-            assert!(!course.take(step, at(100), at(-3600)), "{step:?}");
+            assert!(!heard.take(step, at(100), at(-3600)), "{step:?}");
         }
-        assert_eq!(course, before);
+        assert_eq!(heard, before);
     }
 
     #[test]
     fn a_clock_that_goes_back_makes_no_phase_end_before_it_began() {
-        let mut course = Course::new(4711, at(50));
+        let mut heard = Heard::new(4711, at(50));
         for (step, second) in [(Step::Preconnect, 50), (Step::Presnapshot, 10), (Step::Predisconnect, 20)] {
-            course.take(step, at(second), at(-3600));
+            heard.take(step, at(second), at(-3600));
         }
-        assert_eq!(told(&course), "flush 50, snapshot 50; locked 50 to 50; nothing");
+        assert_eq!(told(&heard), "flush 50, snapshot 50; locked 50 to 50; nothing");
     }
 }

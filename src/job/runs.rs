@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::phase::{Course, Phase};
+use super::phase::{Heard, Phase};
 use super::{Job, JobKind};
 use crate::sample::hooks::{Step, Told};
 
@@ -26,7 +26,7 @@ pub struct Runs {
 
 #[derive(Debug)]
 struct Waiting {
-    course: Course,
+    heard: Heard,
     /// The snapshot's name, as `vg0/data_snapshot`.
     name: Option<String>,
 }
@@ -35,15 +35,15 @@ impl Runs {
     /// Takes a step of a run that no job is known for.
     pub fn hear(&mut self, told: &Told, at: Timestamp, listening_since: Timestamp) {
         self.forget_before(told);
-        let index = self.waiting.iter().position(|waiting| waiting.course.run == told.run);
+        let index = self.waiting.iter().position(|waiting| waiting.heard.run == told.run);
         let index = index.unwrap_or_else(|| {
-            self.waiting.push(Waiting { course: Course::new(told.run, at), name: None });
+            self.waiting.push(Waiting { heard: Heard::new(told.run, at), name: None });
             self.waiting.len() - 1
         });
         let waiting = &mut self.waiting[index];
         waiting.name = told.snapshot.clone().or(waiting.name.take());
-        waiting.course.take(told.step, at, listening_since);
-        if waiting.course.is_over() {
+        waiting.heard.take(told.step, at, listening_since);
+        if waiting.heard.is_over() {
             tracing::warn!(
                 "mylvmbackup (process {}) ended, and no snapshot of it was seen: did it make one? See its own log",
                 told.run
@@ -55,26 +55,26 @@ impl Runs {
     }
 
     pub fn knows(&self, run: u32) -> bool {
-        self.waiting.iter().any(|waiting| waiting.course.run == run)
+        self.waiting.iter().any(|waiting| waiting.heard.run == run)
     }
 
     /// The run whose snapshot this job is; it waits no longer.
-    pub fn of(&mut self, job: &Job) -> Option<Course> {
-        if job.kind != JobKind::Snapshot || job.course.is_some() {
+    pub fn of(&mut self, job: &Job) -> Option<Heard> {
+        if job.kind != JobKind::Snapshot || job.heard.is_some() {
             return None;
         }
         let fitting = self.waiting.iter().enumerate().filter(|(_, waiting)| waiting.made(job));
         // Of two that make one at the same time, the first to begin is the first to be done.
-        let first = fitting
-            .min_by_key(|(_, waiting)| (waiting.name.is_none(), waiting.course.began(Phase::Snapshot)));
+        let first =
+            fitting.min_by_key(|(_, waiting)| (waiting.name.is_none(), waiting.heard.began(Phase::Snapshot)));
         let (index, _) = first?;
-        Some(self.waiting.remove(index).course)
+        Some(self.waiting.remove(index).heard)
     }
 
     /// The number of a process that ended is used again: a run that begins is another than before.
     fn forget_before(&mut self, told: &Told) {
         if told.step == Step::Preconnect {
-            self.waiting.retain(|waiting| waiting.course.run != told.run);
+            self.waiting.retain(|waiting| waiting.heard.run != told.run);
         }
     }
 }
@@ -84,19 +84,19 @@ impl Waiting {
     fn made(&self, job: &Job) -> bool {
         let names = job.vg.as_ref().zip(job.lv.as_ref()).map(|(vg, lv)| format!("{vg}/{lv}"));
         let is_named = self.name.is_none() || self.name == names;
-        (is_named || self.course.began(Phase::Mount).is_some()) && could_make(&self.course, job.started_at)
+        (is_named || self.heard.began(Phase::Mount).is_some()) && could_make(&self.heard, job.started_at)
     }
 }
 
 /// Whether a run can have made a snapshot that appeared at this time.
-fn could_make(course: &Course, appeared_at: Timestamp) -> bool {
-    let earliest = match course.began(Phase::Snapshot) {
+fn could_make(heard: &Heard, appeared_at: Timestamp) -> bool {
+    let earliest = match heard.began(Phase::Snapshot) {
         Some(at) => at.as_millisecond() - EARLIEST_MS,
         // It has not come to that yet.
-        None if course.began(Phase::Flush).is_some() => return false,
-        None => course.first_at.as_millisecond() - UNHEARD_MS,
+        None if heard.began(Phase::Flush).is_some() => return false,
+        None => heard.first_at.as_millisecond() - UNHEARD_MS,
     };
-    (earliest..=course.last_at.as_millisecond() + LATEST_MS).contains(&appeared_at.as_millisecond())
+    (earliest..=heard.last_at.as_millisecond() + LATEST_MS).contains(&appeared_at.as_millisecond())
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
         let found = snapshots.iter().map(|(lv, second)| {
             let mut job = Job::new(1, JobKind::Snapshot, lv, lv, at(*second));
             (job.vg, job.lv) = (Some("vg0".into()), Some((*lv).into()));
-            runs.of(&job).map(|course| course.run)
+            runs.of(&job).map(|heard| heard.run)
         });
         assert_eq!(found.collect::<Vec<_>>(), expected, "{words:?}");
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::phase::{Course, Report};
+use super::phase::{Heard, Report};
 use super::{Job, JobKind, Outcome};
 
 fn at(second: i64) -> Timestamp {
@@ -13,7 +13,7 @@ fn at(second: i64) -> Timestamp {
 fn reported(succeeded: Option<bool>) -> Job {
     let mut job = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
     let reported = succeeded.map(|succeeded| Report { at: at(100), succeeded });
-    job.course = Some(Course { reported, is_heard: true, ..Course::new(4711, at(0)) });
+    job.heard = Some(Heard { reported, is_unbroken: true, ..Heard::new(4711, at(0)) });
     job
 }
 
@@ -71,7 +71,7 @@ fn io_errors_and_a_forced_unmount_override_success_too() {
 fn a_run_that_falls_silent_is_abandoned_only_where_somebody_listened() {
     assert_eq!(ended(reported(None)), Outcome::Abandoned);
     let mut unheard = reported(None);
-    unheard.course.as_mut().unwrap().is_heard = false;
+    unheard.heard.as_mut().unwrap().is_unbroken = false;
     assert_eq!(ended(unheard), Outcome::Unknown);
     let without_hooks = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
     assert_eq!(ended(without_hooks.clone()), Outcome::Unknown);

@@ -6,14 +6,14 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
 use super::lasting::{optional_time, optional_word, time, word};
-use crate::job::phase::{Begun, Course, Phase, Report};
+use crate::job::phase::{Begun, Heard, Phase, Report};
 use crate::job::{Job, JobKind, Outcome};
 
 pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
     let ms = |at: Option<Timestamp>| at.map(|at| at.as_millisecond());
-    let course = job.course.as_ref();
-    let began = |phase: Phase| ms(course.and_then(|course| course.began(phase)));
-    let reported = course.and_then(|course| course.reported);
+    let heard = job.heard.as_ref();
+    let began = |phase: Phase| ms(heard.and_then(|heard| heard.began(phase)));
+    let reported = heard.and_then(|heard| heard.reported);
     sqlx::query(
         "INSERT INTO job (id, kind, key, name, vg, lv, origin, started_ms, ended_ms, outcome, died_ms, partly_seen,
              last_fill_percent, peak_fill_percent, bytes_read, read_counter, mounted_on, unmounted_ms,
@@ -50,14 +50,14 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
     .bind(job.read_counter.and_then(|bytes| i64::try_from(bytes).ok()))
     .bind(&job.mounted_on)
     .bind(ms(job.unmounted_at))
-    .bind(course.map(|course| course.run))
+    .bind(heard.map(|heard| heard.run))
     .bind(began(Phase::Flush))
     .bind(began(Phase::Snapshot))
     .bind(began(Phase::Mount))
     .bind(began(Phase::Backup))
     .bind(began(Phase::Cleanup))
-    .bind(ms(course.and_then(|course| course.locked_from)))
-    .bind(ms(course.and_then(|course| course.locked_until)))
+    .bind(ms(heard.and_then(|heard| heard.locked_from)))
+    .bind(ms(heard.and_then(|heard| heard.locked_until)))
     .bind(reported.map(|report| report.outcome().text()))
     .bind(reported.map(|report| report.at.as_millisecond()))
     .bind(ms(job.io_error_at))
@@ -85,7 +85,7 @@ impl FromRow<'_, SqliteRow> for Job {
             outcome: optional_word::<Outcome>(row, "outcome")?,
             died_at: optional_time(row, "died_ms")?,
             io_error_at: optional_time(row, "io_error_ms")?,
-            course: course(row)?,
+            heard: heard(row)?,
             exit_status: row.try_get("exit_status")?,
             mounted_on: row.try_get("mounted_on")?,
             unmounted_at: optional_time(row, "unmounted_ms")?,
@@ -99,7 +99,7 @@ impl FromRow<'_, SqliteRow> for Job {
 }
 
 /// A run that was heard by another process of this program goes on where it was.
-fn course(row: &SqliteRow) -> sqlx::Result<Option<Course>> {
+fn heard(row: &SqliteRow) -> sqlx::Result<Option<Heard>> {
     let Some(run) = row.try_get::<Option<u32>, _>("run")? else { return Ok(None) };
     let mut phases = Vec::new();
     for phase in Phase::ALL {
@@ -115,5 +115,14 @@ fn course(row: &SqliteRow) -> sqlx::Result<Option<Course>> {
     let started_at = time(row, "started_ms")?;
     let first_at = heard.clone().min().unwrap_or(started_at);
     let last_at = heard.max().unwrap_or(started_at);
-    Ok(Some(Course { run, phases, locked_from, locked_until, reported, first_at, last_at, is_heard: false }))
+    Ok(Some(Heard {
+        run,
+        phases,
+        locked_from,
+        locked_until,
+        reported,
+        first_at,
+        last_at,
+        is_unbroken: false,
+    }))
 }

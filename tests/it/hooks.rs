@@ -104,7 +104,7 @@ fn a_backup_is_one_job_with_its_phases_and_its_success() {
     let all = "flush 0, snapshot 10, mount 20, backup 20, cleanup 30";
     check(&[BEFORE, MADE, READ, DONE, GONE], Outcome::Succeeded, all);
     let job = Watcher::watched(&[BEFORE, MADE, READ, DONE, GONE]).only_job();
-    let span = job.course.as_ref().unwrap().locked_at_most().unwrap();
+    let span = job.heard.as_ref().unwrap().locked_at_most().unwrap();
     assert_eq!((span.from, job.started_at), (BEGIN, BEGIN));
     assert_eq!(span.until.as_second() - span.from.as_second(), 20);
 }
@@ -212,7 +212,7 @@ fn a_command_around_a_backup_is_a_job_of_its_own_and_no_better_than_its_snapshot
 #[test]
 fn a_command_that_ran_when_the_machine_went_down_is_closed() {
     let mut job = Watcher::watched(&[BEFORE, MADE, READ]).only_job();
-    (job.kind, job.course) = (JobKind::Command, None);
+    (job.kind, job.heard) = (JobKind::Command, None);
     let seen_at = job.started_at + jiff::SignedDuration::from_secs(20);
     let mut book = JobBook::resume(vec![job], 1, Some(seen_at));
     assert!(book.booted(BEGIN - jiff::SignedDuration::from_secs(60)).is_empty(), "the machine stayed up");

@@ -102,13 +102,13 @@ async fn the_program_reads_what_the_samples_hold() {
         (Some("/mnt/snap"), true)
     );
     assert_eq!((jobs[4].peak_fill_percent, jobs[4].mounted_on.as_deref()), (Some(99.95), None));
-    let course = jobs[0].course.as_ref().unwrap();
-    let phases: Vec<_> = course.phases.iter().map(|begun| begun.phase.text()).collect();
+    let heard = jobs[0].heard.as_ref().unwrap();
+    let phases: Vec<_> = heard.phases.iter().map(|begun| begun.phase.text()).collect();
     assert_eq!(phases, ["flush", "snapshot", "mount", "backup", "cleanup"]);
-    let span = course.locked_at_most().unwrap();
+    let span = heard.locked_at_most().unwrap();
     assert_eq!(span.until.as_millisecond() - span.from.as_millisecond(), 2_000);
-    assert!(course.reported.unwrap().succeeded && jobs[0].is_untrustworthy());
-    assert_eq!((jobs[3].exit_status, jobs[3].course.as_ref()), (Some(3), None));
+    assert!(heard.reported.unwrap().succeeded && jobs[0].is_untrustworthy());
+    assert_eq!((jobs[3].exit_status, jobs[3].heard.as_ref()), (Some(3), None));
     let pv = Subject::Device("S1".into());
     let copied = Wanted { subject: pv, quantity: Quantity::Share(ShareQuantity::CopyWrittenBytes) };
     let copied = archive.series(&[copied], range, 1).await.unwrap().pop().flatten().unwrap();

@@ -177,7 +177,7 @@ fn untrustworthy(harm: Harm, at: &str) -> String {
 }
 
 fn abandoned(job: &Job) -> String {
-    let last = job.course.as_ref().and_then(|course| course.phases.last());
+    let last = job.heard.as_ref().and_then(|heard| heard.phases.last());
     match last {
         Some(last) => format!(
             "The backup never came to its end: the last that its hooks told is the phase {}. It was killed, or ended \

@@ -35,7 +35,7 @@ pub fn phases(job: &Job, now: Timestamp) -> Vec<PhaseRow> {
 
 /// For how long the database may have been locked.
 pub fn locked(job: &Job, now: Timestamp) -> Option<String> {
-    let span = job.course.as_ref()?.locked_at_most()?;
+    let span = job.heard.as_ref()?.locked_at_most()?;
     Some(format!(
         "The database's global read lock was held for {} at most, from {} to {} UTC.",
         duration_text(seconds_between(span.from, span.until)),

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::phase::{Course, Phase, Report, Span};
+use crate::job::phase::{Heard, Phase, Report, Span};
 use crate::job::{Job, JobKind, Outcome};
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -50,7 +50,7 @@ pub struct JobBody {
 
 impl From<&Job> for JobBody {
     fn from(job: &Job) -> Self {
-        let course = job.course.as_ref();
+        let heard = job.heard.as_ref();
         Self {
             id: job.id,
             kind: job.kind,
@@ -62,9 +62,9 @@ impl From<&Job> for JobBody {
             ended_at: job.ended_at,
             outcome: job.outcome,
             exit_status: job.exit_status,
-            reported: course.and_then(|course| course.reported).map(Report::outcome),
+            reported: heard.and_then(|heard| heard.reported).map(Report::outcome),
             phases: PhaseBody::all(job),
-            locked_at_most: course.and_then(Course::locked_at_most).map(SpanBody::from),
+            locked_at_most: heard.and_then(Heard::locked_at_most).map(SpanBody::from),
             peak_fill_percent: job.peak_fill_percent,
             bytes_read: job.bytes_read,
             last_fill_percent: job.last_fill_percent,
