@@ -12,9 +12,7 @@ use crate::machine::Machine;
 use crate::meter::{Process, device_written, process_time, thread_time};
 
 /// Ticks that may wait in the queue before the loop waits for the writer: it must not lose any.
-const AHEAD: u64 = 2_000;
-/// A power cut costs five seconds at most; where time runs fast, this many ticks are as long.
-const SYNC_EVERY: u64 = 5;
+const AHEAD: u64 = 50;
 
 /// A database of its own, in `$FOLDER` or where temporary files are.
 pub struct Store {
@@ -47,13 +45,6 @@ impl Cost {
     }
 }
 
-/// Whether records of the journal reach the disk every five ticks, as they do at one tick a second.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Sync {
-    AsItComes,
-    EveryFiveTicks,
-}
-
 impl Store {
     pub async fn new() -> Self {
         Self::keeping(Config::default()).await
@@ -70,7 +61,7 @@ impl Store {
     }
 
     /// As fast as it goes.
-    pub fn feed(&mut self, machine: &mut Machine, ticks: u64, sync: Sync) -> Cost {
+    pub fn feed(&mut self, machine: &mut Machine, ticks: u64) -> Cost {
         let mut cost = Cost::default();
         let (began, wrote) = (process_time(), self.wrote());
         let mut other = Duration::ZERO;
@@ -80,10 +71,8 @@ impl Store {
             other += thread_time() - making;
             self.append(Entry::Tick(interval), &mut cost);
             let waiting = thread_time();
-            match sync {
-                Sync::EveryFiveTicks if tick % SYNC_EVERY == 0 => self.sync(),
-                _ if tick % 500 == 0 => self.wait(AHEAD),
-                _ => {}
+            if tick % 25 == 0 {
+                self.wait(AHEAD);
             }
             other += thread_time() - waiting;
         }
@@ -115,16 +104,6 @@ impl Store {
                 return;
             }
             std::thread::sleep(Duration::from_micros(300));
-        }
-    }
-
-    /// As the writer does it by its own clock.
-    fn sync(&self) {
-        self.wait(0);
-        for path in self.journal() {
-            std::fs::File::open(path)
-                .and_then(|file| file.sync_data())
-                .expect("the journal reaches the disk");
         }
     }
 

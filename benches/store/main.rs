@@ -18,7 +18,7 @@ mod suites;
 
 const SUITES: &str = "\
 day         24 h of 30 devices and 10 volumes in a fast loop: size, processor time, reading back, export (the default)
-written     6 h of the same, synced every five ticks, as at one tick a second: bytes written
+written     6 h of the same: bytes written
 weeks       six weeks, so that the ticks of two are rolled up
 year        a year of 3 devices
 thousand    1,000 devices for an hour

@@ -49,6 +49,13 @@ struct Window {
     ticks: Vec<Arc<Tick>>,
 }
 
+/// Ticks of the journal that a power cut would cost.
+struct Unsynced {
+    since: Instant,
+    /// How old the first of them was when the last one came.
+    length: Duration,
+}
+
 pub struct Writer {
     path: PathBuf,
     connection: SqliteConnection,
@@ -65,8 +72,9 @@ pub struct Writer {
     next_segment: i64,
     /// Why the oldest complete segment is not in the database yet.
     sealing: Option<String>,
-    /// When the first tick was kept that has not reached the disk yet.
-    unsynced_since: Option<Instant>,
+    /// What has not reached the disk yet. A recording's ticks need not: it can be played again.
+    unsynced: Option<Unsynced>,
+    holds: Holds,
     clock: Clock,
     retention: Retention,
     /// When old things are next looked for.
@@ -177,7 +185,8 @@ impl Writer {
             complete,
             next_segment: replayed.segments.last().map_or(sealed, |segment| segment.number) + 1,
             sealing: None,
-            unsynced_since: None,
+            unsynced: None,
+            holds: writing.holds,
             clock: Clock::new(),
             retention: Retention::new(writing.keep),
             tidy_at_ms: i64::MIN,
@@ -220,17 +229,9 @@ impl Writer {
     }
 
     async fn take(&mut self, batch: &mut Vec<Load>, loads: &mut mpsc::Receiver<Load>) {
-        let tick_length = batch.iter().rev().find_map(|load| match load {
-            Load::Tick(_, tick) => Some(Duration::from_micros(tick.elapsed_us)),
-            _ => None,
-        });
         self.write_all(batch, loads).await;
         if batch.is_empty() {
             self.seal_when_complete().await;
-            // The next tick would come too late.
-            if tick_length.is_some_and(|length| self.sync_due_in() < length) {
-                self.sync();
-            }
             self.tidy_when_due().await;
         }
     }
@@ -361,7 +362,7 @@ impl Writer {
         let record = self.recorder.record(tick);
         self.journal.append(&record).context("cannot write to the journal")?;
         self.recorder.remember(tick);
-        self.unsynced_since.get_or_insert_with(Instant::now);
+        self.sync_before_it_is_late(Duration::from_micros(tick.elapsed_us));
         if let Some(window) = &mut self.window {
             window.ticks.push(Arc::clone(tick));
         }
@@ -412,13 +413,30 @@ impl Writer {
         Ok(())
     }
 
+    /// For a tick of this length, which is in the journal now. The next one is taken to be as long.
+    fn sync_before_it_is_late(&mut self, length: Duration) {
+        if self.holds == Holds::ARecording {
+            return;
+        }
+        let unsynced = match self.unsynced.take() {
+            Some(Unsynced { since, length: before }) => Unsynced { since, length: before + length },
+            None => Unsynced { since: Instant::now(), length: Duration::ZERO },
+        };
+        let is_due = unsynced.length + length > SYNC_WITHIN;
+        self.unsynced = Some(unsynced);
+        if is_due {
+            self.sync();
+        }
+    }
+
+    /// Where no tick comes any more.
     fn sync_due_in(&self) -> Duration {
-        let waited = self.unsynced_since.map_or(Duration::ZERO, |since| since.elapsed());
+        let waited = self.unsynced.as_ref().map_or(Duration::ZERO, |unsynced| unsynced.since.elapsed());
         SYNC_WITHIN.saturating_sub(waited)
     }
 
     fn sync(&mut self) {
-        self.unsynced_since = None;
+        self.unsynced = None;
         if let Err(error) = self.journal.sync() {
             tracing::warn!("the journal did not reach the disk: {error}");
         }
