@@ -75,6 +75,14 @@ async fn check(path: &Path, all: bool) -> sqlx::Result<String> {
     Ok(said)
 }
 
+/// What SQLite said of damage, if this error comes from that.
+pub fn said_by(error: &anyhow::Error) -> Option<String> {
+    error.chain().find_map(|cause| match cause.downcast_ref::<sqlx::Error>()? {
+        sqlx::Error::Database(error) if is_damage(&**error) => Some(error.message().to_string()),
+        _ => None,
+    })
+}
+
 /// SQLite's own words for it: 11 is "malformed", 26 "file is not a database"; the rest of a code says more.
 fn is_damage(error: &dyn sqlx::error::DatabaseError) -> bool {
     let code = error.code().and_then(|code| code.parse::<i64>().ok()).unwrap_or_default();

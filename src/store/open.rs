@@ -36,7 +36,8 @@ const CACHE_KIB: u32 = 512;
 /// Where the database is: as named, else in systemd's state directory, else in the user's.
 pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(named) = named {
-        return Ok(named.to_path_buf());
+        // The journal is beside the database itself, whatever links lead to it.
+        return Ok(named.canonicalize().unwrap_or_else(|_| named.to_path_buf()));
     }
     let folder = state_directory().context("cannot tell where to keep the database: name it with --db")?;
     Ok(folder.join("cowbell.db"))

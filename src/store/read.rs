@@ -182,17 +182,16 @@ async fn kept(
         let last = if segment.level() == Level::Ticks { Some(segment.number()) } else { None };
         first_in_memory.zip(last).is_some_and(|(first, last)| last >= first)
     };
-    let (segments, mut axes): (Vec<Segment>, HashMap<i64, Vec<u8>>) = rows
+    // What cannot be read hides nothing that tells of the same time.
+    let (segments, mut axes): (Vec<Segment>, HashMap<i64, Axis>) = rows
         .into_iter()
         .filter(|row| !is_in_memory(&row.segment))
-        .map(|row| (row.segment.clone(), (row.segment.id, row.axis)))
+        .filter_map(|row| Some((row.segment.clone(), (row.segment.id, row.axis()?))))
         .unzip();
     let mut kept = Kept::default();
     for part in plan(level, &segments) {
-        let axis = axes.remove(&part.segment.id).unwrap_or_default();
-        match Axis::decode(&axis) {
-            Ok(axis) => kept.parts.push((part, axis)),
-            Err(damaged) => tracing::warn!("segment {} cannot be read: {damaged}", part.segment.number()),
+        if let Some(axis) = axes.remove(&part.segment.id) {
+            kept.parts.push((part, axis));
         }
     }
     let keys = kept
@@ -212,6 +211,16 @@ async fn kept(
 struct SegmentRow {
     segment: Segment,
     axis: Vec<u8>,
+}
+
+impl SegmentRow {
+    /// `None` where it is damaged.
+    fn axis(&self) -> Option<Axis> {
+        let damaged = |damaged: &_| {
+            tracing::warn!("segment {} cannot be read: {damaged}", self.segment.number());
+        };
+        Axis::decode(&self.axis).inspect_err(damaged).ok()
+    }
 }
 
 impl FromRow<'_, SqliteRow> for SegmentRow {

@@ -34,14 +34,46 @@ pub async fn roll_up_old(
     to_ms: i64,
 ) -> anyhow::Result<bool> {
     let level = Level::TenSeconds;
-    let sources = sources(connection, level, from_ms).await?;
-    let Some(sources) = window(level, &sources) else { return Ok(false) };
     let in_minutes = rolled_until(connection, Level::Minutes).await?;
-    if sources.iter().any(|source| source.to_ms >= to_ms || source.number() > in_minutes) {
-        return Ok(false);
+    let is_old = |source: &Segment| (from_ms..to_ms).contains(&source.to_ms) && source.number() <= in_minutes;
+    let Some(first) = first_source(connection, level, from_ms, to_ms).await? else { return Ok(false) };
+    let sources = sources(connection, level, first).await?;
+    let sources = old_window(level, &sources, is_old);
+    if !sources.is_empty() {
+        roll(connection, level, sources).await?;
     }
-    roll(connection, level, sources).await?;
-    Ok(true)
+    Ok(!sources.is_empty())
+}
+
+/// The first of these segments that make up one of `level`, if all that it will ever be made of is old. One of a time when
+/// the clock was wrong, among old ones, ends the window: it is never waited for.
+fn old_window(level: Level, sources: &[Segment], is_old: impl Fn(&Segment) -> bool) -> &[Segment] {
+    let old = sources.iter().take_while(|source| is_old(source)).count();
+    match window(level, sources) {
+        Some(window) if window.len() <= old => window,
+        _ if sources[old..].iter().any(&is_old) => &sources[..old],
+        _ => &[],
+    }
+}
+
+/// The number of the first segment that has not gone into this level yet and ended in the span.
+async fn first_source(
+    connection: &mut SqliteConnection,
+    level: Level,
+    from_ms: i64,
+    to_ms: i64,
+) -> anyhow::Result<Option<i64>> {
+    let Some(source) = level.source() else { return Ok(None) };
+    let key: Option<i64> = sqlx::query_scalar(
+        "SELECT min(id) FROM segment WHERE id > ? AND id < ? AND to_ms >= ? AND to_ms < ?",
+    )
+    .bind(source.key(rolled_until(connection, level).await?))
+    .bind(source.keys().1)
+    .bind(from_ms)
+    .bind(to_ms)
+    .fetch_one(connection)
+    .await?;
+    Ok(key.map(|key| key - source.keys().0))
 }
 
 /// The segments, one after the other, that make up the next window of this level; `None` while it is not known whether
@@ -50,25 +82,25 @@ async fn complete_window(
     connection: &mut SqliteConnection,
     level: Level,
 ) -> anyhow::Result<Option<Vec<Segment>>> {
-    let sources = sources(connection, level, i64::MIN).await?;
+    let first = rolled_until(connection, level).await? + 1;
+    let sources = sources(connection, level, first).await?;
     // The limit of the question is that of a window: one that is reached is not waited for.
     Ok(window(level, &sources).map(<[Segment]>::to_vec))
 }
 
-/// What has not gone into this level yet and ended at `from_ms` or later.
+/// What this level is made of, from this number on.
 async fn sources(
     connection: &mut SqliteConnection,
     level: Level,
-    from_ms: i64,
+    first: i64,
 ) -> anyhow::Result<Vec<Segment>> {
     let Some(source) = level.source() else { return Ok(Vec::new()) };
     Ok(sqlx::query_as(
         "SELECT id, from_ms, to_ms, first_source, last_source FROM segment
-         WHERE id > ? AND id < ? AND to_ms >= ? ORDER BY id LIMIT ?",
+         WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
     )
-    .bind(source.key(rolled_until(connection, level).await?))
+    .bind(source.key(first))
     .bind(source.keys().1)
-    .bind(from_ms)
     .bind(i64::try_from(MOST_SOURCES)?)
     .fetch_all(connection)
     .await?)

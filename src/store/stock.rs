@@ -100,7 +100,7 @@ async fn level_stock(connection: &mut SqliteConnection, level: Level) -> anyhow:
             .await?;
     let (bytes, length_ms, recent, all): (Option<i64>, Option<i64>, i64, i64) = sqlx::query_as(
         "WITH recent AS (
-             SELECT id, to_ms - from_ms AS length_ms, length(axis) AS bytes FROM segment
+             SELECT id, (to_ms - from_ms) * rows / max(rows - 1, 1) AS length_ms, length(axis) AS bytes FROM segment
              WHERE id >= ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3)
          SELECT sum(bytes) + (SELECT sum(length(data)) FROM chunk
                  WHERE id >= (SELECT min(id) FROM recent) << 24 AND id < ?2 << 24),

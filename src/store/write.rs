@@ -26,7 +26,7 @@ use super::seal::seal;
 use super::shelf::Shelf;
 use super::stock::stock;
 use super::tick::Tick;
-use super::{Begun, Health, Holds, convert};
+use super::{Begun, Health, Holds, convert, damage};
 use crate::config;
 
 /// After something that failed, the next try.
@@ -152,12 +152,26 @@ async fn begin(start: Start, loads: &mpsc::Receiver<Load>) -> Option<Writer> {
 }
 
 impl Writer {
-    /// Opens database and journal, and puts into the one what the other holds.
+    /// Opens database and journal, and puts into the one what the other holds. Where the one turns out to be damaged, both
+    /// are set aside, and it begins anew.
     pub async fn open(writing: &Writing) -> anyhow::Result<Self> {
+        match Self::open_as_it_is(writing, None).await {
+            Err(error) if let Some(damage) = damage::said_by(&error) => {
+                let note = damage::set_aside(&writing.path, &damage).await?;
+                Self::open_as_it_is(writing, Some(note)).await
+            }
+            opened => opened,
+        }
+    }
+
+    async fn open_as_it_is(writing: &Writing, note: Option<String>) -> anyhow::Result<Self> {
         let Opened { mut connection, notes, lock } = open::for_writing(&writing.path, writing.holds).await?;
         forget_unseen(&mut connection, writing.keep).await?;
+        let mut connection = impatient(connection).await?;
         convert::old_ticks(&mut connection).await?;
         let sealed = last_segment(&mut connection).await?;
+        let kept_at =
+            last_instant(&mut connection).await?.and_then(|ms| Timestamp::from_millisecond(ms).ok());
         let (journal, replayed) = Journal::open(&writing.path, identity(&mut connection).await?, sealed)?;
         let (mut said, mut complete) = (replayed.said, Vec::new());
         for segment in &replayed.segments {
@@ -187,14 +201,14 @@ impl Writer {
             sealing: None,
             unsynced: None,
             holds: writing.holds,
-            clock: Clock::new(),
+            clock: Clock::new(kept_at),
             retention: Retention::new(writing.keep),
             tidy_at_ms: i64::MIN,
             _lock: lock,
         };
         writer.seal_when_complete().await;
         writer.measure().await?;
-        let notes = notes.into_iter().chain(said);
+        let notes = note.into_iter().chain(notes).chain(said);
         writer.report.send_modify(|health| {
             health.is_open = true;
             health.error = None;
@@ -298,16 +312,16 @@ impl Writer {
 
     /// Takes out of the batch what it has kept. Rows go before the ticks that have them.
     async fn write(&mut self, batch: &mut Vec<Load>) -> anyhow::Result<()> {
-        let mut lasting = Ok(());
-        if batch.iter().any(|load| !matches!(load, Load::Tick(..))) {
-            lasting = self.write_lasting(batch).await;
-            match lasting {
-                Ok(()) => batch.retain(|load| matches!(load, Load::Tick(..))),
-                Err(_) if batch.iter().any(|load| matches!(load, Load::Rows(_))) => return lasting,
-                Err(_) => {}
-            }
+        if batch.iter().any(|load| matches!(load, Load::Rows(_))) {
+            self.write_lasting(batch).await?;
+            batch.retain(|load| matches!(load, Load::Tick(..)));
         }
-        self.keep_ticks(batch).await.and(lasting)
+        let ticks = self.keep_ticks(batch).await;
+        if batch.iter().any(|load| !matches!(load, Load::Tick(..))) {
+            self.write_lasting(batch).await?;
+            batch.retain(|load| matches!(load, Load::Tick(..)));
+        }
+        ticks
     }
 
     /// Takes the ticks out of the batch that are in the journal.
@@ -333,7 +347,7 @@ impl Writer {
     /// Opens the connection anew where it is needed.
     async fn mend(&mut self) -> anyhow::Result<()> {
         if self.is_broken {
-            self.connection = open::to_rewrite(&self.path).await?;
+            self.connection = impatient(open::to_rewrite(&self.path).await?).await?;
             self.is_broken = false;
         }
         Ok(())
@@ -473,4 +487,10 @@ impl Writer {
             tracing::warn!("the last ticks are in the journal alone: {error:#}");
         }
     }
+}
+
+/// Ticks are not to wait for somebody who holds the database: what cannot be written now is tried again.
+async fn impatient(mut connection: SqliteConnection) -> sqlx::Result<SqliteConnection> {
+    sqlx::query("PRAGMA busy_timeout = 200").execute(&mut connection).await?;
+    Ok(connection)
 }

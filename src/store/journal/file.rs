@@ -137,7 +137,7 @@ impl TicksFile {
     pub fn set_aside(&mut self) -> io::Result<PathBuf> {
         let failed = |error| named("set aside", &self.path, error);
         let rights = self.file.metadata().map_err(failed)?.permissions().mode();
-        let aside = free_name(&self.path);
+        let aside = free_name(&self.path, "damaged");
         std::fs::rename(&self.path, &aside).map_err(failed)?;
         *self = TicksFile::open_or_make(self.path.clone(), rights)?;
         Ok(aside)
@@ -145,7 +145,7 @@ impl TicksFile {
 
     /// Copies the file to a name that nothing has yet.
     pub fn copy_aside(&self) -> io::Result<PathBuf> {
-        let aside = free_name(&self.path);
+        let aside = free_name(&self.path, "copy");
         std::fs::copy(&self.path, &aside).map_err(|error| named("copy", &self.path, error))?;
         Ok(aside)
     }
@@ -183,12 +183,12 @@ impl Read for FromStart<'_> {
 }
 
 /// A name that nothing has yet: renaming would delete what has it.
-fn free_name(path: &Path) -> PathBuf {
+fn free_name(path: &Path, what: &str) -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut unix_ms = since.as_millis();
     loop {
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".damaged-{unix_ms}"));
+        name.push(format!(".{what}-{unix_ms}"));
         let name = PathBuf::from(name);
         if name.symlink_metadata().is_err() {
             return name;

@@ -165,7 +165,7 @@ impl Journal {
                         self.current = Some((segment.number, end));
                     }
                     replayed.segments.push(segment);
-                    replayed.said.extend(said);
+                    replayed.said.extend(said.map(|said| format!("{said}; {}", copied(file))));
                 }
                 Content::Unfit(reason) => replayed.said.push(set_aside(file, &reason)?),
             }
@@ -219,11 +219,19 @@ fn segment(file: &TicksFile, header: Header, start: End) -> io::Result<Content> 
     let said = found.is_torn.then(|| {
         format!(
             "in the journal {}, expected a whole record of segment {} behind the first {}, but found a torn one at \
-             byte {}; it is left out",
+             byte {}; it is left out, with what may be behind it",
             file.path().display(), header.segment, found.records.len(), found.end.at,
         )
     });
     Ok(Content::Segment(Segment { number: header.segment, records: found.records }, found.end, said))
+}
+
+/// Where what cannot be read is now, before it is written over.
+fn copied(file: &TicksFile) -> String {
+    match file.copy_aside() {
+        Ok(copy) => format!("a copy of the file is {}", copy.display()),
+        Err(error) => format!("no copy could be made: {error}"),
+    }
 }
 
 fn set_aside(file: &mut TicksFile, reason: &str) -> io::Result<String> {

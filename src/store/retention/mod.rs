@@ -60,8 +60,12 @@ impl Retention {
         let tens_since = now_ms - age_ms(self.keep.ten_seconds);
         let found = old_ticks(connection, self.aged, before, tens_since, jobs_since).await?;
         if let Some((last, _)) = found.last() {
-            self.aged = *last;
-            delete(connection, &free(&found)).await?;
+            let free = free(&found);
+            // Behind what may go there may be more that is only now to be rolled up.
+            if free.is_empty() {
+                self.aged = *last;
+            }
+            delete(connection, &free).await?;
             return Ok(true);
         }
         if roll_up_old(connection, tens_since, before).await? {
@@ -90,8 +94,12 @@ impl Retention {
         let tens_since = now_ms - age_ms(self.keep.ten_seconds);
         let found = old_ticks(connection, self.crowded, before, tens_since, i64::MIN).await?;
         if let Some((last, _)) = found.last() {
-            self.crowded = *last;
-            delete(connection, &free(&found)).await?;
+            let free = free(&found);
+            // Behind what may go there may be more that is only now to be rolled up.
+            if free.is_empty() {
+                self.crowded = *last;
+            }
+            delete(connection, &free).await?;
             return Ok(true);
         }
         // One window after the other, each deleted before the next is rolled up: else all would grow first.

@@ -105,6 +105,28 @@ async fn ticks_go_after_thirty_days_but_those_of_a_job_and_the_roll_ups_stay() {
 }
 
 #[tokio::test]
+async fn ticks_of_a_wrong_clock_keep_no_others_from_going() {
+    for wrong_ms in [4_070_908_800_000_i64, 0] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut connection = forty_days(&folder).await;
+        for number in [1, 2, 9] {
+            sqlx::query("UPDATE segment SET from_ms = ?1, to_ms = ?1 WHERE id = ?2")
+                .bind(wrong_ms)
+                .bind(number)
+                .execute(&mut connection)
+                .await
+                .unwrap();
+        }
+        tidy(&mut connection, config::Store::default()).await;
+        let mut ticks = days(&mut connection, Level::Ticks).await;
+        ticks.retain(|day| (0..40).contains(day));
+        assert_eq!(ticks, std::iter::once(1).chain(10..40).collect::<Vec<_>>(), "{wrong_ms}");
+        let roll_ups = days(&mut connection, Level::TenSeconds).await;
+        assert_eq!(roll_ups, (1..10).collect::<Vec<_>>(), "{wrong_ms}");
+    }
+}
+
+#[tokio::test]
 async fn a_jobs_ticks_go_when_jobs_are_that_old() {
     let folder = tempfile::tempdir().unwrap();
     let mut connection = forty_days(&folder).await;

@@ -1,8 +1,10 @@
 //! Ticks come back from the journal and rows from chunks as they were, whatever they are.
 
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use sqlx::Connection;
 
 use super::cases;
 use super::course::{Numbers, STREAMS, course, segments};
@@ -125,4 +127,34 @@ async fn a_record_that_is_not_understood_is_said_and_a_copy_is_kept() {
     assert!(notes[0].starts_with("1 of 2 ticks of segment 1 in the journal are lost: "), "{notes:?}");
     let copy = std::fs::read(notes[0].rsplit(' ').next().unwrap()).unwrap();
     assert!(copy.windows(20).any(|bytes| bytes == b"of a version to come"));
+}
+
+/// So large that not all of it is looked at when it is opened.
+#[tokio::test]
+async fn a_large_database_that_turns_out_to_be_damaged_is_set_aside_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cowbell.db");
+    let mut connection = store::for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+    sqlx::query("INSERT INTO chunk VALUES (1, zeroblob(70 << 20))").execute(&mut connection).await.unwrap();
+    let root: i64 = sqlx::query_scalar("SELECT rootpage FROM sqlite_schema WHERE name = 'segment'")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(&[0xff; 64], (root.unsigned_abs() - 1) * 2_048).unwrap();
+    let (inlet, _) = crate::store::open(&path, Holds::ThisMachine, Default::default()).await.unwrap();
+    let notes = inlet.health().0.notes;
+    assert!(notes[0].contains("cowbell.db was damaged (") && notes[0].contains("began anew"), "{notes:?}");
+    inlet.close().await;
+}
+
+#[test]
+fn whatever_links_lead_to_it_a_database_has_one_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, link) = (folder.path().join("cowbell.db"), folder.path().join("link.db"));
+    std::fs::write(&path, "").unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert_eq!(store::path(Some(&link)).unwrap(), path.canonicalize().unwrap());
 }

@@ -111,7 +111,7 @@ fn levels(present: &Present) -> Vec<LevelRow> {
     vec![
         row("Every tick", keep.ticks, since(Level::Ticks)),
         row("Every tick while a job ran", keep.jobs, String::new()),
-        row("Ten seconds: sum, least and most", keep.ten_seconds, since(Level::TenSeconds)),
+        row("Ten seconds: sum, least and most, when ticks go", keep.ten_seconds, since(Level::TenSeconds)),
         row("A minute, and ten: sum, least and most", keep.minutes, since(Level::Minutes)),
     ]
 }

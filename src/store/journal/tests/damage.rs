@@ -12,8 +12,8 @@ fn check_last_left_out(place: &Place, what: &str) {
     assert_eq!(replayed.segments, [segment(1, &RECORDS[..2])], "{what}");
     let [said] = &replayed.said[..] else { panic!("{what}: {:?}", replayed.said) };
     let expected = "cowbell.db-ticks1, expected a whole record of segment 1 behind the first 2, but found a torn one at byte 67; \
-                    it is left out";
-    assert!(said.ends_with(expected), "{what}: {said}");
+                    it is left out, with what may be behind it; a copy of the file is ";
+    assert!(said.contains(expected), "{what}: {said}");
     journal.append(b"third once again").unwrap();
     check(place, 0, vec![segment(1, &[RECORDS[0], RECORDS[1], b"third once again"])]);
 }
