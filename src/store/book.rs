@@ -171,6 +171,11 @@ impl Book {
         self.device(self.volume_rows.get(&volume)?.device_identity.as_deref()?)
     }
 
+    /// The identity of the device that a volume had last.
+    pub fn identity_of_volume(&self, volume: u32) -> Option<Arc<str>> {
+        self.volume_rows.get(&volume)?.device_identity.clone()
+    }
+
     /// Everything, in the order of the rows' numbers.
     pub fn rows(&self) -> Rows {
         Rows {

@@ -10,6 +10,7 @@ mod codec;
 mod compact;
 mod convert;
 mod damage;
+mod every;
 mod export;
 mod stock;
 mod lens;
@@ -49,6 +50,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub use backup::backup;
 pub use compact::compact;
+pub use every::Every;
 pub use export::{Ask, Form, Resolution, Target, Text};
 pub use inspect::{Inventory, inventory};
 pub use lasting::Known;

@@ -52,9 +52,9 @@ impl Gathering {
 
 /// What was read from the database.
 #[derive(Default)]
-struct Kept {
-    parts: Vec<(Part, Axis)>,
-    chunks: HashMap<i64, Vec<u8>>,
+pub(super) struct Kept {
+    pub(super) parts: Vec<(Part, Axis)>,
+    pub(super) chunks: HashMap<i64, Vec<u8>>,
 }
 
 impl Archive {
@@ -71,25 +71,35 @@ impl Archive {
             return Ok(gathering.finish());
         }
         let level = level_for(Thinner::new(range, points).width_ms());
-        let (ticks, kept) = loop {
-            let shelved = self.shelf.all();
-            if !self.is_open() || shelved.reaches_back_to(range.from.as_millisecond()) {
-                break (shelved.ticks, Kept::default());
-            }
-            let (streams, first) = (gathering.streams.clone(), shelved.first_segment);
-            let reading = move |mut connection: Reader| async move {
-                kept(&mut connection, level, range, &streams, first).await
-            };
-            // Else what is in memory was rolled up in between; that happens every four hours.
-            if let Some(kept) = self.readers.read(reading).await.context("cannot read ticks")? {
-                break (shelved.ticks, kept);
-            }
-        };
+        let (ticks, kept) = self.seen(level, range, &gathering.streams).await?;
         let gathered = tokio::task::spawn_blocking(move || {
             gathering.add(&kept, &ticks);
             gathering.finish()
         });
         Ok(gathered.await?)
+    }
+
+    /// What is in memory, and what only the database has of these streams.
+    pub(super) async fn seen(
+        &self,
+        level: Level,
+        range: Range,
+        streams: &[Stream],
+    ) -> anyhow::Result<(Vec<Arc<Tick>>, Kept)> {
+        loop {
+            let shelved = self.shelf.all();
+            if !self.is_open() || shelved.reaches_back_to(range.from.as_millisecond()) {
+                return Ok((shelved.ticks, Kept::default()));
+            }
+            let (streams, first) = (streams.to_vec(), shelved.first_segment);
+            let reading = move |mut connection: Reader| async move {
+                kept(&mut connection, level, range, &streams, first).await
+            };
+            // Else what is in memory was rolled up in between; that happens every four hours.
+            if let Some(kept) = self.readers.read(reading).await.context("cannot read ticks")? {
+                return Ok((shelved.ticks, kept));
+            }
+        }
     }
 
     /// The same as far as it is in memory: the last ten to twenty minutes, and what the disk has not taken yet.
@@ -128,7 +138,7 @@ impl Archive {
         Ok(key.and_then(Level::of_key).map(|(level, _)| level))
     }
 
-    fn stream(&self, wanted: &Wanted) -> Option<Stream> {
+    pub(super) fn stream(&self, wanted: &Wanted) -> Option<Stream> {
         wanted.stream(&self.book.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -243,20 +253,30 @@ fn add_part(
         let wanted = found.iter().flatten().filter(|gathered| is_of_stream(gathered));
         let wanted: Vec<usize> =
             wanted.flat_map(|gathered| Lens::new(level, stream.kind, gathered.quantity).columns).collect();
-        let data = chunks.get(&chunk_key(part.segment.id, *stream));
-        let rows =
-            data.map(|data| decode(shape(level, stream.kind), data, |column| wanted.contains(&column)));
-        let rows = match rows {
-            Some(Ok(rows)) if rows.presence.len() == axis.len() => rows,
-            None => Rows { presence: vec![Presence::Absent; axis.len()], columns: Vec::new() },
-            damaged => {
-                let number = part.segment.number();
-                tracing::warn!("{stream:?} in segment {number} is damaged and shown as a gap: {damaged:?}");
-                Rows { presence: vec![Presence::Unknown; axis.len()], columns: Vec::new() }
-            }
-        };
+        let rows = rows_of(*stream, part, axis, chunks, &wanted);
         for gathered in found.iter_mut().flatten().filter(|gathered| is_of_stream(gathered)) {
             add_rows(gathered, part, axis, &rows);
+        }
+    }
+}
+
+/// What a segment says of a stream, in these columns; nothing where it is damaged.
+pub(super) fn rows_of(
+    stream: Stream,
+    part: &Part,
+    axis: &Axis,
+    chunks: &HashMap<i64, Vec<u8>>,
+    wanted: &[usize],
+) -> Rows {
+    let shape = shape(part.segment.level(), stream.kind);
+    let data = chunks.get(&chunk_key(part.segment.id, stream));
+    match data.map(|data| decode(shape, data, |column| wanted.contains(&column))) {
+        Some(Ok(rows)) if rows.presence.len() == axis.len() => rows,
+        None => Rows { presence: vec![Presence::Absent; axis.len()], columns: Vec::new() },
+        damaged => {
+            let number = part.segment.number();
+            tracing::warn!("{stream:?} in segment {number} is damaged and shown as a gap: {damaged:?}");
+            Rows { presence: vec![Presence::Unknown; axis.len()], columns: Vec::new() }
         }
     }
 }

@@ -3,6 +3,7 @@
 mod converted;
 mod course;
 mod deleted;
+mod every;
 mod rolled;
 mod series;
 mod told;

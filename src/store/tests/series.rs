@@ -60,7 +60,7 @@ fn subject(stream: Stream) -> Subject {
 }
 
 /// Every quantity of every stream.
-fn everything() -> Vec<(Stream, Wanted)> {
+pub fn everything() -> Vec<(Stream, Wanted)> {
     let all = STREAMS.iter().flat_map(|stream| {
         let of = |quantity: &Quantity| Wanted { subject: subject(*stream), quantity: *quantity };
         stream.kind.quantities().iter().map(move |quantity| (*stream, of(quantity)))
@@ -113,7 +113,7 @@ async fn delete(connection: &mut SqliteConnection, index: &Index) {
     }
 }
 
-fn seen(tick: &Tick, stream: Stream, quantity: Quantity) -> Option<Observation> {
+pub fn seen(tick: &Tick, stream: Stream, quantity: Quantity) -> Option<Observation> {
     let zeros = vec![0; stream.kind.shape().len()];
     match tick.cell(stream) {
         Cell::Absent | Cell::Unknown => None,
@@ -156,7 +156,7 @@ fn is_near(found: Option<f64>, expected: Option<f64>, slack: f64) -> bool {
     }
 }
 
-fn range(from_ms: i64, to_ms: i64) -> Range {
+pub fn range(from_ms: i64, to_ms: i64) -> Range {
     let at = |ms| Timestamp::from_millisecond(ms).unwrap();
     Range { from: at(from_ms), to: at(to_ms) }
 }
@@ -186,7 +186,7 @@ fn check(
     Ok(())
 }
 
-fn kept(ticks: &[Arc<Tick>], in_memory: usize, deleted: &[Index]) -> (tempfile::TempDir, Archive) {
+pub fn kept(ticks: &[Arc<Tick>], in_memory: usize, deleted: &[Index]) -> (tempfile::TempDir, Archive) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
