@@ -230,6 +230,7 @@ fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: Timestamp) 
         job.started_at = created_at;
     }
     job.see(interval.at, state);
+    job.setup.see(interval, volume);
     job.see_mounts(interval.at, volume.mounted_on.as_deref());
     if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
         job.count_reads(counters.sectors_read.bytes());

@@ -25,6 +25,7 @@ use crate::source::MarkKind;
 use crate::topology::{State, VolumeState};
 pub use book::JobBook;
 use phase::{Begun, Heard};
+use setup::Setup;
 
 /// dmeventd looks every 10 s at the latest, and then takes a moment.
 const DEATH_AND_UNMOUNT_MS: i64 = 12_000;
@@ -68,6 +69,8 @@ pub struct Job {
     pub bytes_read: Option<u64>,
     /// What its device's counter of bytes read said last, to go on from.
     pub read_counter: Option<u64>,
+    /// What its snapshot, its origin and the machine were like.
+    pub setup: Setup,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -129,7 +132,7 @@ impl From<MarkKind> for JobKind {
 }
 
 impl Job {
-    fn new(id: i64, kind: JobKind, key: &str, name: &str, started_at: Timestamp) -> Self {
+    pub(crate) fn new(id: i64, kind: JobKind, key: &str, name: &str, started_at: Timestamp) -> Self {
         Self {
             id,
             kind,
@@ -152,6 +155,7 @@ impl Job {
             peak_fill_percent: None,
             bytes_read: None,
             read_counter: None,
+            setup: Setup::default(),
         }
     }
 

@@ -3,6 +3,14 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::interval::Interval;
+use crate::topology::{Topology, Volume, VolumeKind};
+
+/// The kernel counts processor time in hundredths of a second on every machine that LVM runs on.
+const MICROSECONDS_OF_A_CLOCK_TICK: f64 = 10_000.0;
+/// In a shorter tick each processor's last clock tick weighs too much.
+const LEAST_TO_COUNT_PROCESSORS_US: u64 = 900_000;
+
 /// How a snapshot keeps what is overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -32,6 +40,25 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Learns what a tick shows of a snapshot and its origin; what is no longer known was true before.
+    pub fn see(&mut self, interval: &Interval, snapshot: &Volume) {
+        let topology = &*interval.topology;
+        self.kind = SnapshotKind::of(snapshot.kind).or(self.kind);
+        self.chunk_bytes = chunk_bytes(topology, snapshot).or(self.chunk_bytes);
+        if snapshot.kind == VolumeKind::Snapshot {
+            self.cow_bytes = snapshot.size.or(self.cow_bytes);
+            learn(&mut self.cow_pvs, &snapshot.pvs);
+        }
+        let of_origin =
+            |other: &&Volume| other.vg == snapshot.vg && Some(&other.lv) == snapshot.origin.as_ref();
+        if let Some(origin) = topology.volumes.iter().find(of_origin) {
+            self.origin_bytes = origin.size.or(self.origin_bytes);
+            self.snapshots = self.snapshots.max(thick_snapshots(topology, origin));
+            learn(&mut self.origin_pvs, &origin.pvs);
+        }
+        self.processors = processors(interval).or(self.processors);
+    }
+
     pub fn is_thick(&self) -> bool {
         self.kind == Some(SnapshotKind::Thick)
     }
@@ -41,4 +68,47 @@ impl Setup {
         let is_among = |pvs: &Option<Vec<String>>| pvs.as_ref().map(|pvs| pvs.iter().any(|name| name == pv));
         (is_among(&self.origin_pvs), is_among(&self.cow_pvs))
     }
+}
+
+impl SnapshotKind {
+    fn of(kind: VolumeKind) -> Option<Self> {
+        match kind {
+            VolumeKind::Snapshot => Some(Self::Thick),
+            VolumeKind::ThinSnapshot => Some(Self::Thin),
+            _ => None,
+        }
+    }
+}
+
+/// A thick snapshot's own, a thin one's pool's.
+fn chunk_bytes(topology: &Topology, snapshot: &Volume) -> Option<u64> {
+    let is_pool = |other: &&Volume| other.vg == snapshot.vg && Some(&other.lv) == snapshot.pool.as_ref();
+    let copier = match snapshot.kind {
+        VolumeKind::Snapshot => snapshot,
+        _ => topology.volumes.iter().find(is_pool)?,
+    };
+    copier.layout.first()?.segments.iter().find_map(|segment| segment.chunk_size)
+}
+
+/// `None` where there is none.
+fn thick_snapshots(topology: &Topology, origin: &Volume) -> Option<u32> {
+    let is_one = |other: &&Volume| {
+        other.kind == VolumeKind::Snapshot
+            && other.vg == origin.vg
+            && other.origin.as_ref() == Some(&origin.lv)
+    };
+    u32::try_from(topology.volumes.iter().filter(is_one).count()).ok().filter(|count| *count > 0)
+}
+
+fn learn(known: &mut Option<Vec<String>>, pvs: &[String]) {
+    if !pvs.is_empty() && known.as_deref() != Some(pvs) {
+        *known = Some(pvs.to_vec());
+    }
+}
+
+/// All their time together, in the time that passed.
+fn processors(interval: &Interval) -> Option<u32> {
+    let time = interval.host.cpu?.total as f64 * MICROSECONDS_OF_A_CLOCK_TICK;
+    let count = (time / interval.elapsed_us as f64).round();
+    (interval.elapsed_us >= LEAST_TO_COUNT_PROCESSORS_US && count >= 1.0).then_some(count as u32)
 }

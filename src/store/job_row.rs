@@ -94,6 +94,7 @@ impl FromRow<'_, SqliteRow> for Job {
             peak_fill_percent: row.try_get("peak_fill_percent")?,
             bytes_read: bytes("bytes_read")?,
             read_counter: bytes("read_counter")?,
+            setup: Default::default(),
         })
     }
 }
