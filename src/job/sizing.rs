@@ -100,10 +100,9 @@ impl Sizing {
             return format!("{peak}; {advised} cannot overflow, whatever is written to the origin.");
         }
         if self.overflowed > 0 {
+            let these = if self.runs == 1 { runs } else { format!("{} of {runs}", self.overflowed) };
             return format!(
-                "{peak}, and {} of {runs} overflowed and needed more than is known; {advised} is {} what the largest \
-                 had.",
-                self.overflowed,
+                "{peak}, and {these} overflowed and needed more than is known; {advised} is {} what the largest had.",
                 times(self.margin)
             );
         }
@@ -159,6 +158,9 @@ mod tests {
                     MiB is twice what the largest had.";
         check(&peaks, Limits::default(), 120, text, "[lvm]\nlvsize=240M");
         assert_eq!(sizing(&peaks, 1.0, Limits::default(), None).unwrap().margin, 2.0);
+        let text = "Peak 120 MiB of 120 MiB, and the run overflowed and needed more than is known; 240 MiB is twice \
+                    what the largest had.";
+        check(&peaks[1..], Limits::default(), 120, text, "[lvm]\nlvsize=240M");
     }
 
     #[test]
