@@ -3,6 +3,7 @@
 //! Everything here is a function of figures that are known already. One job alone is a set of one run.
 
 pub mod compare;
+pub mod course;
 pub mod figure;
 pub mod job;
 pub mod outlier;

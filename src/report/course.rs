@@ -1,0 +1,237 @@
+//! What the store kept of a job as its course: which series that takes, and what each row of them means.
+//!
+//! Layers of a volume are told from the identity of its device: below an origin lies one that ends in `-real`, below a
+//! thick snapshot one that ends in `-cow`. What the copier did follows from these, as in `interval/copying.rs`.
+
+use jiff::Timestamp;
+
+use crate::job::course::{Course, Measure, PvMeasure, Span, Tick, Unfit};
+use crate::job::setup::Setup;
+use crate::job::{Job, JobKind};
+use crate::series::Range;
+use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, VolumeQuantity};
+use crate::store::{Every, Subject, Wanted};
+
+/// What is looked at before a job and after it: as long as the job was, and this long at most.
+pub const MOST_AROUND_S: f64 = 600.0;
+/// PVs of which figures are made; a group seldom has more.
+pub const MOST_PVS: usize = 16;
+
+const OF_HOST: [(Measure, HostQuantity); 6] = [
+    (Measure::Bi, HostQuantity::BiKibPerS),
+    (Measure::Bo, HostQuantity::BoKibPerS),
+    (Measure::User, HostQuantity::User),
+    (Measure::System, HostQuantity::System),
+    (Measure::Iowait, HostQuantity::Iowait),
+    (Measure::PressureIo, HostQuantity::PressureIoSome),
+];
+const OF_ORIGIN: [(Measure, DeviceQuantity); 4] = [
+    (Measure::OriginRead, DeviceQuantity::ReadBytes),
+    (Measure::OriginWritten, DeviceQuantity::WrittenBytes),
+    (Measure::OriginWrites, DeviceQuantity::Writes),
+    (Measure::OriginWriteAwaitMs, DeviceQuantity::WriteAwaitMs),
+];
+const OF_PV: [(PvMeasure, DeviceQuantity); 5] = [
+    (PvMeasure::Read, DeviceQuantity::ReadBytes),
+    (PvMeasure::Written, DeviceQuantity::WrittenBytes),
+    (PvMeasure::Utilisation, DeviceQuantity::Utilisation),
+    (PvMeasure::ReadAwaitMs, DeviceQuantity::ReadAwaitMs),
+    (PvMeasure::ReadRequestBytes, DeviceQuantity::ReadRequestBytes),
+];
+
+/// The series that a job's course is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    slots: Vec<Slot>,
+    pub wanted: Vec<Wanted>,
+    /// Where an origin has several snapshots, nobody counts for which of them was copied.
+    is_alone: bool,
+}
+
+/// What a series is to the course.
+#[derive(Clone, Debug, PartialEq)]
+enum Slot {
+    Measure(Measure),
+    Pv(String, PvMeasure),
+    /// Written into the snapshot itself.
+    IntoSnapshot,
+    CowRead,
+    CowWritten,
+    RealRead,
+}
+
+/// When a job ran, and how much before and after it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    start_ms: i64,
+    end_ms: i64,
+    around_ms: i64,
+    has_ended: bool,
+}
+
+impl Times {
+    pub fn of(job: &Job, now: Timestamp) -> Self {
+        let around_ms = (job.seconds(now).min(MOST_AROUND_S) * 1000.0) as i64;
+        let start_ms = job.started_at.as_millisecond();
+        let end_ms = job.ended_at.unwrap_or(now).as_millisecond().max(start_ms);
+        Self { start_ms, end_ms, around_ms, has_ended: job.ended_at.is_some() }
+    }
+
+    pub fn range(self) -> Range {
+        let at = |ms: i64| Timestamp::from_millisecond(ms).unwrap_or_default();
+        Range { from: at(self.start_ms - self.around_ms), to: at(self.end_ms + self.around_ms) }
+    }
+
+    /// Whether all that is looked at has been.
+    pub fn are_over(self, now: Timestamp) -> bool {
+        self.has_ended && self.end_ms + self.around_ms < now.as_millisecond()
+    }
+}
+
+impl Sources {
+    /// `pvs` by name, with their subjects; `identity` tells that of a volume's device.
+    pub fn of(
+        job: &Job,
+        setup: &Setup,
+        pvs: &[(String, Subject)],
+        identity: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let mut sources = Self { is_alone: setup.snapshots == Some(1), ..Self::default() };
+        for (measure, quantity) in OF_HOST {
+            sources.add(Slot::Measure(measure), &Subject::Host, Quantity::Host(quantity));
+        }
+        for (name, subject) in pvs.iter().take(MOST_PVS) {
+            for (measure, quantity) in OF_PV {
+                sources.device(Slot::Pv(name.clone(), measure), subject, quantity);
+            }
+        }
+        match job.kind {
+            JobKind::Snapshot => sources.snapshot(job, setup, identity),
+            JobKind::Command | JobKind::Mark => {
+                let read = Slot::Measure(Measure::SnapshotRead);
+                sources.device(read, &Subject::Total, DeviceQuantity::ReadBytes);
+            }
+        }
+        sources
+    }
+
+    fn snapshot(&mut self, job: &Job, setup: &Setup, identity: impl Fn(&str) -> Option<String>) {
+        let snapshot = Subject::Volume(job.key.clone());
+        self.device(Slot::Measure(Measure::SnapshotRead), &snapshot, DeviceQuantity::ReadBytes);
+        let origin = job.vg.as_ref().zip(job.origin.as_ref()).map(|(vg, origin)| format!("{vg}/{origin}"));
+        if let Some(origin) = &origin {
+            let subject = Subject::Volume(origin.clone());
+            for (measure, quantity) in OF_ORIGIN {
+                self.device(Slot::Measure(measure), &subject, quantity);
+            }
+        }
+        if !setup.is_thick() {
+            return;
+        }
+        let fill = Quantity::Volume(VolumeQuantity::FillPercent);
+        self.add(Slot::Measure(Measure::FillPercent), &snapshot, fill);
+        self.device(Slot::IntoSnapshot, &snapshot, DeviceQuantity::WrittenBytes);
+        if let Some(identity) = identity(&job.key) {
+            let cow = Subject::Device(format!("{identity}-cow"));
+            self.device(Slot::CowWritten, &cow, DeviceQuantity::WrittenBytes);
+            self.device(Slot::CowRead, &cow, DeviceQuantity::ReadBytes);
+        }
+        if let Some(identity) = origin.and_then(|origin| identity(&origin)) {
+            let real = Subject::Device(format!("{identity}-real"));
+            self.device(Slot::RealRead, &real, DeviceQuantity::ReadBytes);
+        }
+    }
+
+    fn device(&mut self, slot: Slot, subject: &Subject, quantity: DeviceQuantity) {
+        self.add(slot, subject, Quantity::Device(quantity));
+    }
+
+    fn add(&mut self, slot: Slot, subject: &Subject, quantity: Quantity) {
+        self.slots.push(slot);
+        self.wanted.push(Wanted { subject: subject.clone(), quantity });
+    }
+
+    /// The course of a job, from what was kept of [`Self::wanted`].
+    pub fn course(&self, every: &Every, times: Times) -> Result<Course, Unfit> {
+        let ticks: Vec<Tick> = ticks(every, times.start_ms);
+        let length_s = (times.end_ms - times.start_ms) as f64 / 1000.0;
+        let middle = |tick: &Tick| tick.end_s - tick.seconds / 2.0;
+        let span = |is_in: &dyn Fn(&Tick) -> bool| self.span(every, &ticks, is_in);
+        let around = |span: Span| (!span.whole().is_empty()).then_some(span);
+        Ok(Course {
+            before: around(span(&|tick| tick.end_s <= 0.0)?),
+            during: span(&|tick| tick.end_s > 0.0 && (0.0..length_s).contains(&middle(tick)))?,
+            after: around(span(&|tick| times.has_ended && tick.end_s - tick.seconds >= length_s)?),
+        })
+    }
+
+    fn span(&self, every: &Every, ticks: &[Tick], is_in: &dyn Fn(&Tick) -> bool) -> Result<Span, Unfit> {
+        let places: Vec<usize> = (0..ticks.len()).filter(|place| is_in(&ticks[*place])).collect();
+        let here = |column: &[Option<f64>]| places.iter().map(|place| column[*place]).collect::<Vec<_>>();
+        let mut span = Span::new(places.iter().map(|place| ticks[*place]).collect())?;
+        for (slot, column) in self.slots.iter().zip(&every.columns) {
+            let Some(column) = column else { continue };
+            span = match slot {
+                Slot::Measure(measure) => span.with(*measure, here(column))?,
+                Slot::Pv(name, measure) => span.with_pv(name, *measure, here(column))?,
+                _ => span,
+            };
+        }
+        if let Some(written) = self.cow_written(every) {
+            span = span.with(Measure::CowWritten, here(&written))?;
+        }
+        if let Some(copied) = self.copied(every).filter(|_| self.is_alone) {
+            span = span.with(Measure::Copied, here(&copied))?;
+        }
+        Ok(span)
+    }
+
+    /// Without what was written into the snapshot.
+    fn cow_written(&self, every: &Every) -> Option<Vec<Option<f64>>> {
+        let (written, into) =
+            (self.column(every, &Slot::CowWritten)?, self.column(every, &Slot::IntoSnapshot)?);
+        Some(above_zero(every, |row| Some(written[row]? - into[row]?)))
+    }
+
+    /// What was read below the origin, but neither by it nor through the snapshot.
+    fn copied(&self, every: &Every) -> Option<Vec<Option<f64>>> {
+        let real = self.column(every, &Slot::RealRead)?;
+        let origin = self.column(every, &Slot::Measure(Measure::OriginRead))?;
+        let snapshot = self.column(every, &Slot::Measure(Measure::SnapshotRead))?;
+        let cow = self.column(every, &Slot::CowRead)?;
+        Some(above_zero(every, |row| Some(real[row]? - origin[row]? - (snapshot[row]? - cow[row]?))))
+    }
+
+    fn column<'a>(&self, every: &'a Every, slot: &Slot) -> Option<&'a [Option<f64>]> {
+        let place = self.slots.iter().position(|other| other == slot)?;
+        every.columns.get(place)?.as_deref()
+    }
+}
+
+fn ticks(every: &Every, start_ms: i64) -> Vec<Tick> {
+    let tick = |(end_ms, elapsed_us): (&i64, &u64)| Tick {
+        end_s: (end_ms - start_ms) as f64 / 1000.0,
+        seconds: *elapsed_us as f64 / 1e6,
+    };
+    every.ends_ms.iter().zip(&every.elapsed_us).map(tick).collect()
+}
+
+/// A rate for each row. A request is not counted on all layers at the same instant, so one may come out a little below
+/// zero and the next too large: what is below goes off the next.
+fn above_zero(every: &Every, rate: impl Fn(usize) -> Option<f64>) -> Vec<Option<f64>> {
+    let mut owed = 0.0;
+    let mut settled = |row: usize| {
+        let seconds = every.elapsed_us[row] as f64 / 1e6;
+        let Some(rate) = rate(row) else {
+            owed = 0.0;
+            return None;
+        };
+        let amount = rate * seconds + owed;
+        owed = amount.min(0.0);
+        Some(amount.max(0.0) / seconds)
+    };
+    (0..every.ends_ms.len()).map(&mut settled).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Rows of a store into a course.
+
+use super::*;
+use crate::job::course::Measure;
+use crate::job::setup::SnapshotKind;
+
+const START_MS: i64 = 1_772_330_400_000;
+
+/// Ticks of a second, the first one ending so many seconds after the job's start; each column the same in all of them.
+fn every(sources: &Sources, ticks: std::ops::Range<i64>, value: impl Fn(&Slot, i64) -> Option<f64>) -> Every {
+    let column = |slot: &Slot| Some(ticks.clone().map(|second| value(slot, second)).collect());
+    Every {
+        ends_ms: ticks.clone().map(|second| START_MS + second * 1000).collect(),
+        elapsed_us: ticks.clone().map(|_| 1_000_000).collect(),
+        columns: sources.slots.iter().map(column).collect(),
+    }
+}
+
+fn job(seconds: i64) -> (Job, Timestamp) {
+    let at = |ms: i64| Timestamp::from_millisecond(ms).unwrap();
+    let mut job = Job::new(1, JobKind::Snapshot, "uuid", "backup", at(START_MS));
+    (job.vg, job.origin) = (Some("vg0".into()), Some("data".into()));
+    job.ended_at = Some(at(START_MS + seconds * 1000));
+    (job, at(START_MS + 10_000_000))
+}
+
+fn sources(job: &Job, snapshots: u32) -> Sources {
+    let setup = Setup { kind: Some(SnapshotKind::Thick), snapshots: Some(snapshots), ..Setup::default() };
+    let pvs = [("sda".to_string(), Subject::Device("S1".into()))];
+    Sources::of(job, &setup, &pvs, |volume| Some(format!("LVM-{volume}")))
+}
+
+fn usual(slot: &Slot, second: i64) -> Option<f64> {
+    Some(match slot {
+        Slot::Measure(Measure::SnapshotRead) => 100.0,
+        Slot::Measure(Measure::OriginRead) => 10.0,
+        Slot::CowRead => 30.0,
+        // Every other second the copier's read is counted late.
+        Slot::RealRead => 80.0 + if second % 2 == 0 { 40.0 } else { -20.0 },
+        Slot::CowWritten => 25.0,
+        Slot::IntoSnapshot => 5.0,
+        _ => 1.0,
+    })
+}
+
+#[test]
+fn a_job_has_its_own_time_and_as_much_before_and_after() {
+    let (job, now) = job(60);
+    let times = Times::of(&job, now);
+    assert_eq!(times.range().seconds(), 180.0);
+    let sources = sources(&job, 1);
+    let course = sources.course(&every(&sources, -59..121, usual), times).unwrap();
+    let lengths =
+        [course.before.unwrap(), course.during, course.after.unwrap()].map(|span| span.whole().len());
+    assert_eq!(lengths, [60, 60, 60]);
+}
+
+#[test]
+fn a_long_job_is_set_beside_ten_minutes() {
+    let (job, now) = job(7200);
+    assert_eq!(Times::of(&job, now).range().seconds(), 7200.0 + 2.0 * MOST_AROUND_S);
+}
+
+#[test]
+fn the_copier_read_what_nobody_else_did_however_late_it_was_counted() {
+    let (job, now) = job(60);
+    let sources = sources(&job, 1);
+    let course = sources.course(&every(&sources, 1..61, usual), Times::of(&job, now)).unwrap();
+    let whole = course.during.whole();
+    // 90 of 120 below the origin in the mean, less 10 by the origin and 70 through the snapshot.
+    assert_eq!(whole.amount(Measure::Copied), Some(600.0));
+    assert_eq!(whole.mean(Measure::CowWritten), Some(20.0));
+}
+
+#[test]
+fn among_several_snapshots_nobody_knows_for_which_one_was_copied() {
+    let (job, now) = job(60);
+    let sources = sources(&job, 2);
+    let course = sources.course(&every(&sources, 1..61, usual), Times::of(&job, now)).unwrap();
+    assert_eq!(course.during.whole().mean(Measure::Copied), None);
+    assert_eq!(course.during.whole().mean(Measure::CowWritten), Some(20.0));
+}
+
+#[test]
+fn what_is_not_known_of_one_layer_is_not_known_of_the_copier() {
+    let (job, now) = job(60);
+    let sources = sources(&job, 1);
+    let unread = |slot: &Slot, second: i64| usual(slot, second).filter(|_| *slot != Slot::CowRead);
+    let course = sources.course(&every(&sources, 1..61, unread), Times::of(&job, now)).unwrap();
+    assert_eq!(course.during.whole().mean(Measure::Copied), None);
+    assert_eq!(course.during.whole().mean(Measure::SnapshotRead), Some(100.0));
+}
