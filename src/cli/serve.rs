@@ -84,7 +84,13 @@ async fn serve(
     let notifier = Notifier::start(&config.notify, &terms.host)?;
     let shutdown = signalled()?;
     let (present, presents) = watch::channel(None);
-    let site = Site { present: presents.clone(), archive, marks, shutdown: shutdown.clone() };
+    let site = Site {
+        present: presents.clone(),
+        archive,
+        marks,
+        shutdown: shutdown.clone(),
+        costs: Default::default(),
+    };
     announce(site_address);
     if let Some(loopback) = loopback_beside(site_address).await? {
         tokio::spawn(web::serve(loopback, site.clone()));

@@ -3,6 +3,7 @@
 mod answer;
 mod api;
 mod assets;
+mod costs;
 mod door;
 mod guard;
 mod live;
@@ -28,7 +29,8 @@ use crate::present::Present;
 use crate::source::Mark;
 use crate::store::Archive;
 
-pub use api::{DeviceBody, JobBody, PutJob, StatusBody, VmBody, VolumeBody};
+pub use api::{DeviceBody, FiguresBody, JobBody, PutJob, StatusBody, VmBody, VolumeBody};
+pub use costs::Costs;
 
 /// What a visitor may send at most; the longest honest request is a job's mark.
 const LONGEST_BODY: usize = 64 * 1024;
@@ -46,6 +48,8 @@ pub struct Site {
     pub marks: Option<mpsc::Sender<Mark>>,
     /// Ends live streams, which never end by themselves.
     pub shutdown: CancellationToken,
+    /// What jobs cost, as it was last computed.
+    pub costs: Arc<Costs>,
 }
 
 /// The site, whole; tests call it as the daemon does.
@@ -78,6 +82,7 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/vm", get(api::vm))
         .route("/api/v1/jobs", get(api::jobs))
         .route("/api/v1/jobs/{key}", put(api::put_job))
+        .route("/api/v1/jobs/{id}/figures", get(api::figures))
         .route("/api/v1/alerts", get(api::alerts))
         .route("/api/v1/series", get(api::series))
         .route("/api/v1/live", get(live::stream))

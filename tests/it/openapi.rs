@@ -45,6 +45,7 @@ fn answers_are_as_described() {
         ("/api/v1/volumes", "/api/v1/volumes"),
         ("/api/v1/vm", "/api/v1/vm"),
         ("/api/v1/jobs", "/api/v1/jobs"),
+        ("/api/v1/jobs/{id}/figures", "/api/v1/jobs/1/figures"),
         ("/api/v1/alerts", "/api/v1/alerts"),
         ("/api/v1/series", "/api/v1/series?of=volume:vg0/data_snapshot&metric=fill_percent"),
         ("/api/v1/series", "/api/v1/series?of=vm&metric=user"),

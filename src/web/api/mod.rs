@@ -20,7 +20,7 @@ use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::source::{Mark, MarkKind, MarkedEnd};
 use crate::store::Wanted;
 
-pub use body::{DeviceBody, JobBody, StatusBody, VmBody, VolumeBody};
+pub use body::{DeviceBody, FiguresBody, JobBody, StatusBody, VmBody, VolumeBody};
 pub use openapi::openapi;
 
 /// Jobs and alerts that one answer lists.
@@ -139,6 +139,22 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
     };
     // A key of somebody's choice is never a volume's UUID.
     Ok(Mark { key: format!("mark:{key}"), kind: put.kind, name: put.name, started_at: put.started_at, ended })
+}
+
+/// What a job cost: figures, what they say, what would help, and how large the next COW area should be. Of a job that
+/// runs they may be 10 s old.
+#[utoipa::path(get, path = "/api/v1/jobs/{id}/figures", tag = "jobs",
+    params(("id" = i64, Path, description = "As in the list of jobs")),
+    responses((status = 200, body = FiguresBody), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn figures(State(site): State<Site>, Path(id): Path<String>) -> Result<Json<FiguresBody>, Problem> {
+    let id = id.parse().map_err(|_| {
+        Problem::Bad(format!("expected a job's number, as /api/v1/jobs lists it, but found `{id}`"))
+    })?;
+    let missing =
+        || Problem::NotFound(format!("there is no job {id}; /api/v1/jobs lists those that there are"));
+    let job = super::pages::job_numbered(&site, id).await?.ok_or_else(missing)?;
+    let cost = site.cost(&job).await?;
+    Ok(Json(FiguresBody::new(&job, &cost)))
 }
 
 /// Alerts, the latest first; those without `cleared_at` are raised now.

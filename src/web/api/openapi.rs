@@ -16,6 +16,7 @@ use utoipa::OpenApi;
         super::vm,
         super::jobs,
         super::put_job,
+        super::figures,
         super::alerts,
         super::series,
         super::healthz,

@@ -41,11 +41,7 @@ pub async fn fragment(State(site): State<Site>, Path(id): Path<String>, Asked(vi
 async fn find(site: &Site, id: &str) -> Result<Job, Problem> {
     let missing = || Problem::NotFound(format!("There is no job {id}."));
     let number = id.parse().map_err(|_| missing())?;
-    let present = site.present()?;
-    match present.jobs.iter().find(|job| job.id == number) {
-        Some(job) => Ok(Job::clone(job)),
-        None => site.archive.job(number).await?.ok_or_else(missing),
-    }
+    super::job_numbered(site, number).await?.ok_or_else(missing)
 }
 
 async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {

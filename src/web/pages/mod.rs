@@ -153,6 +153,15 @@ fn is_moving(span: &Span) -> bool {
     span.to.as_deref().is_none_or(|to| to.trim().is_empty() || to == "now" || to.starts_with('-'))
 }
 
+/// The job of this number, as it is now or as it was kept.
+pub async fn job_numbered(site: &Site, id: i64) -> Result<Option<Job>, Problem> {
+    let present = site.present()?;
+    match present.jobs.iter().find(|job| job.id == id) {
+        Some(job) => Ok(Some(Job::clone(job))),
+        None => Ok(site.archive.job(id).await?),
+    }
+}
+
 /// Jobs of a range, the latest first: those in memory as they are now, the others as they were kept.
 pub async fn job_list(
     site: &Site,

@@ -2,6 +2,7 @@
 
 mod device;
 mod job;
+mod figures;
 mod store;
 mod volume;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use device::DeviceBody;
+pub use figures::FiguresBody;
 pub use job::JobBody;
 pub use store::StoreBody;
 pub use volume::VolumeBody;

@@ -1,0 +1,179 @@
+//! One job's cost, from what the store kept of it and of the jobs before it.
+
+use anyhow::Context;
+use jiff::Timestamp;
+
+use super::Cost;
+use crate::job::figures::Figures;
+use crate::job::setup::{Setup, SnapshotKind};
+use crate::job::sizing::{DEFAULT_EXTENT, DEFAULT_MARGIN, Limits, Peak, Sizing, sizing};
+use crate::job::{Job, JobKind};
+use crate::present::Present;
+use crate::report::course::{MOST_PVS, Sources, Times};
+use crate::report::job::JobReport;
+use crate::series::quantity::{Quantity, VolumeQuantity};
+use crate::series::{Point, Range};
+use crate::store::{Subject, Wanted};
+use crate::topology::Topology;
+use crate::units::Prefix;
+use crate::web::Site;
+use crate::web::answer::Problem;
+use crate::web::pages::job_list;
+
+/// Runs that the next COW area is sized by: two weeks of nights.
+const MOST_RUNS: usize = 14;
+/// Jobs among which those are looked for.
+const MOST_JOBS: usize = 1_000;
+/// Points of a run's fill; of each the most is taken.
+const POINTS_OF_FILL: usize = 100;
+
+/// Computes the cost of a job. Reads of the store are awaited; the rest is done on a thread for such work.
+pub async fn cost(site: &Site, job: &Job, present: &std::sync::Arc<Present>) -> Result<Cost, Problem> {
+    let now = present.interval.at;
+    let until = Range { from: Timestamp::UNIX_EPOCH, to: job.ended_at.unwrap_or(now) };
+    let mut jobs = job_list(site, present, until, MOST_JOBS).await?;
+    jobs.retain(|other| is_of_same_origin(other, job));
+    let setup = setup(site, job, &jobs, present).await?;
+    let sizing = match setup.is_thick() {
+        true => next_size(site, job, &jobs, &setup, present).await?,
+        false => None,
+    };
+    let times = Times::of(job, now);
+    let identity = |volume: &str| site.archive.device_identity(volume).map(|identity| identity.to_string());
+    let sources = Sources::of(job, &setup, &pvs(job, &setup, &present.interval.topology), identity);
+    let every = site.archive.every(&sources.wanted, times.range()).await?;
+    let name = job.name.clone();
+    let summing_up = tokio::task::spawn_blocking(move || {
+        let figures = Figures::of(&sources.course(&every, times)?, &setup);
+        let report = JobReport::new(&name, figures, &setup, sizing, Prefix::default());
+        anyhow::Ok(Cost { report, setup })
+    });
+    let cost = summing_up.await.map_err(anyhow::Error::new).and_then(|cost| cost);
+    Ok(cost.with_context(|| format!("cannot sum up job {}", job.id))?)
+}
+
+fn is_of_same_origin(other: &Job, job: &Job) -> bool {
+    job.kind == JobKind::Snapshot
+        && other.kind == JobKind::Snapshot
+        && job.origin.is_some()
+        && (&other.vg, &other.origin) == (&job.vg, &job.origin)
+}
+
+/// What was seen while it ran, with what the store and the present can add.
+async fn setup(site: &Site, job: &Job, jobs: &[Job], present: &Present) -> Result<Setup, Problem> {
+    let mut setup = job.setup.clone();
+    let topology = &present.interval.topology;
+    setup.kind = setup.kind.or_else(|| kind(site, job));
+    if let (Some(vg), Some(origin)) = (&job.vg, &job.origin) {
+        let origin = topology.volume(&format!("{vg}/{origin}"));
+        setup.origin_bytes = setup.origin_bytes.or(origin.and_then(|origin| origin.size));
+        let pvs = origin.map(|origin| origin.pvs.clone()).filter(|pvs| !pvs.is_empty());
+        setup.origin_pvs = setup.origin_pvs.or(pvs);
+    }
+    if setup.is_thick() {
+        setup.snapshots =
+            setup.snapshots.max(u32::try_from(overlapping(job, jobs, present.interval.at)).ok());
+        setup.cow_pvs = setup.cow_pvs.or_else(|| only_pv(job, topology));
+        if setup.cow_bytes.is_none() {
+            setup.cow_bytes = fullest(site, job, present).await?.map(|full| full.size_bytes);
+        }
+    }
+    Ok(setup)
+}
+
+/// A thick snapshot has a COW area of its own; a thin one's device was seen without.
+fn kind(site: &Site, job: &Job) -> Option<SnapshotKind> {
+    let identity = site.archive.device_identity(&job.key).filter(|_| job.kind == JobKind::Snapshot)?;
+    let has_cow = site.archive.knows(&Subject::Device(format!("{identity}-cow")));
+    Some(if has_cow { SnapshotKind::Thick } else { SnapshotKind::Thin })
+}
+
+/// Snapshots of the origin that lived while the job ran, itself too.
+fn overlapping(job: &Job, jobs: &[Job], now: Timestamp) -> usize {
+    let end = |job: &Job| job.ended_at.unwrap_or(now);
+    let others = jobs.iter().filter(|other| other.id != job.id);
+    1 + others.filter(|other| other.started_at < end(job) && job.started_at < end(other)).count()
+}
+
+/// In a group of one PV everything lies on that.
+fn only_pv(job: &Job, topology: &Topology) -> Option<Vec<String>> {
+    let group = topology.group(job.vg.as_deref()?)?;
+    (group.pvs.len() == 1 && group.missing_pvs == 0).then(|| group.pvs.clone())
+}
+
+/// PVs of the job's group by name, those that carry something of it first.
+fn pvs(job: &Job, setup: &Setup, topology: &Topology) -> Vec<(String, Subject)> {
+    let of_group = job.vg.as_deref().and_then(|vg| topology.group(vg)).map(|group| &*group.pvs);
+    let carriers = setup.origin_pvs.iter().chain(&setup.cow_pvs).flatten();
+    let mut names: Vec<&String> = carriers.chain(of_group.unwrap_or_default()).collect();
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(*name));
+    names.truncate(MOST_PVS);
+    let subject = |name: &String| {
+        let identity = topology.device(name).map(|device| device.identity.to_string());
+        (name.clone(), Subject::Device(identity.unwrap_or_else(|| name.clone())))
+    };
+    names.into_iter().map(subject).collect()
+}
+
+/// The size of the next COW area, by the last runs that ended.
+async fn next_size(
+    site: &Site,
+    job: &Job,
+    jobs: &[Job],
+    setup: &Setup,
+    present: &Present,
+) -> Result<Option<Sizing>, Problem> {
+    let mut peaks = Vec::new();
+    for run in jobs.iter().filter(|run| run.ended_at.is_some()).take(MOST_RUNS) {
+        peaks.extend(peak(site, run, present).await?);
+    }
+    let limits = Limits {
+        extent: extent(job, &present.interval.topology),
+        chunk: setup.chunk_bytes,
+        origin_bytes: setup.origin_bytes,
+    };
+    Ok(sizing(&peaks, DEFAULT_MARGIN, limits, setup.cow_bytes))
+}
+
+fn extent(job: &Job, topology: &Topology) -> Option<u64> {
+    topology.group(job.vg.as_deref()?)?.extent
+}
+
+async fn peak(site: &Site, run: &Job, present: &Present) -> Result<Option<Peak>, Problem> {
+    let overflowed = run.died_at.is_some();
+    let known = run.setup.cow_bytes.zip(run.peak_fill_percent);
+    let full = match known {
+        Some((size_bytes, percent)) => {
+            Some(Full { used_bytes: (size_bytes as f64 * percent / 100.0).round() as u64, size_bytes })
+        }
+        None => fullest(site, run, present).await?,
+    };
+    Ok(full
+        .map(|full| Peak { bytes: if overflowed { full.size_bytes } else { full.used_bytes }, overflowed }))
+}
+
+/// A COW area when it was the fullest.
+struct Full {
+    used_bytes: u64,
+    size_bytes: u64,
+}
+
+/// Its size follows from what was used and which part that was, as a whole number of extents.
+async fn fullest(site: &Site, run: &Job, present: &Present) -> Result<Option<Full>, Problem> {
+    let range = Range { from: run.started_at, to: run.ended_at.unwrap_or(present.interval.at) };
+    let wanted = [VolumeQuantity::UsedBytes, VolumeQuantity::FillPercent].map(|quantity| Wanted {
+        subject: Subject::Volume(run.key.clone()),
+        quantity: Quantity::Volume(quantity),
+    });
+    let series = site.archive.series(&wanted, range, POINTS_OF_FILL).await?;
+    let [Some(used), Some(percent)] = &series[..] else { return Ok(None) };
+    let most = |(used, percent): (&Point, &Point)| used.max.zip(percent.max);
+    let known = used.points.iter().zip(&percent.points).filter_map(most);
+    let Some((used, percent)) = known.filter(|known| known.1 > 0.0).max_by(|a, b| a.0.total_cmp(&b.0)) else {
+        return Ok(None);
+    };
+    let extent = extent(run, &present.interval.topology).unwrap_or(DEFAULT_EXTENT).max(1);
+    let extents = (used / percent * 100.0 / extent as f64).round().max(1.0);
+    Ok(Some(Full { used_bytes: used as u64, size_bytes: (extents as u64).saturating_mul(extent) }))
+}

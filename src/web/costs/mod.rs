@@ -1,0 +1,139 @@
+//! What jobs cost, for pages and API: computed when somebody asks, one at a time, and remembered.
+//!
+//! Of a job that is over with all that came after it nothing changes any more, so its answer is kept while there is
+//! room. All others are computed anew when somebody asks again after a while.
+
+mod compute;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+
+use super::Site;
+use super::answer::Problem;
+use crate::job::Job;
+use crate::job::setup::Setup;
+use crate::report::course::Times;
+use crate::report::job::JobReport;
+
+/// Answers that are remembered; each is some 30 KiB, most of it the curve.
+const MOST_KEPT: usize = 32;
+/// A job that runs is computed no more often than this.
+const HOLDS_FOR: Duration = Duration::from_secs(10);
+
+/// What a job cost.
+#[derive(Clone, Debug)]
+pub struct Cost {
+    pub report: JobReport,
+    pub setup: Setup,
+}
+
+/// What was computed of late.
+pub struct Costs {
+    /// The latest last. Held to look up or to put in, never while something is computed.
+    kept: Mutex<VecDeque<Kept>>,
+    /// However many visitors ask, one answer is computed at a time: it takes a processor, and memory for a day of ticks.
+    turn: Semaphore,
+}
+
+struct Kept {
+    job: i64,
+    ended_at: Option<Timestamp>,
+    /// `None` where it holds for ever.
+    until: Option<Instant>,
+    cost: Arc<Cost>,
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self { kept: Mutex::default(), turn: Semaphore::new(1) }
+    }
+}
+
+impl Costs {
+    fn find(&self, job: &Job) -> Option<Arc<Cost>> {
+        let now = Instant::now();
+        let holds = |kept: &&Kept| {
+            kept.job == job.id && kept.ended_at == job.ended_at && kept.until.is_none_or(|until| now < until)
+        };
+        self.lock().iter().find(holds).map(|kept| Arc::clone(&kept.cost))
+    }
+
+    fn keep(&self, job: &Job, is_settled: bool, cost: &Arc<Cost>) {
+        let until = (!is_settled).then(|| Instant::now() + HOLDS_FOR);
+        let mut kept = self.lock();
+        kept.retain(|kept| kept.job != job.id);
+        kept.push_back(Kept { job: job.id, ended_at: job.ended_at, until, cost: Arc::clone(cost) });
+        let surplus = kept.len().saturating_sub(MOST_KEPT);
+        kept.drain(..surplus);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Site {
+    /// What a job cost so far, or at all.
+    pub async fn cost(&self, job: &Job) -> Result<Arc<Cost>, Problem> {
+        if let Some(cost) = self.costs.find(job) {
+            return Ok(cost);
+        }
+        let closed = |error| Problem::Inside(anyhow::Error::new(error).context("figures are not computed"));
+        let _turn = self.costs.turn.acquire().await.map_err(closed)?;
+        // Whoever had the turn before may have computed the same.
+        if let Some(cost) = self.costs.find(job) {
+            return Ok(cost);
+        }
+        let present = self.present()?;
+        let cost = Arc::new(compute::cost(self, job, &present).await?);
+        let is_settled = Times::of(job, present.interval.at).are_over(present.interval.at);
+        self.costs.keep(job, is_settled, &cost);
+        Ok(cost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobKind;
+    use crate::job::course::{Course, Span};
+    use crate::job::figures::Figures;
+    use crate::units::Prefix;
+
+    fn job(id: i64, ended_s: Option<i64>) -> Job {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut job = Job::new(id, JobKind::Snapshot, "key", "backup", at(0));
+        job.ended_at = ended_s.map(at);
+        job
+    }
+
+    fn cost() -> Arc<Cost> {
+        let during = Span::new(Vec::new()).unwrap();
+        let figures = Figures::of(&Course { before: None, during, after: None }, &Setup::default());
+        let report = JobReport::new("backup", figures, &Setup::default(), None, Prefix::Decimal);
+        Arc::new(Cost { report, setup: Setup::default() })
+    }
+
+    #[test]
+    fn what_was_computed_is_given_again_until_the_job_is_another() {
+        let costs = Costs::default();
+        costs.keep(&job(1, None), false, &cost());
+        assert!(costs.find(&job(1, None)).is_some());
+        assert!(costs.find(&job(1, Some(60))).is_none(), "it has ended meanwhile");
+        assert!(costs.find(&job(2, None)).is_none());
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_there_is_room_for() {
+        let costs = Costs::default();
+        for id in 0..100 {
+            costs.keep(&job(id, Some(60)), true, &cost());
+        }
+        assert_eq!(costs.lock().len(), MOST_KEPT);
+        assert!(costs.find(&job(99, Some(60))).is_some());
+    }
+}
