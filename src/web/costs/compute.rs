@@ -31,7 +31,7 @@ const POINTS_OF_FILL: usize = 100;
 pub async fn cost(site: &Site, job: &Job, present: &std::sync::Arc<Present>) -> Result<Cost, Problem> {
     let now = present.interval.at;
     let until = Range { from: Timestamp::UNIX_EPOCH, to: job.ended_at.unwrap_or(now) };
-    let mut jobs = job_list(site, present, until, MOST_JOBS).await?;
+    let mut jobs = job_list(site, present, until, MOST_JOBS).await?.found;
     jobs.retain(|other| is_of_same_origin(other, job));
     let setup = setup(site, job, &jobs, present).await?;
     let sizing = match setup.is_thick() {

@@ -51,7 +51,7 @@ async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
         _ => view.range(&present)?,
     };
     let figures = charts::draw(site, view, range, std::slice::from_ref(job), sketches(job, &present)).await?;
-    shown(&Subjects {
+    let page = shown(&Subjects {
         name: job.name.clone(),
         description: describe(job, &present),
         remarks: remarks(site, job, &present).await?,
@@ -64,7 +64,8 @@ async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
         layout: Vec::new(),
         links: links(job),
         jobs: JobTable::default(),
-    })
+    })?;
+    Ok(page + &super::job_cost::section(site, job).await?)
 }
 
 async fn remarks(site: &Site, job: &Job, present: &Present) -> Result<Vec<String>, Problem> {

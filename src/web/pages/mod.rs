@@ -6,6 +6,7 @@ mod charts;
 pub mod device;
 pub mod devices;
 pub mod job;
+mod job_cost;
 pub mod jobs;
 pub mod overview;
 mod phases;
