@@ -35,7 +35,7 @@ pub mod report;
 pub mod present;
 /// The whole site: pages, JSON, the live stream.
 pub mod web;
-/// Speaks to a running daemon: `run` and `status`.
+/// Speaks to a running daemon: `run`, `status` and `job`.
 pub mod client;
 /// What can be seen here, and what to do about the rest.
 pub mod check;

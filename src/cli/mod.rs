@@ -2,6 +2,7 @@
 
 mod db;
 mod export;
+mod job;
 mod log;
 mod new_file;
 mod progress;
@@ -81,6 +82,9 @@ enum Command {
     },
     /// Print fills, running jobs and alerts; exit status 0, 1, 2 or 3 as a Nagios plugin
     Status,
+    /// List jobs, or show what one cost
+    #[command(subcommand)]
+    Job(job::Job),
     /// Say what can and cannot be seen here, and what to do about it
     Check,
     /// Write what was kept as CSV, JSON lines or a plain SQLite file
@@ -178,6 +182,7 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
             print(&text);
             return Ok(ExitCode::from(verdict as u8));
         }
+        Command::Job(command) => print(&job::job(&Daemon::at(config.listen.0)?, command).await?),
         Command::Check => {
             let (text, would_serve) = check::check(&config, &Root(root), db.as_deref()).await;
             print(&text);

@@ -1,5 +1,6 @@
-//! Speaks to a running daemon over its API: `cowbell run` and `cowbell status`.
+//! Speaks to a running daemon over its API: `cowbell run`, `cowbell status` and `cowbell job`.
 
+pub mod job;
 pub mod run;
 pub mod status;
 
@@ -10,6 +11,8 @@ use anyhow::Context;
 
 /// The daemon is on this machine: what it does not answer within this time it does not answer.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
+/// Figures of a long job are read from a disk that may be busy with that very job.
+const LONG_ANSWER: Duration = Duration::from_secs(30);
 
 /// Where a daemon is to be found that listens on `listen`: over loopback, where it always listens too.
 #[derive(Clone)]

@@ -24,6 +24,7 @@ mod gaps;
 mod hooks;
 mod hostile;
 mod hour;
+mod jobs;
 mod kills;
 mod lvm;
 mod migrations;

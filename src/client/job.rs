@@ -1,0 +1,184 @@
+//! `cowbell job`: which jobs there were, and what one of them cost, as text, Markdown or JSON.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::Daemon;
+use crate::job::Outcome;
+use crate::report::figure::figures;
+use crate::report::job::JobReport;
+use crate::units::{Prefix, bytes_text, duration_text};
+use crate::web::{FiguresBody, JobBody, StatusBody};
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Text,
+    Markdown,
+    /// As the daemon answers.
+    Json,
+}
+
+/// A refusal of the daemon.
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
+}
+
+/// The jobs that ran since `from`, the latest first.
+pub async fn list(daemon: &Daemon, from: &str, form: Form) -> anyhow::Result<String> {
+    let answer = ask(daemon, "/api/v1/jobs", &[("from", from)]).await?;
+    if form == Form::Json {
+        return Ok(answer + "\n");
+    }
+    let jobs: Vec<JobBody> = understood(&answer)?;
+    let status: StatusBody = understood(&ask(daemon, "/api/v1/status", &[]).await?)?;
+    Ok(listed(&jobs, status.ticks.last_at))
+}
+
+/// One job, by its number in the list.
+pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String> {
+    let answer = ask(daemon, &format!("/api/v1/jobs/{id}/figures"), &[]).await?;
+    if form == Form::Json {
+        return Ok(answer + "\n");
+    }
+    let body: FiguresBody = understood(&answer)?;
+    let report = JobReport::new(&body.name, body.figures, &body.setup, body.sizing, Prefix::default());
+    Ok(if form == Form::Markdown { report.markdown() } else { shown(&report) })
+}
+
+async fn ask(daemon: &Daemon, path: &str, query: &[(&str, &str)]) -> anyhow::Result<String> {
+    let url = reqwest::Url::parse_with_params(&daemon.url(path), query)?;
+    let answer = daemon.http.get(url).timeout(super::LONG_ANSWER).send().await;
+    let answer = answer.with_context(|| {
+        format!(
+            "no daemon answers at {}: is `cowbell serve` running, and with this `listen`?",
+            daemon.address
+        )
+    })?;
+    let is_refused = !answer.status().is_success();
+    let text = answer.text().await.with_context(|| format!("the daemon's answer to {path} broke off"))?;
+    if is_refused {
+        let said = serde_json::from_str(&text).map_or(text, |refusal: Refusal| refusal.error);
+        bail!("the daemon at {} answers: {said}", daemon.address);
+    }
+    Ok(text)
+}
+
+fn understood<'a, T: Deserialize<'a>>(answer: &'a str) -> anyhow::Result<T> {
+    serde_json::from_str(answer).context("the daemon's answer cannot be understood: is it of this version?")
+}
+
+/// A line for each job, in columns.
+fn listed(jobs: &[JobBody], now: Timestamp) -> String {
+    if jobs.is_empty() {
+        return "no job ran in this span; --from names a longer one\n".into();
+    }
+    let head = ["ID", "JOB", "OUTCOME", "BEGAN (UTC)", "TOOK", "READ", "PEAK FILL", "OF"].map(String::from);
+    let rows: Vec<[String; 8]> = [head].into_iter().chain(jobs.iter().map(|job| row(job, now))).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..8).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text
+}
+
+fn row(job: &JobBody, now: Timestamp) -> [String; 8] {
+    let unknown = || "?".to_string();
+    let ms = job.ended_at.unwrap_or(now).as_millisecond() - job.started_at.as_millisecond();
+    let since = if job.partly_seen { " or longer" } else { "" };
+    let of = job.vg.as_ref().zip(job.origin.as_ref());
+    [
+        job.id.to_string(),
+        job.name.clone(),
+        job.outcome.map_or("running", Outcome::text).into(),
+        job.started_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        format!("{}{since}", duration_text(ms.max(0) as f64 / 1000.0)),
+        job.bytes_read.map_or_else(unknown, |bytes| bytes_text(bytes as f64, Prefix::default())),
+        job.peak_fill_percent.map_or_else(unknown, |percent| format!("{percent:.2} %")),
+        of.map_or_else(String::new, |(vg, origin)| format!("{vg}/{origin}")),
+    ]
+}
+
+/// What the figures say, what would help, and every figure that is known.
+fn shown(report: &JobReport) -> String {
+    let mut text = format!("{}\n\n", report.name);
+    for sentence in &report.sentences {
+        let _ = writeln!(text, "{}", sentence.text);
+    }
+    for advice in &report.advice {
+        let _ = writeln!(text, "\n{} {}", advice.text, advice.reason);
+        text.push_str(&advice.setting.as_deref().map(indented).unwrap_or_default());
+    }
+    if let Some(sizing) = &report.sizing {
+        let _ = write!(text, "\n{}\n{}", sizing.text, indented(&sizing.setting));
+    }
+    let known = figures(&report.figures)
+        .into_iter()
+        .filter_map(|figure| Some((figure.name, figure.unit, figure.value?)));
+    let known: Vec<_> = known.collect();
+    let width = known.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or_default();
+    text.push('\n');
+    for (name, unit, value) in known {
+        let _ = writeln!(text, "{name:width$}  {}", unit.text(value, Prefix::default()));
+    }
+    text
+}
+
+fn indented(setting: &str) -> String {
+    setting.lines().map(|line| format!("    {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobKind;
+
+    fn job(id: i64, ended_s: Option<i64>, outcome: Option<Outcome>) -> JobBody {
+        let at = |second: i64| Timestamp::from_second(1_772_330_400 + second).unwrap();
+        JobBody {
+            id,
+            kind: JobKind::Snapshot,
+            name: "data_snapshot".into(),
+            vg: Some("vg0".into()),
+            lv: Some("data_snapshot".into()),
+            origin: Some("data".into()),
+            started_at: at(0),
+            ended_at: ended_s.map(at),
+            outcome,
+            peak_fill_percent: outcome.map(|_| 12.5),
+            bytes_read: outcome.map(|_| 3 << 20),
+            last_fill_percent: None,
+            died_at: None,
+            mounted_on: None,
+            unmounted_at: None,
+            partly_seen: false,
+        }
+    }
+
+    #[test]
+    fn jobs_are_a_line_each_in_columns() {
+        let jobs = [job(12, None, None), job(3, Some(60), Some(Outcome::Unknown))];
+        let now = Timestamp::from_second(1_772_330_430).unwrap();
+        assert_eq!(
+            listed(&jobs, now),
+            "ID  JOB            OUTCOME  BEGAN (UTC)          TOOK  READ      PEAK FILL  OF\n\
+             12  data_snapshot  running  2026-03-01 02:00:00  30 s  ?         ?          vg0/data\n\
+             3   data_snapshot  unknown  2026-03-01 02:00:00  60 s  3.00 MiB  12.50 %    vg0/data\n"
+        );
+    }
+
+    #[test]
+    fn no_jobs_are_said_to_be_none() {
+        assert_eq!(
+            listed(&[], Timestamp::UNIX_EPOCH),
+            "no job ran in this span; --from names a longer one\n"
+        );
+    }
+}
