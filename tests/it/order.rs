@@ -11,9 +11,9 @@ fn modules(lib: &str) -> Vec<&str> {
 
 /// The modules of this crate that a source text uses outside of its tests and comments.
 fn used<'a>(text: &'a str, modules: &[&'a str]) -> Vec<&'a str> {
-    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let code = without_tests(text);
     let code: String =
-        code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join(" ");
+        code.iter().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join(" ");
     let mut found: Vec<&str> = Vec::new();
     for rest in code.split("crate::").skip(1) {
         let names = match rest.strip_prefix('{') {
@@ -23,6 +23,24 @@ fn used<'a>(text: &'a str, modules: &[&'a str]) -> Vec<&'a str> {
         found.extend(names.iter().filter_map(|name| modules.iter().find(|module| **module == *name)));
     }
     found
+}
+
+/// Its lines but for what is there in tests alone: in formatted code an item ends where a line has its indent and a
+/// closing brace.
+fn without_tests(text: &str) -> Vec<&str> {
+    let (mut code, mut lines) = (Vec::new(), text.lines());
+    while let Some(line) = lines.next() {
+        let Some(indent) = line.strip_suffix("#[cfg(test)]").filter(|indent| indent.trim().is_empty()) else {
+            code.push(line);
+            continue;
+        };
+        let item = lines.find(|line| !line.trim_start().starts_with("#["));
+        if item.is_some_and(|line| line.ends_with('{')) {
+            let is_end = |line: &&str| line.strip_prefix(indent).is_some_and(|rest| rest.starts_with('}'));
+            lines.find(is_end);
+        }
+    }
+    code
 }
 
 /// The first word of each member of a `{a::{b, c}, d}`, up to its closing brace.
@@ -124,5 +142,9 @@ fn a_violation_is_found_however_it_is_written() {
     check("pub use crate::third;\n", &["third"]);
     check("// crate::third is below\n/// As [`crate::third`].\n", &[]);
     check("use crate::thirdly::Thing;\n", &[]);
-    check("fn f() {}\n\n#[cfg(test)]\nmod tests {\n    use crate::third::Thing;\n}\n", &[]);
+    let tests = "#[cfg(test)]\nmod tests {\n    use crate::third::Thing;\n    fn f() {\n    }\n}\n";
+    check(tests, &[]);
+    check(&format!("{tests}use crate::third::Thing;\n"), &["third"]);
+    check("#[cfg(test)]\nmod tests;\nuse crate::third::Thing;\n", &["third"]);
+    check("    #[cfg(test)]\n    #[allow(unused)]\n    use crate::third::Thing;\n", &[]);
 }
