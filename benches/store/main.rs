@@ -8,6 +8,7 @@ mod chance;
 mod device;
 mod exposed;
 mod feed;
+mod job;
 mod limit;
 mod machine;
 mod meter;
@@ -25,6 +26,7 @@ thousand    1,000 devices for an hour
 real        at one tick a second for $MINUTES (22) minutes, Prometheus beside it where it is installed
 rows        half an hour as plain SQLite rows
 prometheus  24 h as blocks of Prometheus, made by promtool
+job         12 h, and what a job of 11 of them cost: how long it takes to say
 limit       24 h: how small the counters can be at all";
 
 fn main() {
@@ -50,6 +52,7 @@ async fn run(suite: &str) {
         "real" => suites::real().await,
         "rows" => suites::rows().await,
         "prometheus" => suites::prometheus(),
+        "job" => suites::job().await,
         "limit" => suites::limit(),
         _ => println!("there is no suite `{suite}`; these are:\n{SUITES}"),
     }

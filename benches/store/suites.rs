@@ -13,7 +13,7 @@ use crate::limit::Limit;
 use crate::machine::{Machine, Size};
 use crate::meter::{Process, ms, process_time, size_of, thread_time, us};
 use crate::prometheus::{Scraper, blocks, is_installed};
-use crate::{plain_rows, reads};
+use crate::{job, plain_rows, reads};
 
 const LEVELS: [&str; 4] = ["ticks", "10 s", "minutes", "10 min"];
 const HOUR: u64 = 3_600;
@@ -37,6 +37,15 @@ pub async fn day() {
         per_value(size, &machine, DAY)
     );
     composition(folder.path(), DAY * machine.values()).await;
+}
+
+pub async fn job() {
+    head();
+    let mut machine = Machine::new(Size::USUAL, None);
+    let mut store = Store::new().await;
+    store.feed(&mut machine, 12 * HOUR, Sync::AsItComes);
+    job::figures(&store.archive, machine.at()).await;
+    store.close().await;
 }
 
 /// Where the bytes of a database are.

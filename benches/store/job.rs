@@ -1,0 +1,96 @@
+//! How long it takes to say what a job cost: its ticks read back, made a course, summed up, and put into sentences.
+
+use std::time::{Duration, Instant};
+
+use cowbell::job::figures::Figures;
+use cowbell::job::setup::{Setup, SnapshotKind};
+use cowbell::job::{Job, JobKind};
+use cowbell::report::course::{Sources, Times};
+use cowbell::report::job::JobReport;
+use cowbell::store::{Archive, Subject};
+use cowbell::units::Prefix;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::machine::name;
+use crate::meter::ms;
+
+const TIMES: usize = 11;
+const HOURS: i64 = 11;
+/// PVs that the job's group has.
+const PVS: usize = 4;
+
+/// A job of eleven hours that ended ten minutes ago.
+pub async fn figures(archive: &Archive, until: Timestamp) {
+    let ended_at = until - SignedDuration::from_mins(10);
+    let job = job(ended_at - SignedDuration::from_hours(HOURS), ended_at);
+    let setup = Setup {
+        kind: Some(SnapshotKind::Thick),
+        cow_bytes: Some(1 << 30),
+        snapshots: Some(1),
+        ..Setup::default()
+    };
+    let (mut reading, mut summing, mut rows) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..TIMES {
+        let started = Instant::now();
+        let sources = sources(&job, &setup);
+        let times = Times::of(&job, until);
+        let every = archive.every(&sources.wanted, times.range()).await.expect("rows are read");
+        rows = every.ends_ms.len();
+        reading.push(started.elapsed());
+        let course = sources.course(&every, times).expect("a course");
+        let report = JobReport::new("job", Figures::of(&course, &setup), &setup, None, Prefix::Decimal);
+        assert!(report.figures.read.is_some() && report.figures.copied.write_cost.is_some());
+        summing.push(started.elapsed());
+    }
+    let (read, all) = (median(&mut reading), median(&mut summing));
+    println!("| a job of {HOURS} h summarised, {rows} ticks, {PVS} PVs: 200 ms | {:.0} ms |", ms(all));
+    println!(
+        "| – of it reading the ticks of {} series | {:.0} ms |",
+        sources(&job, &setup).wanted.len(),
+        ms(read)
+    );
+    println!("| – the longest of {TIMES} | {:.0} ms |", ms(summing[TIMES - 1]));
+}
+
+fn median(took: &mut [Duration]) -> Duration {
+    took.sort_unstable();
+    took[took.len() / 2]
+}
+
+/// The simulated machine has no layers: others of its devices stand for them.
+fn sources(job: &Job, setup: &Setup) -> Sources {
+    let pvs: Vec<_> = (0..PVS).map(|pv| (name(pv), Subject::Device(name(pv)))).collect();
+    let mut sources = Sources::of(job, setup, &pvs, |volume| Some(volume.to_string()));
+    for wanted in &mut sources.wanted {
+        match &wanted.subject {
+            Subject::Device(named) if named.ends_with("-cow") => wanted.subject = Subject::Device(name(5)),
+            Subject::Device(named) if named.ends_with("-real") => wanted.subject = Subject::Device(name(6)),
+            _ => {}
+        }
+    }
+    sources
+}
+
+fn job(started_at: Timestamp, ended_at: Timestamp) -> Job {
+    Job {
+        id: 1,
+        kind: JobKind::Snapshot,
+        key: "simulated-volume-0000".into(),
+        name: "lv0".into(),
+        vg: Some("vg0".into()),
+        lv: Some("lv0".into()),
+        origin: Some("lv1".into()),
+        started_at,
+        ended_at: Some(ended_at),
+        outcome: None,
+        died_at: None,
+        mounted_on: None,
+        unmounted_at: None,
+        partly_seen: false,
+        last_fill_percent: None,
+        peak_fill_percent: None,
+        bytes_read: None,
+        read_counter: None,
+        setup: Setup::default(),
+    }
+}
