@@ -62,7 +62,9 @@ impl Archive {
 
     /// Memory and database at the finest level that has not too many rows.
     async fn few_enough(&self, range: Range, streams: &[Stream]) -> anyhow::Result<(Vec<Arc<Tick>>, Kept)> {
-        let mut level = Level::Ticks;
+        // Of a tick a second there are too many in a longer range, and they are not read to be counted.
+        let is_long = range.seconds() > MOST_ROWS as f64;
+        let mut level = if is_long { Level::TenSeconds } else { Level::Ticks };
         loop {
             let (ticks, kept) = self.seen(level, range, streams).await?;
             let rows: usize = kept.parts.iter().map(|(_, axis)| axis.len()).sum();
@@ -161,4 +163,18 @@ fn observed(stream: Stream, quantity: Quantity, tick: &Tick) -> Option<f64> {
         Cell::Row(row) => row,
     };
     value(quantity, stream.kind.observe(quantity, row, tick.elapsed_us)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::Observation;
+    use crate::series::quantity::{DeviceQuantity, VolumeQuantity};
+
+    #[test]
+    fn of_a_fill_that_was_rolled_up_the_most_is_taken_and_of_a_rate_the_mean() {
+        let extent = Extent { all: Observation { amount: 50, over: 10, scale: 1.0 }, min: 1.0, max: 9.0 };
+        assert_eq!(value(Quantity::Volume(VolumeQuantity::FillPercent), extent), Some(9.0));
+        assert_eq!(value(Quantity::Device(DeviceQuantity::ReadBytes), extent), Some(5.0));
+    }
 }
