@@ -43,7 +43,7 @@ pub async fn job() {
     head();
     let mut machine = Machine::new(Size::USUAL, None);
     let mut store = Store::new().await;
-    store.feed(&mut machine, 12 * HOUR, Sync::AsItComes);
+    store.feed(&mut machine, 12 * HOUR);
     job::figures(&store.archive, machine.at()).await;
     store.close().await;
 }

@@ -7,6 +7,7 @@ use sqlx::{FromRow, Row, SqliteConnection};
 
 use super::lasting::{optional_time, optional_word, time, word};
 use crate::job::phase::{Begun, Heard, Phase, Report};
+use crate::job::setup::Setup;
 use crate::job::{Job, JobKind, Outcome};
 
 pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
@@ -18,8 +19,8 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
         "INSERT INTO job (id, kind, key, name, vg, lv, origin, started_ms, ended_ms, outcome, died_ms, partly_seen,
              last_fill_percent, peak_fill_percent, bytes_read, read_counter, mounted_on, unmounted_ms,
              run, flush_ms, snapshot_ms, mount_ms, backup_ms, cleanup_ms, locked_from_ms, locked_until_ms,
-             reported, reported_ms, io_error_ms, exit_status)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+             reported, reported_ms, io_error_ms, exit_status, setup)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (key) DO UPDATE SET name = excluded.name, vg = excluded.vg, lv = excluded.lv,
              origin = excluded.origin, started_ms = excluded.started_ms, ended_ms = excluded.ended_ms,
              outcome = excluded.outcome, died_ms = excluded.died_ms, partly_seen = excluded.partly_seen,
@@ -30,7 +31,7 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
              mount_ms = excluded.mount_ms, backup_ms = excluded.backup_ms, cleanup_ms = excluded.cleanup_ms,
              locked_from_ms = excluded.locked_from_ms, locked_until_ms = excluded.locked_until_ms,
              reported = excluded.reported, reported_ms = excluded.reported_ms,
-             io_error_ms = excluded.io_error_ms, exit_status = excluded.exit_status",
+             io_error_ms = excluded.io_error_ms, exit_status = excluded.exit_status, setup = excluded.setup",
     )
     .bind(job.id)
     .bind(job.kind.text())
@@ -62,6 +63,7 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
     .bind(reported.map(|report| report.at.as_millisecond()))
     .bind(ms(job.io_error_at))
     .bind(job.exit_status)
+    .bind((job.setup != Setup::default()).then(|| serde_json::to_string(&job.setup)).transpose()?)
     .execute(&mut *connection)
     .await
     .with_context(|| format!("cannot keep job {}", job.id))?;
@@ -94,7 +96,7 @@ impl FromRow<'_, SqliteRow> for Job {
             peak_fill_percent: row.try_get("peak_fill_percent")?,
             bytes_read: bytes("bytes_read")?,
             read_counter: bytes("read_counter")?,
-            setup: Default::default(),
+            setup: setup(row)?,
         })
     }
 }
@@ -126,4 +128,10 @@ fn heard(row: &SqliteRow) -> sqlx::Result<Option<Heard>> {
         last_at,
         is_unbroken: false,
     }))
+}
+
+/// What a newer program wrote into it and this one cannot read is not known.
+fn setup(row: &SqliteRow) -> sqlx::Result<Setup> {
+    let text: Option<String> = row.try_get("setup")?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }

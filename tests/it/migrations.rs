@@ -109,6 +109,7 @@ async fn the_program_reads_what_the_samples_hold() {
     assert_eq!(span.until.as_millisecond() - span.from.as_millisecond(), 2_000);
     assert!(heard.reported.unwrap().succeeded && jobs[0].is_untrustworthy());
     assert_eq!((jobs[3].exit_status, jobs[3].heard.as_ref()), (Some(3), None));
+    assert_eq!((jobs[1].setup.chunk_bytes, jobs[1].setup.processors), (Some(4096), None));
     let pv = Subject::Device("S1".into());
     let copied = Wanted { subject: pv, quantity: Quantity::Share(ShareQuantity::CopyWrittenBytes) };
     let copied = archive.series(&[copied], range, 1).await.unwrap().pop().flatten().unwrap();
@@ -146,6 +147,7 @@ async fn the_table_refuses_what_cannot_be() {
         "UPDATE job SET reported = 'perhaps', reported_ms = 1",
         "UPDATE job SET reported_ms = NULL WHERE reported IS NOT NULL",
         "UPDATE job SET exit_status = 256",
+        "UPDATE job SET setup = 'thick'",
     ] {
         let done = sqlx::query(nonsense).execute(&mut connection).await;
         assert!(done.is_err(), "{nonsense}");
