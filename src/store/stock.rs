@@ -15,7 +15,7 @@ use crate::config;
 const RECENT_SEGMENTS: i64 = 36;
 /// What roll-ups take beside the ticks that they are made of, until there are some: a part of the ticks' bytes, as in
 /// `benches/RESULTS.md`.
-const TYPICAL_SHARE: [f64; Level::ALL.len()] = [1.0, 0.6, 0.08, 0.01];
+const TYPICAL_SHARE: [f64; Level::ALL.len()] = [1.0, 0.5, 0.1, 0.012];
 /// Packed bytes that the ticks of one device take in a day, volumes included, on a host of which half the disks idle.
 const USUAL_PER_DEVICE: f64 = 330_000.0;
 /// Gaps that are told of, the latest.

@@ -195,7 +195,11 @@ impl Owner {
         let (header, start) = match Header::of(&file.start(HEADER)?) {
             Ok(header) => header,
             Err(_) if file.is_blank()? => return Ok(Content::Spent),
-            Err(reason) => return Ok(Content::Unfit(reason)),
+            // A daemon may have begun it between the two looks.
+            Err(_) => match Header::of(&file.start(HEADER)?) {
+                Ok(header) => header,
+                Err(reason) => return Ok(Content::Unfit(reason)),
+            },
         };
         match self.misfit(turn, header) {
             Some(reason) => Ok(Content::Unfit(reason)),
