@@ -96,6 +96,7 @@ async fn to_file(
     moment: &mut Moment,
 ) -> anyhow::Result<()> {
     let (made, file) = NewFile::make(path)?;
+    store::give_rights(db, path)?;
     let mut target = match format {
         Format::Sqlite => Target::tables(path, db).await?,
         _ => text(format, file),

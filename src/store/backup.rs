@@ -23,14 +23,18 @@ pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     // The journal is looked at first: what leaves it meanwhile is in the database by then.
     let mut moment = Moment::of(path).await?;
     sqlx::query("COMMIT").execute(&mut moment.connection).await.with_context(named)?;
-    // Who may not read the one is not to read the other.
-    let rights = path.metadata().with_context(named)?.permissions().mode() & 0o666 | OWN_RIGHTS;
-    std::fs::set_permissions(file, Permissions::from_mode(rights)).with_context(named)?;
+    give_rights(path, file).with_context(named)?;
     let target = file.to_str().with_context(|| format!("the name {} is no text", file.display()))?;
     sqlx::query("VACUUM INTO ?").bind(target).execute(&mut moment.connection).await.with_context(named)?;
     seal_into(file, moment).await.with_context(named)?;
     File::open(file).and_then(|file| file.sync_all()).with_context(named)?;
     inventory(file).await.with_context(|| format!("the copy {} cannot be read back", file.display()))
+}
+
+/// Who may not read the database at `path` is not to read what is taken from it either.
+pub fn give_rights(path: &Path, file: &Path) -> std::io::Result<()> {
+    let rights = path.metadata()?.permissions().mode() & 0o666 | OWN_RIGHTS;
+    std::fs::set_permissions(file, Permissions::from_mode(rights))
 }
 
 /// Puts the ticks of the journal that the copy does not have yet into it.

@@ -31,9 +31,10 @@ pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
     let mut moment = Moment::of(path).await?;
     let mut inventory =
         Inventory { damage: moment.unusable.clone(), bytes: bytes(path), ..Inventory::default() };
-    let check: Vec<String> =
-        sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&mut moment.connection).await?;
-    inventory.damage.extend(check.into_iter().filter(|line| line != "ok"));
+    match sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&mut moment.connection).await {
+        Ok(check) => inventory.damage.extend(check.into_iter().filter(|line: &String| line != "ok")),
+        Err(error) => inventory.damage.push(format!("the database cannot be checked to its end: {error}")),
+    }
     // A page that cannot be read ends the reading; what was read until then is told.
     if let Err(error) = add_segments(&mut moment.connection, &mut inventory).await {
         inventory.damage.push(format!("the segments cannot be read further: {error:#}"));

@@ -48,7 +48,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 
-pub use backup::backup;
+pub use backup::{backup, give_rights};
 pub use compact::compact;
 pub use every::Every;
 pub use export::{Ask, Form, Resolution, Target, Text};

@@ -72,6 +72,8 @@ pub struct Writer {
     next_segment: i64,
     /// Why the oldest complete segment is not in the database yet.
     sealing: Option<String>,
+    /// Why what is old is not deleted.
+    tidying: Option<String>,
     /// What has not reached the disk yet. A recording's ticks need not: it can be played again.
     unsynced: Option<Unsynced>,
     holds: Holds,
@@ -199,6 +201,7 @@ impl Writer {
             complete,
             next_segment: replayed.segments.last().map_or(sealed, |segment| segment.number) + 1,
             sealing: None,
+            tidying: None,
             unsynced: None,
             holds: writing.holds,
             clock: Clock::new(kept_at),
@@ -296,7 +299,7 @@ impl Writer {
         error: Option<&anyhow::Error>,
     ) {
         let error = error.map(|error| format!("cannot write to the database: {error:#}"));
-        let error = error.or_else(|| self.sealing.clone());
+        let error = error.or_else(|| self.sealing.clone()).or_else(|| self.tidying.clone());
         self.report.send_modify(|health| {
             if let (Some(error), None) = (&error, &health.error) {
                 tracing::error!("going on from memory: {error}");
@@ -468,9 +471,9 @@ impl Writer {
             Err(error) => Err(error),
         };
         self.is_broken |= found_some.is_err();
-        if let Err(error) = &found_some {
-            tracing::warn!("cannot delete what is old: {error:#}");
-        }
+        self.tidying = found_some.as_ref().err().map(|error| {
+            format!("cannot delete what is old: {error:#}; `cowbell db verify` says what is damaged")
+        });
         self.tidy_at_ms = now_ms + if found_some.unwrap_or(false) { TIDY_PAUSE_MS } else { TIDY_EVERY_MS };
     }
 
