@@ -2,6 +2,7 @@
 //! alone is sealed into the copy.
 
 use std::fs::{File, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -31,10 +32,15 @@ pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     inventory(file).await.with_context(|| format!("the copy {} cannot be read back", file.display()))
 }
 
-/// Who may not read the database at `path` is not to read what is taken from it either.
-pub fn give_rights(path: &Path, file: &Path) -> std::io::Result<()> {
-    let rights = path.metadata()?.permissions().mode() & 0o666 | OWN_RIGHTS;
-    std::fs::set_permissions(file, Permissions::from_mode(rights))
+/// Who may not read the database at `path` is not to read what is taken from it either: `file` is new, and ours.
+pub fn give_rights(path: &Path, file: &Path) -> anyhow::Result<()> {
+    let mode = |path: &Path| anyhow::Ok(path.metadata()?.permissions().mode());
+    let rights = mode(path)? & mode(file)? & 0o666 | OWN_RIGHTS;
+    match std::fs::set_permissions(file, Permissions::from_mode(rights)) {
+        // A file system that has none, such as that of a stick.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
+        given => given.with_context(|| format!("cannot change who may read {}", file.display())),
+    }
 }
 
 /// Puts the ticks of the journal that the copy does not have yet into it.

@@ -22,7 +22,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// `kept_at` is the latest tick that was kept before.
+    /// `kept_at` is when ticks were kept before, and known to be right.
     pub fn new(kept_at: Option<Timestamp>) -> Self {
         Self { last_at: None, steady_us: 0, known_at: kept_at }
     }

@@ -8,7 +8,7 @@ use super::tick::Tick;
 use crate::alert::Alert;
 use crate::job::Job;
 
-/// What goes through the queue.
+/// One entry of the queue.
 #[derive(Clone, Debug)]
 pub enum Load {
     Rows(Rows),

@@ -120,6 +120,17 @@ pub async fn last_instant(connection: &mut SqliteConnection) -> anyhow::Result<O
     Ok(sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(connection).await?)
 }
 
+/// As [`last_instant`], but for a day of ticks, so that a clock that was wrong for less than that does not tell it.
+pub async fn day_before_last(connection: &mut SqliteConnection) -> anyhow::Result<Option<i64>> {
+    Ok(sqlx::query_scalar(
+        "SELECT min(to_ms) FROM (SELECT to_ms FROM segment WHERE id < ? ORDER BY to_ms DESC LIMIT ?)",
+    )
+    .bind(Level::Ticks.keys().1)
+    .bind(24 * 3_600_000 / Level::Ticks.window_ms())
+    .fetch_one(connection)
+    .await?)
+}
+
 pub async fn write_rows(connection: &mut SqliteConnection, rows: &Rows) -> anyhow::Result<()> {
     for device in &rows.devices {
         write_device(connection, device)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use jiff::Timestamp;
-use sqlx::{Connection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
@@ -20,7 +20,8 @@ use super::record::{Recorder, ticks_of};
 use super::retention::Retention;
 use super::rolling::roll_up;
 use super::rows::{
-    book, forget_unseen, identity, last_instant, last_segment, write_alert, write_gap, write_job, write_rows,
+    book, day_before_last, forget_unseen, identity, last_instant, last_segment, write_alert, write_gap,
+    write_job, write_rows,
 };
 use super::seal::seal;
 use super::shelf::Shelf;
@@ -33,6 +34,8 @@ use crate::config;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Loads that are taken in one go at most.
 const MOST_AT_ONCE: usize = 256;
+/// For somebody who holds the database is waited so long; then it is tried again with the next tick.
+const BUSY_MS: u32 = 200;
 /// Loads that are taken out of the queue at most while the database takes none.
 const MOST_HELD: usize = 4_096;
 /// How often old things are looked for, and the pause between two steps while there are some, by the ticks' clock: where a
@@ -173,7 +176,7 @@ impl Writer {
         convert::old_ticks(&mut connection).await?;
         let sealed = last_segment(&mut connection).await?;
         let kept_at =
-            last_instant(&mut connection).await?.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+            day_before_last(&mut connection).await?.and_then(|ms| Timestamp::from_millisecond(ms).ok());
         let (journal, replayed) = Journal::open(&writing.path, identity(&mut connection).await?, sealed)?;
         let (mut said, mut complete) = (replayed.said, Vec::new());
         for segment in &replayed.segments {
@@ -299,7 +302,7 @@ impl Writer {
         error: Option<&anyhow::Error>,
     ) {
         let error = error.map(|error| format!("cannot write to the database: {error:#}"));
-        let error = error.or_else(|| self.sealing.clone()).or_else(|| self.tidying.clone());
+        let error = error.or_else(|| self.sealing.clone());
         self.report.send_modify(|health| {
             if let (Some(error), None) = (&error, &health.error) {
                 tracing::error!("going on from memory: {error}");
@@ -307,7 +310,7 @@ impl Writer {
             if error.is_none() {
                 health.last_ok_at = last_at.or(health.last_ok_at);
             }
-            health.error = error;
+            health.error = error.or_else(|| self.tidying.clone());
             health.took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
             health.written += written as u64;
         });
@@ -471,9 +474,13 @@ impl Writer {
             Err(error) => Err(error),
         };
         self.is_broken |= found_some.is_err();
-        self.tidying = found_some.as_ref().err().map(|error| {
+        let failed = found_some.as_ref().err().map(|error| {
             format!("cannot delete what is old: {error:#}; `cowbell db verify` says what is damaged")
         });
+        if let (Some(sentence), None) = (&failed, &self.tidying) {
+            tracing::warn!("{sentence}");
+        }
+        self.tidying = failed;
         self.tidy_at_ms = now_ms + if found_some.unwrap_or(false) { TIDY_PAUSE_MS } else { TIDY_EVERY_MS };
     }
 
@@ -494,6 +501,8 @@ impl Writer {
 
 /// Ticks are not to wait for somebody who holds the database: what cannot be written now is tried again.
 async fn impatient(mut connection: SqliteConnection) -> sqlx::Result<SqliteConnection> {
-    sqlx::query("PRAGMA busy_timeout = 200").execute(&mut connection).await?;
+    // A pragma takes no parameters.
+    let limit = format!("PRAGMA busy_timeout = {BUSY_MS}");
+    sqlx::query(AssertSqlSafe(limit)).execute(&mut connection).await?;
     Ok(connection)
 }

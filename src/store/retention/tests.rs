@@ -6,6 +6,7 @@ use super::*;
 use crate::store::Holds;
 use crate::store::open::for_writing;
 use crate::store::rolling::roll_up;
+use crate::store::rows::day_before_last;
 use crate::store::seal::{Segment, seal};
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Layout, Tick};
@@ -124,6 +125,18 @@ async fn ticks_of_a_wrong_clock_keep_no_others_from_going() {
         let roll_ups = days(&mut connection, Level::TenSeconds).await;
         assert_eq!(roll_ups, (1..10).collect::<Vec<_>>(), "{wrong_ms}");
     }
+}
+
+#[tokio::test]
+async fn ticks_of_a_wrong_clock_do_not_tell_that_their_time_has_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = forty_days(&folder).await;
+    sqlx::query("UPDATE segment SET to_ms = 4070908800000 WHERE id BETWEEN 70 AND 80")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let told = day_before_last(&mut connection).await.unwrap();
+    assert!(told.is_some_and(|told| told < NOW_MS), "{told:?}");
 }
 
 #[tokio::test]
