@@ -17,7 +17,7 @@ use crate::job::{Job, JobBook};
 use crate::notify::Notifier;
 use crate::present::{Percentiles, Present, Ticks};
 use crate::sample::{Sampler, hooks};
-use crate::source::{Hook, Reading, Source};
+use crate::source::{Hook, Reading, Source, Word};
 use crate::store::{Entry, Inlet, Known};
 use crate::tally::Tallies;
 use crate::topology::Topology;
@@ -128,9 +128,8 @@ impl Watcher {
 
     async fn take(&mut self, reading: &Reading, outlets: &mut Outlets) {
         let began = Instant::now();
-        for mark in &reading.marks {
-            let news = self.jobs.mark(mark);
-            self.judge_jobs(news, reading.at, outlets).await;
+        for word in &reading.words {
+            self.listen(word, reading.at, outlets).await;
         }
         for hook in &reading.hooks {
             let news = self.hear(hook);
@@ -146,6 +145,24 @@ impl Watcher {
         }
         self.count(reading, began);
         self.publish(None, outlets);
+    }
+
+    /// Word from outside of a job; what the jobs in memory know nothing of is the database's.
+    async fn listen(&mut self, word: &Word, at: Timestamp, outlets: &mut Outlets) {
+        match word {
+            Word::Mark(mark) => {
+                let news = self.jobs.mark(mark);
+                self.judge_jobs(news, at, outlets).await;
+            }
+            Word::Noted(noted) => match self.jobs.note(noted) {
+                Some(job) => self.keep(Entry::Job(Box::new(job)), outlets).await,
+                None => self.keep(Entry::Noted(noted.clone()), outlets).await,
+            },
+            Word::Removed(removed) if self.jobs.forget(&removed.removed) => {
+                self.keep(Entry::Removed(removed.clone()), outlets).await;
+            }
+            Word::Removed(_) => {}
+        }
     }
 
     fn observe(&mut self, reading: &Reading) -> Interval {

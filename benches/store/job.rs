@@ -95,5 +95,8 @@ fn job(started_at: Timestamp, ended_at: Timestamp) -> Job {
         bytes_read: None,
         read_counter: None,
         setup: Setup::default(),
+        label: None,
+        notes: Vec::new(),
+        program: None,
     }
 }

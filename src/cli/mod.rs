@@ -217,9 +217,9 @@ async fn record(
     let named = || format!("cannot write the recording {}", file.display());
     let output = std::fs::File::create_new(file).with_context(named)?;
     let mut recorder = Recorder::new(output, &Header::of_this_machine(interval)).with_context(named)?;
-    let (_marks, no_marks) = tokio::sync::mpsc::channel(1);
+    let (_words, no_words) = tokio::sync::mpsc::channel(1);
     let (ear, _) = serve::ear(config);
-    let live = Live::new(root, interval, config.lvm.source, no_marks)?.hearing(ear);
+    let live = Live::new(root, interval, config.lvm.source, no_words)?.hearing(ear);
     let mut source = Source::Live(Box::new(live));
     let shutdown = serve::signalled()?;
     let length = length.map_or(Some(Duration::MAX), |length| Duration::try_from(length).ok());

@@ -20,12 +20,12 @@ use crate::source::files::Root;
 use crate::source::hooks::{self, Ear};
 use crate::source::live::Live;
 use crate::source::recording::{Header, Player};
-use crate::source::{Mark, Source};
+use crate::source::{Source, Word};
 use crate::store::{self, Holds};
 use crate::web::{self, Site};
 
-/// Marks that wait for the loop, which takes each within a tick.
-const MARKS: usize = 64;
+/// Words that wait for the loop, which takes each within a tick.
+const WORDS: usize = 64;
 /// Requests that are being answered when the program ends have this long.
 const LAST_ANSWERS: Duration = Duration::from_millis(300);
 
@@ -33,14 +33,14 @@ const LAST_ANSWERS: Duration = Duration::from_millis(300);
 pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> anyhow::Result<()> {
     let interval = config.interval.0;
     let host = Header::of_this_machine(interval).host;
-    let (marks, marked) = mpsc::channel(MARKS);
+    let (words, heard) = mpsc::channel(WORDS);
     let path = store::made_path(db.as_deref())?;
     let (ear, deaf) = ear(&config);
     let terms =
         Terms::new(host, interval).with_note(check::waits_with_a_volume(&root, &path)).with_note(deaf);
-    let live = Live::new(root, interval, config.lvm.source, marked)?.hearing(ear);
+    let live = Live::new(root, interval, config.lvm.source, heard)?.hearing(ear);
     let source = Source::Live(Box::new(live));
-    serve(config, source, terms, path, Some(marks)).await
+    serve(config, source, terms, path, Some(words)).await
 }
 
 /// Shows a recording, with a database of its own that goes when the program ends, unless one is named.
@@ -73,7 +73,7 @@ async fn serve(
     source: Source,
     terms: Terms,
     path: PathBuf,
-    marks: Option<mpsc::Sender<Mark>>,
+    words: Option<mpsc::Sender<Word>>,
 ) -> anyhow::Result<()> {
     let holds = if source.is_live() { Holds::ThisMachine } else { Holds::ARecording };
     let listener = listen(config.listen.0).await?;
@@ -87,7 +87,7 @@ async fn serve(
     let site = Site {
         present: presents.clone(),
         archive,
-        marks,
+        words,
         shutdown: shutdown.clone(),
         costs: Default::default(),
     };

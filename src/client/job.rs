@@ -163,6 +163,9 @@ mod tests {
             died_at: None,
             mounted_on: None,
             unmounted_at: None,
+            label: None,
+            notes: Vec::new(),
+            program: None,
             partly_seen: false,
         }
     }

@@ -35,8 +35,8 @@ pub async fn run(daemon: &Daemon, name: Option<String>, command: &[String]) -> a
             eprintln!("cowbell run: cannot start `{program}`: {error}");
             let ended_at = Some(started_at);
             let succeeded = Some(false);
-            let failed =
-                PutJob { name, kind: MarkKind::Command, started_at, ended_at, succeeded, status: None };
+            let kind = MarkKind::Command;
+            let failed = PutJob { name, kind, started_at, ended_at, succeeded, ..PutJob::default() };
             if let Err(error) = tell(daemon.clone(), key, failed).await {
                 eprintln!("cowbell run: the job was not recorded: {error:#}");
             }
@@ -44,8 +44,7 @@ pub async fn run(daemon: &Daemon, name: Option<String>, command: &[String]) -> a
             return Ok(if is_missing { NOT_FOUND } else { NOT_STARTED });
         }
     };
-    let begun =
-        PutJob { name, kind: MarkKind::Command, started_at, ended_at: None, succeeded: None, status: None };
+    let begun = PutJob { name, kind: MarkKind::Command, started_at, ..PutJob::default() };
     let told = tokio::spawn(tell(daemon.clone(), key.clone(), begun.clone()));
     let status = signals.wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
     let ended_at = crate::source::live::now().max(started_at);

@@ -8,7 +8,7 @@ use super::runs::Runs;
 use super::{Job, JobKind, Outcome};
 use crate::interval::Interval;
 use crate::sample::hooks::{Step, Told};
-use crate::source::Mark;
+use crate::source::{Mark, Noted};
 use crate::topology::{Volume, VolumeKind};
 
 /// A running job's figures are handed on to be kept this often; its beginning, death and end at once.
@@ -125,6 +125,7 @@ impl JobBook {
             self.last_id += 1;
             Job::new(self.last_id, mark.kind.into(), &mark.key, &mark.name, mark.started_at)
         });
+        job.label = mark.label.clone().or(job.label);
         if let Some(ended) = &mark.ended {
             job.exit_status = ended.status;
             job.end(ended.at, if ended.succeeded { Outcome::Succeeded } else { Outcome::Failed });
@@ -137,6 +138,21 @@ impl JobBook {
         self.running.push(job.clone());
         self.file_ended();
         Some(job)
+    }
+
+    /// Takes a note; gives the job that it is on, `None` where that is not remembered.
+    pub fn note(&mut self, noted: &Noted) -> Option<Job> {
+        let is_it = |job: &&mut Job| job.key == noted.noted;
+        let ended = self.ended.iter_mut().map(Arc::make_mut);
+        let job = self.running.iter_mut().chain(ended).find(is_it)?;
+        job.note(&noted.note);
+        Some(job.clone())
+    }
+
+    /// Forgets a job that has ended; gives whether it may be forgotten for good.
+    pub fn forget(&mut self, key: &str) -> bool {
+        self.ended.retain(|job| job.key != key);
+        self.running.iter().all(|job| job.key != key)
     }
 
     /// Gives snapshots the runs that made them; gives the last job that got one.

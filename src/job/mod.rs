@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::source::MarkKind;
+use crate::source::{Label, MarkKind, Note};
 use crate::topology::{State, VolumeState};
 pub use book::JobBook;
 use phase::{Begun, Heard};
@@ -34,6 +34,9 @@ const ONE_MOMENT_MS: i64 = 1_000;
 /// What died so soon after success was reported may have been dead before: where the kernel's word comes late, it is
 /// known no better than by the longest tick.
 const DEATH_IS_KNOWN_MS: i64 = 60_000;
+
+/// What a job has of notes at most; more are left out.
+pub const MOST_NOTES: usize = 200;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -71,6 +74,12 @@ pub struct Job {
     pub read_counter: Option<u64>,
     /// What its snapshot, its origin and the machine were like.
     pub setup: Setup,
+    /// To which set of runs it belongs, where somebody said so.
+    pub label: Option<Label>,
+    /// In the order of time.
+    pub notes: Vec<Note>,
+    /// Of a snapshot: the name of the program that made it, where it was seen.
+    pub program: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -156,7 +165,19 @@ impl Job {
             bytes_read: None,
             read_counter: None,
             setup: Setup::default(),
+            label: None,
+            notes: Vec::new(),
+            program: None,
         }
+    }
+
+    /// The same note twice is one.
+    fn note(&mut self, note: &Note) {
+        if self.notes.contains(note) || self.notes.len() >= MOST_NOTES {
+            return;
+        }
+        let place = self.notes.partition_point(|other| other.at <= note.at);
+        self.notes.insert(place, note.clone());
     }
 
     pub fn is_running(&self) -> bool {

@@ -27,8 +27,8 @@ pub struct Reading {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub texts: Vec<Text>,
     /// What was told from outside since the last reading.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub marks: Vec<Mark>,
+    #[serde(default, rename = "marks", skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<Word>,
     /// What hooks said since the last reading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
@@ -124,13 +124,60 @@ pub struct Hook {
     pub said: String,
 }
 
-/// Word from outside that a job began or ended. The same mark may come twice, and the last word holds.
+/// Word from outside of a job, which its key names.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(untagged)]
+pub enum Word {
+    Mark(Mark),
+    Noted(Noted),
+    Removed(Removed),
+}
+
+/// Something that a person or a program wants to be kept with a job.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Noted {
+    /// The job's key.
+    pub noted: String,
+    #[serde(flatten)]
+    pub note: Note,
+}
+
+/// A job that is to be forgotten.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Removed {
+    /// The job's key.
+    pub removed: String,
+}
+
+/// A sentence on a job, and the instant that it is about.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq, ToSchema)]
+pub struct Note {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    pub text: String,
+}
+
+/// To which set of runs a job belongs: runs of one set are compared by their variants, each with its repeats.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq, ToSchema)]
+pub struct Label {
+    pub set: String,
+    /// `null` in a set of a single variant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// From 1; `null` where nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u32>,
+}
+
+/// Word that a job began or ended. The same mark may come twice, and the last word holds.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Mark {
     /// Chosen by who runs the job; names it for ever.
     pub key: String,
     pub kind: MarkKind,
     pub name: String,
+    #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Label>,
     pub started_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<MarkedEnd>,

@@ -8,7 +8,8 @@ use sqlx::{FromRow, Row, SqliteConnection};
 use super::lasting::{optional_time, optional_word, time, word};
 use crate::job::phase::{Begun, Heard, Phase, Report};
 use crate::job::setup::Setup;
-use crate::job::{Job, JobKind, Outcome};
+use crate::job::{Job, JobKind, MOST_NOTES, Outcome};
+use crate::source::{Label, Note, Noted};
 
 pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
     let ms = |at: Option<Timestamp>| at.map(|at| at.as_millisecond());
@@ -19,8 +20,9 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
         "INSERT INTO job (id, kind, key, name, vg, lv, origin, started_ms, ended_ms, outcome, died_ms, partly_seen,
              last_fill_percent, peak_fill_percent, bytes_read, read_counter, mounted_on, unmounted_ms,
              run, flush_ms, snapshot_ms, mount_ms, backup_ms, cleanup_ms, locked_from_ms, locked_until_ms,
-             reported, reported_ms, io_error_ms, exit_status, setup)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+             reported, reported_ms, io_error_ms, exit_status, setup, set_name, variant, repeat, notes, program)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+             ?)
          ON CONFLICT (key) DO UPDATE SET name = excluded.name, vg = excluded.vg, lv = excluded.lv,
              origin = excluded.origin, started_ms = excluded.started_ms, ended_ms = excluded.ended_ms,
              outcome = excluded.outcome, died_ms = excluded.died_ms, partly_seen = excluded.partly_seen,
@@ -31,7 +33,9 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
              mount_ms = excluded.mount_ms, backup_ms = excluded.backup_ms, cleanup_ms = excluded.cleanup_ms,
              locked_from_ms = excluded.locked_from_ms, locked_until_ms = excluded.locked_until_ms,
              reported = excluded.reported, reported_ms = excluded.reported_ms,
-             io_error_ms = excluded.io_error_ms, exit_status = excluded.exit_status, setup = excluded.setup",
+             io_error_ms = excluded.io_error_ms, exit_status = excluded.exit_status, setup = excluded.setup,
+             set_name = excluded.set_name, variant = excluded.variant, repeat = excluded.repeat,
+             notes = excluded.notes, program = excluded.program",
     )
     .bind(job.id)
     .bind(job.kind.text())
@@ -64,9 +68,39 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
     .bind(ms(job.io_error_at))
     .bind(job.exit_status)
     .bind((job.setup != Setup::default()).then(|| serde_json::to_string(&job.setup)).transpose()?)
+    .bind(job.label.as_ref().map(|label| &label.set))
+    .bind(job.label.as_ref().and_then(|label| label.variant.as_ref()))
+    .bind(job.label.as_ref().and_then(|label| label.repeat))
+    .bind((!job.notes.is_empty()).then(|| serde_json::to_string(&job.notes)).transpose()?)
+    .bind(&job.program)
     .execute(&mut *connection)
     .await
     .with_context(|| format!("cannot keep job {}", job.id))?;
+    Ok(())
+}
+
+/// A note on a job that ended long ago; nothing where there is no such job, or it has its fill of notes.
+pub async fn write_note(connection: &mut SqliteConnection, noted: &Noted) -> anyhow::Result<()> {
+    sqlx::query(
+        "UPDATE job SET notes = json_insert(coalesce(notes, '[]'), '$[#]', json(?))
+         WHERE key = ? AND coalesce(json_array_length(notes), 0) < ?",
+    )
+    .bind(serde_json::to_string(&noted.note)?)
+    .bind(&noted.noted)
+    .bind(i64::try_from(MOST_NOTES)?)
+    .execute(connection)
+    .await
+    .with_context(|| format!("cannot keep a note on job {}", noted.noted))?;
+    Ok(())
+}
+
+/// Forgets a job that has ended.
+pub async fn remove_job(connection: &mut SqliteConnection, key: &str) -> anyhow::Result<()> {
+    sqlx::query("DELETE FROM job WHERE key = ? AND ended_ms IS NOT NULL")
+        .bind(key)
+        .execute(connection)
+        .await
+        .with_context(|| format!("cannot delete job {key}"))?;
     Ok(())
 }
 
@@ -97,6 +131,9 @@ impl FromRow<'_, SqliteRow> for Job {
             bytes_read: bytes("bytes_read")?,
             read_counter: bytes("read_counter")?,
             setup: setup(row)?,
+            label: label(row)?,
+            notes: notes(row)?,
+            program: row.try_get("program")?,
         })
     }
 }
@@ -128,6 +165,19 @@ fn heard(row: &SqliteRow) -> sqlx::Result<Option<Heard>> {
         last_at,
         is_unbroken: false,
     }))
+}
+
+fn label(row: &SqliteRow) -> sqlx::Result<Option<Label>> {
+    let Some(set) = row.try_get("set_name")? else { return Ok(None) };
+    Ok(Some(Label { set, variant: row.try_get("variant")?, repeat: row.try_get("repeat")? }))
+}
+
+/// Those on a job that was over are kept as they came.
+fn notes(row: &SqliteRow) -> sqlx::Result<Vec<Note>> {
+    let text: Option<String> = row.try_get("notes")?;
+    let mut notes: Vec<Note> = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    notes.sort_by_key(|note| note.at);
+    Ok(notes)
 }
 
 /// What a newer program wrote into it and this one cannot read is not known.

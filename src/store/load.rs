@@ -7,6 +7,7 @@ use super::book::Rows;
 use super::tick::Tick;
 use crate::alert::Alert;
 use crate::job::Job;
+use crate::source::{Noted, Removed};
 
 /// One entry of the queue.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub enum Load {
     Gap(Gap),
     Job(Box<Job>),
     Alert(Box<Alert>),
+    Noted(Noted),
+    Removed(Removed),
 }
 
 /// Ticks that could not be kept.
@@ -48,7 +51,7 @@ pub fn without_older(loads: &mut Vec<Load>) {
     loads.retain(|load| match load {
         Load::Job(job) => seen.insert(("job", job.id)),
         Load::Alert(alert) => seen.insert(("alert", alert.id)),
-        Load::Rows(_) | Load::Tick(..) | Load::Gap(_) => true,
+        Load::Rows(_) | Load::Tick(..) | Load::Gap(_) | Load::Noted(_) | Load::Removed(_) => true,
     });
     loads.reverse();
 }

@@ -64,6 +64,7 @@ use crate::alert::Alert;
 use crate::config;
 use crate::interval::Interval;
 use crate::job::Job;
+use crate::source::{Noted, Removed};
 use book::{Book, Rows};
 pub use load::Gap;
 use load::Load;
@@ -89,6 +90,9 @@ pub enum Entry {
     Tick(Arc<Interval>),
     Job(Box<Job>),
     Alert(Box<Alert>),
+    /// On a job that ended so long ago that only the database has it.
+    Noted(Noted),
+    Removed(Removed),
 }
 
 /// How writing goes.
@@ -239,6 +243,8 @@ impl Inlet {
         match entry {
             Entry::Job(job) => vec![Load::Job(job)],
             Entry::Alert(alert) => vec![Load::Alert(alert)],
+            Entry::Noted(noted) => vec![Load::Noted(noted)],
+            Entry::Removed(removed) => vec![Load::Removed(removed)],
             Entry::Tick(interval) => {
                 let mut book = self.book.write().unwrap_or_else(std::sync::PoisonError::into_inner);
                 self.unkept.add(book.learn(&interval).unwrap_or_default());

@@ -4,7 +4,7 @@ use anyhow::Context;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 
-pub use super::job_row::write_job;
+pub use super::job_row::{remove_job, write_job, write_note};
 
 use super::book::{Book, DeviceRow, Rows, VolumeRow};
 use super::load::Gap;

@@ -20,8 +20,8 @@ use super::record::{Recorder, ticks_of};
 use super::retention::Retention;
 use super::rolling::roll_up;
 use super::rows::{
-    book, day_before_last, forget_unseen, identity, last_instant, last_segment, write_alert, write_gap,
-    write_job, write_rows,
+    book, day_before_last, forget_unseen, identity, last_instant, last_segment, remove_job, write_alert,
+    write_gap, write_job, write_note, write_rows,
 };
 use super::seal::seal;
 use super::shelf::Shelf;
@@ -369,6 +369,8 @@ impl Writer {
                 Load::Gap(gap) => write_gap(&mut transaction, gap).await?,
                 Load::Job(job) => write_job(&mut transaction, job).await?,
                 Load::Alert(alert) => write_alert(&mut transaction, alert).await?,
+                Load::Noted(noted) => write_note(&mut transaction, noted).await?,
+                Load::Removed(removed) => remove_job(&mut transaction, &removed.removed).await?,
             }
         }
         Ok(transaction.commit().await?)

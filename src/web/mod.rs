@@ -16,7 +16,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{from_fn, map_response_with_state};
-use axum::routing::{get, put};
+use axum::routing::{get, post, put};
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -26,10 +26,10 @@ use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::present::Present;
-use crate::source::Mark;
+use crate::source::Word;
 use crate::store::Archive;
 
-pub use api::{DeviceBody, FiguresBody, JobBody, PutJob, StatusBody, VmBody, VolumeBody};
+pub use api::{DeviceBody, FiguresBody, JobBody, NoteJob, PutJob, StatusBody, VmBody, VolumeBody};
 pub use costs::Costs;
 
 /// What a visitor may send at most; the longest honest request is a job's mark.
@@ -44,8 +44,8 @@ const CONTENT_POLICY: &str = "default-src 'self'; img-src 'self' data:; object-s
 pub struct Site {
     pub present: watch::Receiver<Option<Arc<Present>>>,
     pub archive: Archive,
-    /// Where marks go; `None` for a recording, to which none can be added.
-    pub marks: Option<mpsc::Sender<Mark>>,
+    /// Where word of jobs goes; `None` for a recording, to which none can be added.
+    pub words: Option<mpsc::Sender<Word>>,
     /// Ends live streams, which never end by themselves.
     pub shutdown: CancellationToken,
     /// What jobs cost, as it was last computed.
@@ -81,7 +81,8 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/volumes", get(api::volumes))
         .route("/api/v1/vm", get(api::vm))
         .route("/api/v1/jobs", get(api::jobs))
-        .route("/api/v1/jobs/{key}", put(api::put_job))
+        .route("/api/v1/jobs/{key}", put(api::put_job).delete(api::delete_job))
+        .route("/api/v1/jobs/{id}/notes", post(api::note_job))
         .route("/api/v1/jobs/{id}/figures", get(api::figures))
         .route("/api/v1/alerts", get(api::alerts))
         .route("/api/v1/series", get(api::series))

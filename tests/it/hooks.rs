@@ -192,6 +192,7 @@ fn a_command_around_a_backup_is_a_job_of_its_own_and_no_better_than_its_snapshot
         key: "run-1".into(),
         kind: MarkKind::Command,
         name: "nightly".into(),
+        label: None,
         started_at: BEGIN,
         ended: None,
     };

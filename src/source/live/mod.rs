@@ -13,7 +13,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::files::{KeptFile, Mounts, Root};
 use super::hooks::Ear;
-use super::{Hook, Mark, Part, Reading, Said, Text};
+use super::{Hook, Part, Reading, Said, Text, Word};
 use crate::config::LvmSource;
 use device_mapper::DeviceMapper;
 use extra::ExtraTicks;
@@ -31,7 +31,7 @@ pub struct Live {
     files: Files,
     ticker: tokio::time::Interval,
     interval: Duration,
-    marks: mpsc::Receiver<Mark>,
+    words: mpsc::Receiver<Word>,
     ear: Option<Ear>,
     device_mapper: Option<DeviceMapper>,
     names: Names,
@@ -61,12 +61,12 @@ struct Names {
 }
 
 impl Live {
-    /// Reads below `root` at each `interval`. `marks` brings word from outside.
+    /// Reads below `root` at each `interval`. `words` brings word from outside.
     pub fn new(
         root: Root,
         interval: Duration,
         source: LvmSource,
-        marks: mpsc::Receiver<Mark>,
+        words: mpsc::Receiver<Word>,
     ) -> std::io::Result<Self> {
         let mut ticker = tokio::time::interval(interval);
         ticker.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -82,7 +82,7 @@ impl Live {
             files,
             ticker,
             interval,
-            marks,
+            words,
             ear: None,
             device_mapper: if source.asks_dm() { Some(DeviceMapper::start()?) } else { None },
             names: Names::default(),
@@ -105,7 +105,7 @@ impl Live {
                 biased;
                 _ = self.ticker.tick() => return self.read().await,
                 () = self.extra.due() => return self.read().await,
-                Some(mark) = self.marks.recv() => return handed_on(vec![mark], Vec::new()),
+                Some(word) = self.words.recv() => return handed_on(vec![word], Vec::new()),
                 hook = word_of(&mut self.ear) => return handed_on(Vec::new(), vec![hook]),
                 () = answer_of(&mut self.lvm) => {}
                 () = event_of(&mut self.device_mapper) => self.hear(),
@@ -140,7 +140,7 @@ impl Live {
         texts.append(&mut self.unasked);
         texts.insert(0, diskstats);
         self.ask_for_report(&texts);
-        Reading { at, uptime_us, took_us: micros(started), texts, marks: Vec::new(), hooks: Vec::new() }
+        Reading { at, uptime_us, took_us: micros(started), texts, words: Vec::new(), hooks: Vec::new() }
     }
 
     /// The names of the devices, where they changed or are old.
@@ -214,8 +214,8 @@ async fn word_of(ear: &mut Option<Ear>) -> Hook {
     }
 }
 
-fn handed_on(marks: Vec<Mark>, hooks: Vec<Hook>) -> Reading {
-    Reading { at: now(), uptime_us: uptime_us(), took_us: 0, texts: Vec::new(), marks, hooks }
+fn handed_on(words: Vec<Word>, hooks: Vec<Hook>) -> Reading {
+    Reading { at: now(), uptime_us: uptime_us(), took_us: 0, texts: Vec::new(), words, hooks }
 }
 
 fn timed(part: Part, read: impl FnOnce() -> Result<String, String>) -> Text {

@@ -107,16 +107,27 @@ unseen() {
             { for (name in at) if (last && last < at[name] && at[name] < $1 && $1 - last > 1300) print name; last = $1 }' /mnt/lives -
 }
 
+# Those of an unknown origin that a single tick saw, while LVM was making or removing them: what a volume lies on is read a
+# moment after what it is, and may be gone by then. That its origin is said to be unknown is right; it must stay rare.
+glimpsed() {
+    curl -fsG "$api/series" -d of=vm -d metric=bi_kib_per_s -d points=10000 | jq -r --argjson jobs "$1" "$ms"'
+        [.[].t | ms] as $ticks | $jobs[] | select(.origin == null)
+            | . as $job | select([$ticks[] | select(. > ($job.started_at | ms) and . < ($job.ended_at | ms))] == []) | .lv' | sort -u
+}
+
 # The same snapshots in the history as in the loop above, each once, with its beginning and its end.
 check_history() {
-    local jobs missing excused orphans
+    local jobs missing excused orphans glimpses
     jobs=$(curl -fs "$api/jobs" | jq '[.[] | select(.kind == "snapshot" and (.lv | startswith("life")))]' | tee "$OUT/jobs.json")
     missing=$(comm -23 <(printf 'life%d\n' $(seq "$lives") | sort) <(jq -r '.[].lv' <<<"$jobs" | sort))
     excused=$(unseen $missing | sort)
     echo "figure snapshots in the history: $(jq 'map(.lv) | unique | length' <<<"$jobs") of $lives, $(wc -w <<<"$excused") lived while cowbell did not get to run"
     check "not in the history" "" "$(comm -23 <(echo "$missing") <(echo "$excused") | xargs)"
     orphans=$(jq -r '.[] | select(.origin == null) | .lv' <<<"$jobs" | sort -u)
-    check "of an origin that is not known" "" "$(comm -23 <(echo "$orphans") <(unseen $orphans | sort) | xargs)"
+    glimpses=$(glimpsed "$jobs")
+    echo "figure of an origin that is not known: $(wc -w <<<"$orphans"), of these seen in one tick: $(wc -w <<<"$glimpses")"
+    check "of an origin that is not known, though seen for longer" "" "$(comm -23 <(echo "$orphans") <(sort -u <(unseen $orphans) <(echo "$glimpses")) | xargs)"
+    check "seen in one tick without its origin: more than one in twenty" no "$( ((20 * $(wc -w <<<"$glimpses") > lives)) && echo yes || echo no)"
     check "twice in the history, not ended, or not of that origin" 0 "$(jq '[group_by(.lv)[] | select(length > 1 or .[0].ended_at == null or (.[0].origin | . != null and . != "data"))] | length' <<<"$jobs")"
 }
 

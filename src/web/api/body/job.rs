@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use crate::job::phase::{Heard, Phase, Report, Span};
 use crate::job::{Job, JobKind, Outcome};
+use crate::source::{Label, Note};
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct JobBody {
@@ -44,6 +45,12 @@ pub struct JobBody {
     /// When it was unmounted, if it was.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub unmounted_at: Option<Timestamp>,
+    /// To which set of runs it belongs; `null` where nobody said.
+    pub label: Option<Label>,
+    /// What was noted of it, in the order of time.
+    pub notes: Vec<Note>,
+    /// Of a snapshot: the name of the program that made it; `null` where it was not seen.
+    pub program: Option<String>,
     /// It had begun before cowbell looked, or went on while it did not.
     pub partly_seen: bool,
 }
@@ -72,6 +79,9 @@ impl From<&Job> for JobBody {
             io_error_at: job.io_error_at,
             mounted_on: job.mounted_on.clone(),
             unmounted_at: job.unmounted_at,
+            label: job.label.clone(),
+            notes: job.notes.clone(),
+            program: job.program.clone(),
             partly_seen: job.partly_seen,
         }
     }
