@@ -27,6 +27,8 @@ pub struct Tick {
 pub enum Measure {
     /// Bytes a second read from the snapshot: what the backup reads. Of a job without one, what all disks read.
     SnapshotRead,
+    /// Bytes a second that all disks wrote; of a job without a snapshot.
+    Written,
     /// At the tick's end; where ticks were rolled up, the most of them, so that no peak is lost.
     FillPercent,
     /// Bytes a second written to the COW area for copies and their metadata; without what was written into the snapshot.
@@ -102,8 +104,9 @@ pub struct Stretch<'a> {
 }
 
 impl Measure {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::SnapshotRead,
+        Self::Written,
         Self::FillPercent,
         Self::CowWritten,
         Self::Copied,

@@ -108,8 +108,13 @@ impl Sources {
         match job.kind {
             JobKind::Snapshot => sources.snapshot(job, setup, identity),
             JobKind::Command | JobKind::Mark => {
-                let read = Slot::Measure(Measure::SnapshotRead);
-                sources.device(read, &Subject::Total, DeviceQuantity::ReadBytes);
+                let of_all = [
+                    (Measure::SnapshotRead, DeviceQuantity::ReadBytes),
+                    (Measure::Written, DeviceQuantity::WrittenBytes),
+                ];
+                for (measure, quantity) in of_all {
+                    sources.device(Slot::Measure(measure), &Subject::Total, quantity);
+                }
             }
         }
         sources

@@ -117,6 +117,9 @@ impl List {
         self.push("time of reading", Unit::Seconds, of.read.map(|read| read.seconds));
         self.spread("read speed", Unit::Rate, of.read.map(|read| read.speed));
         self.ends("read speed", Unit::Rate, of.read.and_then(|read| read.ends));
+        self.push("bytes written", Unit::Bytes, of.written.map(|written| written.bytes));
+        self.spread("write speed", Unit::Rate, of.written.map(|written| written.speed));
+        self.ends("write speed", Unit::Rate, of.written.and_then(|written| written.ends));
         self.spread("bi", Unit::KibPerS, of.bi);
         self.spread("bo", Unit::KibPerS, of.bo);
         self.relation("read speed by fill", Unit::Rate, of.read_by_fill.known());

@@ -12,6 +12,8 @@ pub struct Figures {
     pub seconds: Option<f64>,
     /// `None` where nothing was read from the snapshot, or it is not known.
     pub read: Option<ReadFigures>,
+    /// Of a job without a snapshot: what all disks wrote.
+    pub written: Option<WriteFigures>,
     /// KiB a second paged in.
     pub bi: Option<Spread>,
     /// KiB a second paged out.
@@ -42,6 +44,15 @@ pub struct ReadFigures {
     /// Bytes a second.
     pub speed: Spread,
     /// The mean speed at the beginning and at the end.
+    pub ends: Option<Ends>,
+}
+
+/// What was written while a command ran.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WriteFigures {
+    pub bytes: f64,
+    /// Bytes a second, while it read or wrote.
+    pub speed: Spread,
     pub ends: Option<Ends>,
 }
 

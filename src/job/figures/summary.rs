@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::bodies::{
     Copied, CurvePoint, Ends, Figures, Filled, HostShares, OriginPhases, OriginWork, PvWork, ReadFigures,
+    WriteFigures,
 };
 use crate::job::course::{Course, Measure, PvMeasure, Span, Stretch};
 use crate::job::setup::Setup;
@@ -22,12 +23,13 @@ const MOST_POINTS: usize = 480;
 impl Figures {
     pub fn of(course: &Course, setup: &Setup) -> Self {
         let whole = course.during.whole();
-        let reading = reading(&whole);
-        let active = reading.clone().unwrap_or_else(|| whole.clone());
+        let reading = busy(&whole, |moved| moved.read);
+        let active = busy(&whole, |moved| moved.read + moved.written).unwrap_or_else(|| whole.clone());
         let curve = reading.as_ref().map(curve).unwrap_or_default();
         Self {
             seconds: whole.end_s(),
             read: reading.as_ref().and_then(read_figures),
+            written: write_figures(&whole, &active),
             bi: spread(&active, Measure::Bi),
             bo: spread(&active, Measure::Bo),
             fill: filled(&whole, &active, setup),
@@ -43,14 +45,19 @@ impl Figures {
     }
 }
 
-/// The stretch in which the job read; `None` where it read nothing, or it is not known.
-fn reading<'a>(whole: &Stretch<'a>) -> Option<Stretch<'a>> {
-    let bytes: Vec<f64> = whole
-        .column(Measure::SnapshotRead)
-        .iter()
-        .zip(whole.ticks())
-        .map(|(speed, tick)| speed.unwrap_or_default() * tick.seconds)
-        .collect();
+/// What was moved in a tick, in bytes a second.
+struct Moved {
+    read: f64,
+    written: f64,
+}
+
+/// The stretch in which the job moved something; `None` where it moved nothing, or it is not known.
+fn busy<'a>(whole: &Stretch<'a>, what: impl Fn(Moved) -> f64) -> Option<Stretch<'a>> {
+    let columns = whole.column(Measure::SnapshotRead).iter().zip(whole.column(Measure::Written));
+    let moved = columns.map(|(read, written)| {
+        what(Moved { read: read.unwrap_or_default(), written: written.unwrap_or_default() })
+    });
+    let bytes: Vec<f64> = moved.zip(whole.ticks()).map(|(speed, tick)| speed * tick.seconds).collect();
     let total: f64 = bytes.iter().sum();
     let place_of = |share: f64| {
         let mut sum = 0.0;
@@ -71,6 +78,14 @@ fn read_figures(reading: &Stretch) -> Option<ReadFigures> {
         known_share: reading.known_share(Measure::SnapshotRead)?,
         speed: spread(reading, Measure::SnapshotRead)?,
         ends: ends(reading, |part| part.mean(Measure::SnapshotRead)),
+    })
+}
+
+fn write_figures(whole: &Stretch, active: &Stretch) -> Option<WriteFigures> {
+    Some(WriteFigures {
+        bytes: whole.amount(Measure::Written)?,
+        speed: spread(active, Measure::Written)?,
+        ends: ends(active, |part| part.mean(Measure::Written)),
     })
 }
 

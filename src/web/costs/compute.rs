@@ -14,7 +14,7 @@ use crate::report::job::JobReport;
 use crate::series::quantity::{Quantity, VolumeQuantity};
 use crate::series::{Point, Range};
 use crate::store::{Subject, Wanted};
-use crate::topology::Topology;
+use crate::topology::{Device, DeviceKind, Topology};
 use crate::units::Prefix;
 use crate::web::Site;
 use crate::web::answer::Problem;
@@ -101,11 +101,16 @@ fn only_pv(job: &Job, topology: &Topology) -> Option<Vec<String>> {
     (group.pvs.len() == 1 && group.missing_pvs == 0).then(|| group.pvs.clone())
 }
 
-/// PVs of the job's group by name, those that carry something of it first.
+/// PVs of the job's group by name, those that carry something of it first; of a job without a snapshot all PVs, and the
+/// disks that are none.
 fn pvs(job: &Job, setup: &Setup, topology: &Topology) -> Vec<(String, Subject)> {
+    let of_host: Vec<String> = match job.kind {
+        JobKind::Snapshot => Vec::new(),
+        JobKind::Command | JobKind::Mark => bottom(topology),
+    };
     let of_group = job.vg.as_deref().and_then(|vg| topology.group(vg)).map(|group| &*group.pvs);
     let carriers = setup.origin_pvs.iter().chain(&setup.cow_pvs).flatten();
-    let mut names: Vec<&String> = carriers.chain(of_group.unwrap_or_default()).collect();
+    let mut names: Vec<&String> = carriers.chain(of_group.unwrap_or_default()).chain(&of_host).collect();
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(*name));
     names.truncate(MOST_PVS);
@@ -114,6 +119,18 @@ fn pvs(job: &Job, setup: &Setup, topology: &Topology) -> Vec<(String, Subject)> 
         (name.clone(), Subject::Device(identity.unwrap_or_else(|| name.clone())))
     };
     names.into_iter().map(subject).collect()
+}
+
+/// All that bytes are counted once of, PVs first.
+fn bottom(topology: &Topology) -> Vec<String> {
+    let counts = topology.devices.iter().filter(|device| device.is_pv || device.counts);
+    let (pvs, disks): (Vec<_>, Vec<_>) = counts.partition(|device| device.is_pv);
+    let lies_on = |pv: &Device, disk: &Device| {
+        let is_part = pv.kind == DeviceKind::Partition && pv.name.starts_with(&*disk.name);
+        is_part || pv.slaves.iter().any(|name| **name == *disk.name)
+    };
+    let is_below_none = |disk: &&Device| !pvs.iter().any(|pv| lies_on(pv, disk));
+    pvs.iter().copied().chain(disks.into_iter().filter(is_below_none)).map(|it| it.name.to_string()).collect()
 }
 
 /// The size of the next COW area, by the last runs that ended.

@@ -113,7 +113,7 @@ fn text(unit: Unit, value: Option<f64>) -> Option<String> {
 
 fn reading(figures: &Figures) -> Table {
     let mut table = Table {
-        caption: "While it was read",
+        caption: if figures.written.is_some() { "While it ran" } else { "While it was read" },
         subject: "Speed",
         columns: vec![
             ("Mean", ""),
@@ -127,6 +127,8 @@ fn reading(figures: &Figures) -> Table {
     };
     let read = figures.read;
     table.spread("Read", Unit::Rate, read.map(|read| read.speed), read.and_then(|read| read.ends));
+    let written = figures.written;
+    table.spread("Written", Unit::Rate, written.map(|it| it.speed), written.and_then(|it| it.ends));
     table.spread("First writes", Unit::Rate, figures.copied.first_writes, None);
     table.spread("bi", Unit::KibPerS, figures.bi, None);
     table.spread("bo", Unit::KibPerS, figures.bo, None);
