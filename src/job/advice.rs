@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn nothing_known_calls_for_nothing() {
         let span = crate::job::course::Span::new(Vec::new()).unwrap();
-        let course = crate::job::course::Course { before: None, during: span, after: None };
+        let course = crate::job::course::Course { before: None, during: span, after: None, took_s: None };
         let figures = Figures::of(&course, &Setup::default());
         assert_eq!(advice(&figures, &Setup::default(), Prefix::Binary), []);
     }

@@ -94,6 +94,8 @@ pub struct Course {
     pub before: Option<Span>,
     pub during: Span,
     pub after: Option<Span>,
+    /// How long the job took, where it has ended; its last tick is seldom just over then.
+    pub took_s: Option<f64>,
 }
 
 /// Neighbouring ticks of a span.

@@ -47,6 +47,7 @@ pub fn slowing(n: usize) -> Course {
         before: Some(span(60, -60.0, 2.0)),
         during: during.unwrap(),
         after: Some(span(60, n as f64, 2.0)),
+        took_s: Some(n as f64),
     }
 }
 

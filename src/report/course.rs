@@ -167,6 +167,7 @@ impl Sources {
             before: around(span(&|tick| tick.end_s <= 0.0)?),
             during: span(&|tick| tick.end_s > 0.0 && (0.0..length_s).contains(&middle(tick)))?,
             after: around(span(&|tick| times.has_ended && tick.end_s - tick.seconds >= length_s)?),
+            took_s: times.has_ended.then_some(length_s),
         })
     }
 

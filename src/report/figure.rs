@@ -170,7 +170,7 @@ mod tests {
         for measure in PvMeasure::ALL {
             span = span.with_pv("sda", measure, vec![Some(0.5); 40]).unwrap();
         }
-        Course { before: Some(span.clone()), after: Some(span.clone()), during: span }
+        Course { before: Some(span.clone()), after: Some(span.clone()), during: span, took_s: None }
     }
 
     #[test]

@@ -74,7 +74,7 @@ mod tests {
 
     fn empty() -> Figures {
         let during = Span::new(Vec::new()).unwrap();
-        Figures::of(&Course { before: None, during, after: None }, &Setup::default())
+        Figures::of(&Course { before: None, during, after: None, took_s: None }, &Setup::default())
     }
 
     #[test]

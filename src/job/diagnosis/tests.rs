@@ -51,7 +51,7 @@ fn a_slow_backup_is_told_from_how_fast_to_why() {
 #[test]
 fn nothing_known_is_said_to_be_so_and_nothing_else() {
     let span = crate::job::course::Span::new(Vec::new()).unwrap();
-    let course = crate::job::course::Course { before: None, during: span, after: None };
+    let course = crate::job::course::Course { before: None, during: span, after: None, took_s: None };
     let found = diagnosis(&Figures::of(&course, &Setup::default()), &Setup::default(), Prefix::Decimal);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].text, "Nobody saw anything being read.");

@@ -8,7 +8,7 @@ use crate::job::statistics::{Relation, Spread};
 /// What a job cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Figures {
-    /// From the job's start to the end of its last tick.
+    /// From the job's start to its end; while it runs, to the end of its last tick.
     pub seconds: Option<f64>,
     /// `None` where nothing was read from the snapshot, or it is not known.
     pub read: Option<ReadFigures>,

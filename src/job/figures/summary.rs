@@ -27,7 +27,7 @@ impl Figures {
         let active = busy(&whole, |moved| moved.read + moved.written).unwrap_or_else(|| whole.clone());
         let curve = reading.as_ref().map(curve).unwrap_or_default();
         Self {
-            seconds: whole.end_s(),
+            seconds: course.took_s.or(whole.end_s()),
             read: reading.as_ref().and_then(read_figures),
             written: write_figures(&whole, &active),
             bi: spread(&active, Measure::Bi),

@@ -13,7 +13,7 @@ fn close(found: f64, expected: f64) {
 }
 
 fn only(span: Span) -> Course {
-    Course { before: None, during: span, after: None }
+    Course { before: None, during: span, after: None, took_s: None }
 }
 
 fn reading(speeds: Vec<Option<f64>>) -> Figures {
@@ -187,4 +187,10 @@ proptest! {
         let text = serde_json::to_string(&Figures::of(&course, &setup())).unwrap();
         prop_assert!(serde_json::from_str::<Figures>(&text).is_ok(), "{}", text);
     }
+}
+
+#[test]
+fn a_job_that_has_ended_took_as_long_as_it_did_and_not_whole_ticks() {
+    let course = Course { took_s: Some(9.7), ..only(Span::new(Vec::new()).unwrap()) };
+    assert_eq!(Figures::of(&course, &Setup::default()).seconds, Some(9.7));
 }

@@ -113,7 +113,8 @@ mod tests {
 
     fn cost() -> Arc<Cost> {
         let during = Span::new(Vec::new()).unwrap();
-        let figures = Figures::of(&Course { before: None, during, after: None }, &Setup::default());
+        let figures =
+            Figures::of(&Course { before: None, during, after: None, took_s: None }, &Setup::default());
         let report = JobReport::new("backup", figures, &Setup::default(), None, Prefix::Decimal);
         Arc::new(Cost { report, setup: Setup::default() })
     }
