@@ -72,14 +72,16 @@ slow_disks() {
     lvm_sees_only '/dev/mapper/slow.*'
 }
 
-# mechanical_disks MIB: /dev/sda and /dev/sdb, in memory, which serve one request of up to
+# mechanical_disks MIB [COUNT]: /dev/sda and /dev/sdb, or so many, in memory, which serve one request of up to
 # 64 KiB at a time, each in 10 ms (97 a second), once `disk_ticks 1` was said.
 # dm-delay makes a request late, however many there are at once; here they wait for each
 # other, so that scattered reading is slow. No scheduler: mq-deadline lets reads starve writes.
 mechanical_disks() {
     modules sd_mod
-    modprobe -d /mnt/mod scsi_debug dev_size_mb="$1" add_host=2 per_host_store=1 delay=0
-    wait_until 60 "/dev/sdb" test -b /dev/sdb
+    modprobe -d /mnt/mod scsi_debug dev_size_mb="$1" add_host="${2:-2}" per_host_store=1 delay=0
+    local letters=abcdefghijklmnop last
+    last=/dev/sd${letters:${2:-2} - 1:1}
+    wait_until 60 "$last" test -b "$last"
     echo 1 | tee /sys/block/sd?/device/queue_depth >/dev/null
     echo 64 | tee /sys/block/sd?/queue/max_sectors_kb >/dev/null
     echo none | tee /sys/block/sd?/queue/scheduler >/dev/null
@@ -131,9 +133,10 @@ crowd() {
     done
 }
 
-# Reads whatever the arguments say of the volume, without blanks: `lv_field vg0/data data_percent`.
+# Reads whatever the arguments say of the volume, without blanks: `lv_field vg0/data data_percent`. It waits for no lock:
+# LVM's own polling of a merge holds one while it waits for an origin that a scenario has suspended.
 lv_field() {
-    lvs --noheadings -o "$2" "$1" 2>/dev/null | tr -d ' '
+    lvs --nolocking --noheadings -o "$2" "$1" 2>/dev/null | tr -d ' '
 }
 
 # One volume of each kind that LVM has, over three disks; each in a state worth looking at:
