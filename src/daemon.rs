@@ -17,6 +17,7 @@ use crate::job::{Job, JobBook};
 use crate::notify::Notifier;
 use crate::present::{Percentiles, Present, Ticks};
 use crate::sample::{Sampler, hooks};
+use crate::source::recording::Header;
 use crate::source::{Hook, Reading, Source, Word};
 use crate::store::{Entry, Inlet, Known};
 use crate::tally::Tallies;
@@ -35,6 +36,8 @@ pub struct Outlets {
 /// What the loop is told about the machine and the rules before it begins.
 pub struct Terms {
     pub host: String,
+    /// As `uname -r` says it, or said it when a recording was made.
+    pub kernel: Option<String>,
     pub interval_length: Duration,
     pub alerts: config::Alerts,
     pub keep: config::Store,
@@ -45,7 +48,13 @@ pub struct Terms {
 impl Terms {
     pub fn new(host: String, interval_length: Duration) -> Self {
         let (alerts, keep) = (config::Alerts::default(), config::Store::default());
-        Self { host, interval_length, alerts, keep, notes: Vec::new() }
+        Self { host, kernel: None, interval_length, alerts, keep, notes: Vec::new() }
+    }
+
+    /// For the machine that a recording's header tells of.
+    pub fn of(header: Header) -> Self {
+        let terms = Self::new(header.host, Duration::from_millis(header.interval_ms));
+        Self { kernel: Some(header.kernel), ..terms }
     }
 
     pub fn with_config(self, config: &config::Config) -> Self {
@@ -107,6 +116,8 @@ struct Watcher {
 impl Watcher {
     fn new(terms: Terms, known: Known, is_live: bool) -> Self {
         let rules = Rules::resume(terms.alerts.clone(), known.alerts, known.last_alert_id);
+        let jobs = JobBook::resume(known.jobs, known.last_job_id, known.last_tick_at)
+            .on(&terms.host, terms.kernel.clone());
         Self {
             terms,
             is_live,
@@ -114,7 +125,7 @@ impl Watcher {
             before: None,
             estimator: Estimator::default(),
             last: None,
-            jobs: JobBook::resume(known.jobs, known.last_job_id, known.last_tick_at),
+            jobs,
             not_understood: Default::default(),
             rules,
             tallies: Arc::default(),

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use crate::client::Daemon;
+use crate::client::compare::{Chosen, compare};
 use crate::client::job::{Form, list, show};
 
 #[derive(Subcommand)]
@@ -23,6 +24,37 @@ pub enum Job {
         #[command(flatten)]
         written: Written,
     },
+    /// Lay jobs side by side: every figure with its ratio, and how sure that is
+    Compare {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        written: Table,
+    },
+}
+
+#[derive(Args)]
+pub struct Which {
+    /// Their numbers in the list; others are compared with the first
+    #[arg(value_name = "ID", required_unless_present = "set")]
+    ids: Vec<i64>,
+    /// All jobs of this set, by its variants
+    #[arg(long, value_name = "NAME")]
+    set: Option<String>,
+}
+
+#[derive(Args)]
+#[group(multiple = false)]
+pub struct Table {
+    /// As JSON, as the daemon has it
+    #[arg(long)]
+    json: bool,
+    /// As a table in Markdown
+    #[arg(long)]
+    markdown: bool,
+    /// As CSV, a row for each figure of each column
+    #[arg(long)]
+    csv: bool,
 }
 
 #[derive(Args)]
@@ -40,7 +72,25 @@ pub struct Written {
 pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
     match command {
         Job::List { from, json } => list(daemon, &from, if json { Form::Json } else { Form::Text }).await,
+        Job::Compare { which, written } => compare(daemon, &which.chosen(), written.form()).await,
         Job::Show { id, written } => show(daemon, id, written.form()).await,
+    }
+}
+
+impl Which {
+    fn chosen(self) -> Chosen {
+        Chosen { ids: self.ids, set: self.set }
+    }
+}
+
+impl Table {
+    fn form(&self) -> Form {
+        match (self.json, self.markdown, self.csv) {
+            (true, ..) => Form::Json,
+            (_, true, _) => Form::Markdown,
+            (_, _, true) => Form::Csv,
+            _ => Form::Text,
+        }
     }
 }
 

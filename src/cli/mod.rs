@@ -82,7 +82,7 @@ enum Command {
     },
     /// Print fills, running jobs and alerts; exit status 0, 1, 2 or 3 as a Nagios plugin
     Status,
-    /// List jobs, or show what one cost
+    /// List jobs, show what one cost, or compare them
     #[command(subcommand)]
     Job(job::Job),
     /// Say what can and cannot be seen here, and what to do about it

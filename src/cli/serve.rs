@@ -32,12 +32,11 @@ const LAST_ANSWERS: Duration = Duration::from_millis(300);
 /// Watches this machine until it is told to end.
 pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> anyhow::Result<()> {
     let interval = config.interval.0;
-    let host = Header::of_this_machine(interval).host;
+    let header = Header::of_this_machine(interval);
     let (words, heard) = mpsc::channel(WORDS);
     let path = store::made_path(db.as_deref())?;
     let (ear, deaf) = ear(&config);
-    let terms =
-        Terms::new(host, interval).with_note(check::waits_with_a_volume(&root, &path)).with_note(deaf);
+    let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path)).with_note(deaf);
     let live = Live::new(root, interval, config.lvm.source, heard)?.hearing(ear);
     let source = Source::Live(Box::new(live));
     serve(config, source, terms, path, Some(words)).await
@@ -50,8 +49,7 @@ pub async fn recording(config: Config, db: Option<PathBuf>, player: Player) -> a
     let folder = if db.is_none() { Some(store::passing_folder()?) } else { None };
     let passing = folder.as_ref().map(|folder| folder.path().join("cowbell.db"));
     let path = db.or(passing).context("cannot tell where to keep what is played")?;
-    let terms = Terms::new(header.host, Duration::from_millis(header.interval_ms));
-    serve(config, player.into(), terms, path, None).await
+    serve(config, player.into(), Terms::of(header), path, None).await
 }
 
 /// Where hooks are heard: where the configuration says, else in the folder that systemd makes for the service. That they

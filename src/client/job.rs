@@ -1,6 +1,7 @@
 //! `cowbell job`: which jobs there were, and what one of them cost, as text, Markdown or JSON.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
@@ -18,6 +19,8 @@ use crate::web::{FiguresBody, JobBody, StatusBody};
 pub enum Form {
     Text,
     Markdown,
+    /// For spreadsheets.
+    Csv,
     /// As the daemon answers.
     Json,
 }
@@ -51,8 +54,18 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
 }
 
 async fn ask(daemon: &Daemon, path: &str, query: &[(&str, &str)]) -> anyhow::Result<String> {
+    ask_for(daemon, path, query, super::LONG_ANSWER).await
+}
+
+/// The daemon's answer, which may take so long.
+pub async fn ask_for(
+    daemon: &Daemon,
+    path: &str,
+    query: &[(&str, &str)],
+    limit: Duration,
+) -> anyhow::Result<String> {
     let url = reqwest::Url::parse_with_params(&daemon.url(path), query)?;
-    let answer = daemon.http.get(url).timeout(super::LONG_ANSWER).send().await;
+    let answer = daemon.http.get(url).timeout(limit).send().await;
     let answer = answer.with_context(|| {
         format!(
             "no daemon answers at {}: is `cowbell serve` running, and with this `listen`?",
@@ -68,7 +81,7 @@ async fn ask(daemon: &Daemon, path: &str, query: &[(&str, &str)]) -> anyhow::Res
     Ok(text)
 }
 
-fn understood<'a, T: Deserialize<'a>>(answer: &'a str) -> anyhow::Result<T> {
+pub fn understood<'a, T: Deserialize<'a>>(answer: &'a str) -> anyhow::Result<T> {
     serde_json::from_str(answer).context("the daemon's answer cannot be understood: is it of this version?")
 }
 

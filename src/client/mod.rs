@@ -1,5 +1,6 @@
 //! Speaks to a running daemon over its API: `cowbell run`, `cowbell status` and `cowbell job`.
 
+pub mod compare;
 pub mod job;
 pub mod run;
 pub mod status;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::runs::Runs;
+use super::setup::Setup;
 use super::{Job, JobKind, Outcome};
 use crate::interval::Interval;
 use crate::sample::hooks::{Step, Told};
@@ -27,6 +28,8 @@ pub struct JobBook {
     began_at: Option<Timestamp>,
     last_seen_at: Option<Timestamp>,
     kept_at: Option<Timestamp>,
+    /// The machine that is watched, and its kernel; the rest of it is unknown.
+    machine: Setup,
 }
 
 impl JobBook {
@@ -44,6 +47,12 @@ impl JobBook {
         }
         let ended = ended.into_iter().map(Arc::new).collect();
         Self { running, ended, last_id, last_seen_at: last_tick_at, ..Self::default() }
+    }
+
+    /// The same on a machine of this name, with this kernel.
+    pub fn on(self, host: &str, kernel: Option<String>) -> Self {
+        let machine = Setup { host: Some(host.into()), kernel, ..Setup::default() };
+        Self { machine, ..self }
     }
 
     /// Jobs that run, the oldest first.
@@ -123,7 +132,9 @@ impl JobBook {
         let known = self.running.iter().chain(ended).find(is_it).cloned();
         let mut job = known.clone().unwrap_or_else(|| {
             self.last_id += 1;
-            Job::new(self.last_id, mark.kind.into(), &mark.key, &mark.name, mark.started_at)
+            let mut job = Job::new(self.last_id, mark.kind.into(), &mark.key, &mark.name, mark.started_at);
+            job.setup.clone_from(&self.machine);
+            job
         });
         job.label = mark.label.clone().or(job.label);
         if let Some(ended) = &mark.ended {
@@ -213,6 +224,7 @@ impl JobBook {
         let mut job = Job::new(self.last_id, JobKind::Snapshot, &volume.uuid, &volume.lv, started_at);
         job.partly_seen = self.began_at.is_none_or(|began_at| started_at < began_at);
         (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
+        job.setup.clone_from(&self.machine);
         job
     }
 
@@ -259,6 +271,7 @@ fn follow_host(job: &mut Job, interval: &Interval) {
     if began_us < job.started_at.as_microsecond() {
         return;
     }
+    job.setup.see_host(interval);
     if let Some(total) = interval.total() {
         job.bytes_read = Some(job.bytes_read.unwrap_or_default() + total.sectors_read.bytes());
     }

@@ -67,6 +67,7 @@ pub fn setup() -> Setup {
         origin_pvs: Some(vec!["sda".into()]),
         cow_pvs: Some(vec!["sda".into()]),
         processors: Some(4),
+        ..Setup::default()
     }
 }
 

@@ -10,6 +10,7 @@ pub mod course;
 pub mod diagnosis;
 pub mod figures;
 pub mod finish;
+pub mod layout;
 pub mod phase;
 mod runs;
 pub mod setup;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::layout::{Disk, Layout, all_disks, disks_below};
 use crate::interval::Interval;
 use crate::topology::{Topology, Volume, VolumeKind};
 
@@ -37,6 +38,16 @@ pub struct Setup {
     /// On which the COW area lies.
     pub cow_pvs: Option<Vec<String>>,
     pub processors: Option<u32>,
+    pub host: Option<String>,
+    /// As `uname -r` says it.
+    pub kernel: Option<String>,
+    pub origin_layout: Option<Layout>,
+    /// Of the COW area; of a thin snapshot, of its pool's data.
+    pub cow_layout: Option<Layout>,
+    /// Of the snapshot's own device.
+    pub read_ahead_kib: Option<u64>,
+    /// On which origin and COW area lie; of a job without a snapshot, all of the host.
+    pub disks: Option<Vec<Disk>>,
 }
 
 impl Setup {
@@ -49,13 +60,26 @@ impl Setup {
             self.cow_bytes = snapshot.size.or(self.cow_bytes);
             learn(&mut self.cow_pvs, &snapshot.pvs);
         }
+        self.cow_layout = Layout::of(snapshot, topology).or(self.cow_layout.take());
+        let own = snapshot.device.and_then(|index| topology.devices.get(index));
+        self.read_ahead_kib = own.and_then(|device| device.read_ahead_kib).or(self.read_ahead_kib);
         let of_origin =
             |other: &&Volume| other.vg == snapshot.vg && Some(&other.lv) == snapshot.origin.as_ref();
         if let Some(origin) = topology.volumes.iter().find(of_origin) {
             self.origin_bytes = origin.size.or(self.origin_bytes);
             self.snapshots = self.snapshots.max(thick_snapshots(topology, origin));
             learn(&mut self.origin_pvs, &origin.pvs);
+            self.origin_layout = Layout::of(origin, topology).or(self.origin_layout.take());
         }
+        let pvs = self.origin_pvs.iter().chain(&self.cow_pvs).flatten();
+        let disks = disks_below(topology, pvs);
+        learn(&mut self.disks, &disks);
+        self.processors = processors(interval).or(self.processors);
+    }
+
+    /// Learns what a tick shows of the host, for a job that has no snapshot.
+    pub fn see_host(&mut self, interval: &Interval) {
+        learn(&mut self.disks, &all_disks(&interval.topology));
         self.processors = processors(interval).or(self.processors);
     }
 
@@ -100,9 +124,9 @@ fn thick_snapshots(topology: &Topology, origin: &Volume) -> Option<u32> {
     u32::try_from(topology.volumes.iter().filter(is_one).count()).ok().filter(|count| *count > 0)
 }
 
-fn learn(known: &mut Option<Vec<String>>, pvs: &[String]) {
-    if !pvs.is_empty() && known.as_deref() != Some(pvs) {
-        *known = Some(pvs.to_vec());
+fn learn<T: Clone + PartialEq>(known: &mut Option<Vec<T>>, seen: &[T]) {
+    if !seen.is_empty() && known.as_deref() != Some(seen) {
+        *known = Some(seen.to_vec());
     }
 }
 

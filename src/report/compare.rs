@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::facts::{Besides, Fact, besides};
 use super::figure::{Figure, Unit, figures};
 use super::outlier::{Slow, is_cold_first, outliers};
 use crate::job::figures::Figures;
@@ -19,6 +20,8 @@ const JUDGED: [(&str, Slow); 2] = [("duration", Slow::More), ("read speed mean",
 pub struct Run {
     pub name: String,
     pub figures: Vec<Figure>,
+    /// What it ran on.
+    pub facts: Vec<Fact>,
 }
 
 /// A variant with its repeats, in the order in which they ran.
@@ -35,6 +38,8 @@ pub struct Comparison {
     /// One for each figure that any run has, in the order of the first run that has it.
     pub rows: Vec<Row>,
     pub remarks: Vec<Remark>,
+    /// What else is not the same in all runs.
+    pub besides: Vec<Besides>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -98,8 +103,8 @@ pub enum Oddity {
 }
 
 impl Run {
-    pub fn new(name: &str, of: &Figures) -> Self {
-        Self { name: name.into(), figures: figures(of) }
+    pub fn new(name: &str, of: &Figures, facts: Vec<Fact>) -> Self {
+        Self { name: name.into(), figures: figures(of), facts }
     }
 
     fn figure(&self, name: &str) -> Option<f64> {
@@ -116,6 +121,16 @@ impl Set {
     /// Runs of which a figure is known, with it.
     fn known(&self, figure: &str) -> (Vec<&Run>, Vec<f64>) {
         self.runs.iter().filter_map(|run| Some((run, run.figure(figure)?))).unzip()
+    }
+}
+
+impl Comparison {
+    /// Whether there is anything to compare: a figure that is known of two sets, or of two runs of the only one.
+    pub fn has_common_figures(&self) -> bool {
+        self.rows.iter().any(|row| {
+            let known = || row.cells.iter().filter_map(|cell| cell.moments);
+            known().count() > 1 || (self.sets.len() == 1 && known().any(|moments| moments.n > 1))
+        })
     }
 }
 
@@ -137,6 +152,7 @@ pub fn compare(sets: &[Set]) -> Comparison {
         sets: bodies.collect(),
         rows: names(sets).into_iter().map(|(figure, unit)| row(sets, figure, unit)).collect(),
         remarks: sets.iter().flat_map(remarks).collect(),
+        besides: besides(sets),
     }
 }
 

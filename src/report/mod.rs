@@ -4,7 +4,11 @@
 
 pub mod compare;
 pub mod course;
+pub mod facts;
 pub mod figure;
+pub mod group;
 pub mod job;
 pub mod outlier;
+pub mod outline;
+pub mod plain;
 pub mod text;

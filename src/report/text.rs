@@ -3,7 +3,7 @@
 //! Names come from whoever named a job, and are shown as they are: what would be markup, end a cell or be run by a
 //! spreadsheet is made harmless. What is not known is empty, or a dash.
 
-use super::compare::{Cell, Comparison, Difference, Oddity, Ratio, Remark, Row};
+use super::compare::{Cell, Comparison, Difference, Oddity, Ratio, Remark, Row, SetBody};
 use crate::job::statistics::Moments;
 use crate::units::{Prefix, three_figures};
 
@@ -19,13 +19,33 @@ pub fn markdown(of: &Comparison, prefix: Prefix) -> String {
         text.push_str(&markdown_row(row, prefix));
     }
     for remark in &of.remarks {
-        text.push_str(&format!("\n{}\n", sentence(remark)));
+        text.push_str(&format!("\n{}\n", inline(&sentence(remark))));
     }
     if of.sets.len() > 1 {
         text.push_str(&format!(
             "\nRatios are to {}, with 95 % bounds. Of so many figures one in twenty differs by chance alone.\n",
             inline(&of.sets[0].name)
         ));
+    }
+    text.push_str(&besides(of));
+    text
+}
+
+/// A table of what else is not the same.
+fn besides(of: &Comparison) -> String {
+    if of.besides.is_empty() {
+        return String::new();
+    }
+    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let names = std::iter::once("what differs besides".to_string());
+    let mut text = format!("\n{}", row(names.chain(of.sets.iter().map(|set| inline(&set.name))).collect()));
+    text.push_str(&format!("|{}\n", " --- |".repeat(of.sets.len() + 1)));
+    for besides in &of.besides {
+        let values = besides.values.iter().map(|values| match &values[..] {
+            [] => "-".into(),
+            values => inline(&values.join("; ")),
+        });
+        text.push_str(&row(std::iter::once(inline(&besides.fact)).chain(values).collect()));
     }
     text
 }
@@ -42,13 +62,18 @@ pub fn csv(of: &Comparison) -> String {
 fn head(of: &Comparison) -> String {
     let mut names = vec!["figure".to_string()];
     for (place, set) in of.sets.iter().enumerate() {
-        let runs = if set.runs == 1 { "1 run".to_string() } else { format!("{} runs", set.runs) };
-        names.push(format!("{}, {runs}", inline(&set.name)));
+        names.push(inline(&set_text(set)));
         if place > 0 {
             names.push("ratio".into());
         }
     }
     format!("| {} |\n|{}\n", names.join(" | "), " --- |".repeat(names.len()))
+}
+
+/// A set's name, and how many runs it has.
+pub fn set_text(set: &SetBody) -> String {
+    let runs = if set.runs == 1 { "1 run".to_string() } else { format!("{} runs", set.runs) };
+    format!("{}, {runs}", set.name)
 }
 
 fn markdown_row(row: &Row, prefix: Prefix) -> String {
@@ -62,7 +87,7 @@ fn markdown_row(row: &Row, prefix: Prefix) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-fn moments_text(row: &Row, moments: Moments, prefix: Prefix) -> String {
+pub(super) fn moments_text(row: &Row, moments: Moments, prefix: Prefix) -> String {
     let text = |value| row.unit.text(value, prefix);
     match moments.sd {
         Some(sd) => format!("{} ± {}", text(moments.mean), text(sd)),
@@ -70,7 +95,7 @@ fn moments_text(row: &Row, moments: Moments, prefix: Prefix) -> String {
     }
 }
 
-fn ratio_text(ratio: Ratio) -> String {
+pub fn ratio_text(ratio: Ratio) -> String {
     let bounds = ratio.bounds.map_or_else(String::new, |bounds| {
         format!(" ({} to {})", three_figures(bounds.low), three_figures(bounds.high))
     });
@@ -82,8 +107,9 @@ fn ratio_text(ratio: Ratio) -> String {
     format!("{}{bounds}{note}", three_figures(ratio.ratio))
 }
 
-fn sentence(remark: &Remark) -> String {
-    let (run, set, figure) = (inline(&remark.run), inline(&remark.set), inline(&remark.figure));
+/// A remark, as people read it.
+pub fn sentence(remark: &Remark) -> String {
+    let Remark { run, set, figure, .. } = remark;
     match remark.oddity {
         Oddity::ColdFirst => format!(
             "Run {run}, the first of {set}, was slower by far than the others ({figure}): caches may have been cold."
@@ -157,6 +183,7 @@ mod tests {
         let run = |mb: &f64| Run {
             name: format!("{name} at {mb}"),
             figures: vec![Figure { name: "read speed mean".into(), unit: Unit::Rate, value: Some(mb * 1e6) }],
+            facts: Vec::new(),
         };
         Set { name: name.into(), runs: speeds_mb.iter().map(run).collect() }
     }

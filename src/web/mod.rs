@@ -3,6 +3,7 @@
 mod answer;
 mod api;
 mod assets;
+mod compare;
 mod costs;
 mod door;
 mod guard;
@@ -29,7 +30,9 @@ use crate::present::Present;
 use crate::source::Word;
 use crate::store::Archive;
 
-pub use api::{DeviceBody, FiguresBody, JobBody, NoteJob, PutJob, StatusBody, VmBody, VolumeBody};
+pub use api::{
+    CompareBody, DeviceBody, FiguresBody, JobBody, NoteJob, PutJob, StatusBody, VmBody, VolumeBody,
+};
 pub use costs::Costs;
 
 /// What a visitor may send at most; the longest honest request is a job's mark.
@@ -81,6 +84,7 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/volumes", get(api::volumes))
         .route("/api/v1/vm", get(api::vm))
         .route("/api/v1/jobs", get(api::jobs))
+        .route("/api/v1/jobs/compare", get(api::compare))
         .route("/api/v1/jobs/{key}", put(api::put_job).delete(api::delete_job))
         .route("/api/v1/jobs/{id}/notes", post(api::note_job))
         .route("/api/v1/jobs/{id}/figures", get(api::figures))

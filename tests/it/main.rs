@@ -15,6 +15,7 @@ mod ticks;
 mod any_bytes;
 mod bad_days;
 mod clock;
+mod comparing;
 mod copying;
 mod db;
 mod estimate;

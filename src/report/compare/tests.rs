@@ -11,6 +11,7 @@ fn set(name: &str, speeds_mb: &[f64]) -> Set {
             figure("read speed mean", Unit::Rate, mb * 1e6),
             Figure { name: "peak fill".into(), unit: Unit::Percent, value: None },
         ],
+        facts: Vec::new(),
     };
     Set { name: name.into(), runs: speeds_mb.iter().enumerate().map(run).collect() }
 }
@@ -57,7 +58,7 @@ fn a_figure_that_nobody_knows_has_no_row() {
 fn an_empty_set_is_unknown_and_not_zero() {
     let row = speeds(&[set("a", &[100.0, 101.0]), set("none", &[])]);
     assert_eq!(row.cells[1], Cell { moments: None, ratio: None });
-    assert_eq!(compare(&[]), Comparison { sets: vec![], rows: vec![], remarks: vec![] });
+    assert_eq!(compare(&[]), Comparison { sets: vec![], rows: vec![], remarks: vec![], besides: vec![] });
 }
 
 #[test]

@@ -13,19 +13,22 @@ use utoipa::IntoParams;
 
 use super::Site;
 use super::answer::{Asked, Partly, Problem, ProblemBody};
+use super::compare::Choice;
 use crate::job::Job;
 use crate::notify::AlertBody;
 use crate::series::when::{Span, with_the_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::store::Wanted;
 
-pub use body::{DeviceBody, FiguresBody, JobBody, StatusBody, VmBody, VolumeBody};
+pub use body::{CompareBody, DeviceBody, FiguresBody, JobBody, StatusBody, VmBody, VolumeBody};
 pub use openapi::openapi;
 pub use words::{NoteJob, PutJob, delete_job, note_job, put_job};
 
 /// Jobs and alerts that one answer lists.
 const MOST_LISTED: usize = 1_000;
 
+/// A query of which a key may come several times.
+type Pairs = Vec<(String, String)>;
 /// A list, and the header `Cowbell-Missing` where it is not whole.
 type List<T> = Result<Partly<Json<Vec<T>>>, Problem>;
 
@@ -74,6 +77,19 @@ pub async fn figures(State(site): State<Site>, Path(id): Path<String>) -> Result
     let job = numbered(&site, &id).await?;
     let cost = site.cost(&job).await?;
     Ok(Json(FiguresBody::new(&job, &cost)))
+}
+
+/// Jobs side by side: every figure with its mean, standard deviation and ratio to the first set, what looks odd, and what
+/// differs besides. Jobs of the same set and variant are repeats of one another; each other stands for itself.
+#[utoipa::path(get, path = "/api/v1/jobs/compare", tag = "jobs",
+    params(("ids" = Option<String>, Query, description = "Jobs' numbers with commas between them, 64 at most; the first is what others are compared with"), ("set" = Option<String>, Query, description = "All jobs of the set of this name")),
+    responses((status = 200, body = CompareBody), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "They have no figure in common", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn compare(
+    State(site): State<Site>,
+    Asked(query): Asked<Pairs>,
+) -> Result<Json<CompareBody>, Problem> {
+    let compared = site.compared(&Choice::of(&query)?).await?;
+    Ok(Json(CompareBody::new(&compared)))
 }
 
 /// The job of this number.

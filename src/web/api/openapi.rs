@@ -19,6 +19,7 @@ use utoipa::OpenApi;
         super::words::note_job,
         super::words::delete_job,
         super::figures,
+        super::compare,
         super::alerts,
         super::series,
         super::healthz,

@@ -11,6 +11,7 @@ use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::report::course::{MOST_PVS, Sources, Times};
 use crate::report::job::JobReport;
+use crate::report::outline::Outline;
 use crate::series::quantity::{Quantity, VolumeQuantity};
 use crate::series::{Point, Range};
 use crate::store::{Subject, Wanted};
@@ -44,9 +45,10 @@ pub async fn cost(site: &Site, job: &Job, present: &std::sync::Arc<Present>) -> 
     let every = site.archive.every(&sources.wanted, times.range()).await?;
     let name = job.name.clone();
     let summing_up = tokio::task::spawn_blocking(move || {
-        let figures = Figures::of(&sources.course(&every, times)?, &setup);
+        let course = sources.course(&every, times)?;
+        let figures = Figures::of(&course, &setup);
         let report = JobReport::new(&name, figures, &setup, sizing, Prefix::default());
-        anyhow::Ok(Cost { report, setup })
+        anyhow::Ok(Cost { report, setup, outline: Outline::of(&course) })
     });
     let cost = summing_up.await.map_err(anyhow::Error::new).and_then(|cost| cost);
     Ok(cost.with_context(|| format!("cannot sum up job {}", job.id))?)

@@ -18,9 +18,11 @@ use crate::job::Job;
 use crate::job::setup::Setup;
 use crate::report::course::Times;
 use crate::report::job::JobReport;
+use crate::report::outline::Outline;
 
-/// Answers that are remembered; each is some 30 KiB, most of it the curve.
-const MOST_KEPT: usize = 32;
+/// Answers that are remembered, so that the runs of an experiment are computed once; each is some 50 KiB, most of it the
+/// curve and the outline.
+const MOST_KEPT: usize = 96;
 /// A job that runs is computed no more often than this.
 const HOLDS_FOR: Duration = Duration::from_secs(10);
 
@@ -29,6 +31,7 @@ const HOLDS_FOR: Duration = Duration::from_secs(10);
 pub struct Cost {
     pub report: JobReport,
     pub setup: Setup,
+    pub outline: Outline,
 }
 
 /// What was computed of late.
@@ -116,7 +119,7 @@ mod tests {
         let figures =
             Figures::of(&Course { before: None, during, after: None, took_s: None }, &Setup::default());
         let report = JobReport::new("backup", figures, &Setup::default(), None, Prefix::Decimal);
-        Arc::new(Cost { report, setup: Setup::default() })
+        Arc::new(Cost { report, setup: Setup::default(), outline: Outline::default() })
     }
 
     #[test]
@@ -131,10 +134,10 @@ mod tests {
     #[test]
     fn no_more_is_remembered_than_there_is_room_for() {
         let costs = Costs::default();
-        for id in 0..100 {
+        for id in 0..200 {
             costs.keep(&job(id, Some(60)), true, &cost());
         }
         assert_eq!(costs.lock().len(), MOST_KEPT);
-        assert!(costs.find(&job(99, Some(60))).is_some());
+        assert!(costs.find(&job(199, Some(60))).is_some());
     }
 }

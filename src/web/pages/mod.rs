@@ -16,6 +16,8 @@ mod text;
 pub mod volume;
 pub mod volumes;
 
+pub use text::escaped;
+
 use std::sync::Arc;
 
 use anyhow::Context;

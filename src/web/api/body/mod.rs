@@ -1,5 +1,6 @@
 //! What the API's answers hold, made from what the daemon knows.
 
+mod compare;
 mod device;
 mod job;
 mod figures;
@@ -10,6 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use compare::CompareBody;
 pub use device::DeviceBody;
 pub use figures::FiguresBody;
 pub use job::JobBody;

@@ -1,0 +1,72 @@
+//! A job's course in as many points as a chart shows, by the seconds since its start: what is laid over other jobs'.
+
+use crate::job::course::{Course, Measure, Stretch};
+
+/// Points of an outline: two pixels each in a wide chart.
+const MOST_POINTS: usize = 500;
+
+/// A job from its start to its end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outline {
+    /// To the end of its last tick.
+    pub seconds: f64,
+    pub points: Vec<OutlinePoint>,
+}
+
+/// Some neighbouring ticks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OutlinePoint {
+    /// Seconds from the job's start to the end of the last of them.
+    pub end_s: f64,
+    /// Bytes a second.
+    pub read: Option<f64>,
+    /// The most, so that no peak is lost.
+    pub fill_percent: Option<f64>,
+    /// KiB a second paged out.
+    pub bo: Option<f64>,
+}
+
+impl Outline {
+    pub fn of(course: &Course) -> Self {
+        let whole = course.during.whole();
+        let parts = whole.parts(whole.len().div_ceil(MOST_POINTS));
+        Self {
+            seconds: whole.end_s().unwrap_or_default(),
+            points: parts.filter_map(|part| point(&part)).collect(),
+        }
+    }
+
+    pub fn has(&self, value: fn(&OutlinePoint) -> Option<f64>) -> bool {
+        self.points.iter().any(|point| value(point).is_some())
+    }
+}
+
+fn point(part: &Stretch) -> Option<OutlinePoint> {
+    let fills = part.column(Measure::FillPercent).iter().copied().flatten();
+    Some(OutlinePoint {
+        end_s: part.end_s()?,
+        read: part.mean(Measure::SnapshotRead),
+        fill_percent: fills.reduce(f64::max),
+        bo: part.mean(Measure::Bo),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::course::{Span, Tick};
+
+    #[test]
+    fn an_outline_is_short_and_keeps_peaks() {
+        let ticks = (1..=2_000).map(|second| Tick { end_s: f64::from(second), seconds: 1.0 }).collect();
+        let mut fills = vec![Some(5.0); 2_000];
+        fills[777] = Some(90.0);
+        fills[..4].fill(None);
+        let during = Span::new(ticks).unwrap().with(Measure::FillPercent, fills).unwrap();
+        let outline = Outline::of(&Course { before: None, during, after: None });
+        assert_eq!((outline.points.len(), outline.seconds), (500, 2_000.0));
+        assert_eq!(outline.points.iter().filter_map(|point| point.fill_percent).fold(0.0, f64::max), 90.0);
+        assert_eq!((outline.points[0].fill_percent, outline.points[0].read), (None, None));
+        assert!(outline.has(|point| point.fill_percent) && !outline.has(|point| point.bo));
+    }
+}

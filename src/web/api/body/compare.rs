@@ -1,0 +1,55 @@
+//! Jobs side by side, as the API tells it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::job::Outcome;
+use crate::report::compare::Comparison;
+use crate::report::text::sentence;
+use crate::source::Label;
+use crate::web::compare::Compared;
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CompareBody {
+    /// The jobs, set by set, each in the order of its repeats.
+    pub jobs: Vec<ComparedJob>,
+    /// Sets, rows of figures, remarks, and what differs besides.
+    pub comparison: Comparison,
+    /// The remarks as sentences.
+    pub sentences: Vec<String>,
+}
+
+/// One job of a comparison.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ComparedJob {
+    pub id: i64,
+    pub name: String,
+    /// The place of its set, from 0.
+    pub set: usize,
+    pub label: Option<Label>,
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<Timestamp>,
+    pub outcome: Option<Outcome>,
+}
+
+impl CompareBody {
+    pub fn new(compared: &Compared) -> Self {
+        let runs = compared.columns.iter().enumerate();
+        let runs = runs.flat_map(|(set, column)| column.runs.iter().map(move |(job, _)| (set, job)));
+        let jobs = runs.map(|(set, job)| ComparedJob {
+            id: job.id,
+            name: job.name.clone(),
+            set,
+            label: job.label.clone(),
+            started_at: job.started_at,
+            ended_at: job.ended_at,
+            outcome: job.outcome,
+        });
+        let comparison = compared.comparison.clone();
+        let sentences = comparison.remarks.iter().map(sentence).collect();
+        Self { jobs: jobs.collect(), comparison, sentences }
+    }
+}

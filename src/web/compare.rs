@@ -1,0 +1,195 @@
+//! Jobs that somebody wants to see side by side: which they are, and what they cost, one after another.
+
+use std::sync::Arc;
+
+use super::Site;
+use super::answer::Problem;
+use super::costs::Cost;
+use super::pages::{job_list, job_numbered};
+use crate::job::Job;
+use crate::report::compare::{Comparison, Run, Set, compare};
+use crate::report::facts::facts;
+use crate::report::group::{Group, grouped, run_name};
+use crate::series::Range;
+
+/// Jobs of one comparison at most: an experiment has up to some sixty runs, and each is summed up from all its ticks.
+pub const MOST_COMPARED: usize = 64;
+/// Jobs among which those of a set are looked for.
+const MOST_JOBS: usize = 1_000;
+
+/// Which jobs somebody asked for, in the order in which they were named.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Choice {
+    ids: Vec<i64>,
+    set: Option<String>,
+}
+
+/// Jobs in columns, each with what it cost.
+pub struct Compared {
+    pub columns: Vec<Column>,
+    pub comparison: Comparison,
+}
+
+pub struct Column {
+    pub name: String,
+    pub runs: Vec<(Job, Arc<Cost>)>,
+}
+
+impl Choice {
+    /// `ids` or `id`, as often as one likes, each with numbers between commas; and `set`.
+    pub fn of(query: &[(String, String)]) -> Result<Self, Problem> {
+        let mut choice = Self::default();
+        for (key, value) in query {
+            match &**key {
+                "id" | "ids" => {
+                    for word in value.split(',').filter(|word| !word.trim().is_empty()) {
+                        choice.ids.push(number(word)?);
+                    }
+                }
+                "set" if !value.is_empty() => choice.set = Some(value.clone()),
+                _ => {}
+            }
+        }
+        let mut seen = std::collections::HashSet::new();
+        choice.ids.retain(|id| seen.insert(*id));
+        if choice.ids.is_empty() && choice.set.is_none() {
+            return Err(Problem::Bad(
+                "expected jobs' numbers, such as `ids=3,4`, or the name of a set, such as `set=chunks`"
+                    .into(),
+            ));
+        }
+        Ok(choice)
+    }
+
+    /// The query that asks for the same again.
+    pub fn query(&self) -> String {
+        let ids: Vec<String> = self.ids.iter().map(i64::to_string).collect();
+        let ids = (!ids.is_empty()).then(|| format!("ids={}", ids.join(",")));
+        let set = self.set.as_ref().map(|set| format!("set={}", super::pages::escaped(set)));
+        ids.into_iter().chain(set).collect::<Vec<_>>().join("&")
+    }
+
+    /// The jobs, those that were named by their numbers first.
+    pub async fn jobs(&self, site: &Site) -> Result<Vec<Job>, Problem> {
+        check_number(self.ids.len())?;
+        let mut jobs = Vec::new();
+        for id in &self.ids {
+            let missing = || {
+                Problem::NotFound(format!("there is no job {id}; /api/v1/jobs lists those that there are"))
+            };
+            jobs.push(job_numbered(site, *id).await?.ok_or_else(missing)?);
+        }
+        if let Some(set) = &self.set {
+            let of_set = jobs_of_set(site, set).await?;
+            jobs.extend(of_set.into_iter().filter(|job| !self.ids.contains(&job.id)));
+        }
+        check_number(jobs.len())?;
+        Ok(jobs)
+    }
+}
+
+impl Site {
+    /// What the jobs cost, side by side.
+    pub async fn compared(&self, choice: &Choice) -> Result<Compared, Problem> {
+        let jobs = choice.jobs(self).await?;
+        if let [_] | [] = &jobs[..] {
+            return Err(Problem::Bad("expected two jobs or more to compare, but found one".into()));
+        }
+        let mut columns = Vec::new();
+        for Group { name, jobs } in grouped(jobs) {
+            let mut runs = Vec::new();
+            for job in jobs {
+                let cost = self.cost(&job).await?;
+                runs.push((job, cost));
+            }
+            columns.push(Column { name, runs });
+        }
+        let summing_up = tokio::task::spawn_blocking(move || {
+            let sets: Vec<Set> = columns.iter().map(Column::set).collect();
+            Compared { comparison: compare(&sets), columns }
+        });
+        let compared = summing_up.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
+        if !compared.comparison.has_common_figures() {
+            return Err(Problem::Conflict(
+                "these jobs have no figure in common: of some or all of them nothing is kept any more; compare others"
+                    .into(),
+            ));
+        }
+        Ok(compared)
+    }
+}
+
+impl Column {
+    fn set(&self) -> Set {
+        let run = |(place, (job, cost)): (usize, &(Job, Arc<Cost>))| {
+            Run::new(&run_name(place, job), &cost.report.figures, facts(job, &cost.setup))
+        };
+        Set { name: self.name.clone(), runs: self.runs.iter().enumerate().map(run).collect() }
+    }
+}
+
+/// The earliest first.
+async fn jobs_of_set(site: &Site, set: &str) -> Result<Vec<Job>, Problem> {
+    let mut jobs = latest(site).await?;
+    jobs.retain(|job| job.label.as_ref().is_some_and(|label| label.set == set));
+    jobs.reverse();
+    if jobs.is_empty() {
+        return Err(Problem::NotFound(format!(
+            "none of the last {MOST_JOBS} jobs belongs to a set `{set}`; /api/v1/jobs lists them with their `label`"
+        )));
+    }
+    Ok(jobs)
+}
+
+async fn latest(site: &Site) -> Result<Vec<Job>, Problem> {
+    let present = site.present()?;
+    let ever = Range { from: jiff::Timestamp::UNIX_EPOCH, to: jiff::Timestamp::MAX };
+    Ok(job_list(site, &present, ever, MOST_JOBS).await?.found)
+}
+
+fn number(word: &str) -> Result<i64, Problem> {
+    let wrong = |_| {
+        Problem::Bad(format!(
+            "expected jobs' numbers with commas between them, such as `ids=3,4`, but found `{word}`"
+        ))
+    };
+    word.trim().parse().map_err(wrong)
+}
+
+fn check_number(found: usize) -> Result<(), Problem> {
+    (found <= MOST_COMPARED).then_some(()).ok_or_else(|| {
+        Problem::Bad(format!(
+            "expected {MOST_COMPARED} jobs at most to compare, but found {found}; leave some out"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(query: &[(&str, &str)]) -> Result<Choice, Problem> {
+        let owned = |(key, value): &(&str, &str)| (key.to_string(), value.to_string());
+        Choice::of(&query.iter().map(owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn jobs_are_named_by_numbers_in_one_word_or_many() {
+        let found =
+            choice(&[("id", "3"), ("id", "5"), ("ids", "4,3"), ("set", "a b"), ("width", "9")]).unwrap();
+        assert_eq!(found, Choice { ids: vec![3, 5, 4], set: Some("a b".into()) });
+        assert_eq!(found.query(), "ids=3,5,4&set=a%20b");
+    }
+
+    #[test]
+    fn what_names_no_job_is_refused() {
+        for (query, part) in [
+            (vec![], "expected jobs' numbers"),
+            (vec![("ids", ""), ("set", "")], "expected jobs' numbers"),
+            (vec![("ids", "1,x")], "but found `x`"),
+        ] {
+            let Err(Problem::Bad(sentence)) = choice(&query) else { panic!("{query:?}") };
+            assert!(sentence.contains(part), "{sentence}");
+        }
+    }
+}

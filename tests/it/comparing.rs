@@ -1,0 +1,160 @@
+//! Jobs side by side, as the API, `/jobs/compare` and the command line tell them: from a whole program that played a
+//! recording of an experiment.
+
+use std::time::Duration;
+
+use cowbell::source::{Label, Mark, MarkKind, MarkedEnd, Word};
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use crate::daemon::{Daemon, Said, Start, cowbell, said};
+use crate::machine::Done;
+use crate::tape::{BEGIN, Snapshot, Tape};
+
+/// Sectors of a MiB.
+const MIB: u64 = 2048;
+/// Seconds of a run, and of the pause after it.
+const RUN: u64 = 20;
+const PAUSE: u64 = 5;
+/// MiB that each run reads in a second: of one variant, with a cold first run, then of a faster one.
+const RUNS: [(&str, u64); 10] = [
+    ("64k", 20),
+    ("64k", 41),
+    ("64k", 40),
+    ("64k", 39),
+    ("64k", 40),
+    ("4k", 60),
+    ("4k", 61),
+    ("4k", 59),
+    ("4k", 60),
+    ("4k", 62),
+];
+
+/// Ten runs of a set, and one that belongs to none.
+fn experiment() -> (Tape, Daemon) {
+    let mut tape = Tape::new(Duration::from_secs(1));
+    let mut read = 0;
+    let others = [("", 10)];
+    for (number, (variant, mib)) in RUNS.iter().chain(&others).enumerate() {
+        for second in 0..RUN + PAUSE {
+            let at = BEGIN + SignedDuration::from_secs((number as u64 * (RUN + PAUSE) + second) as i64);
+            let done = Done::sectors(read, 0);
+            let reading = tape.tick(Snapshot::Absent, done, done);
+            assert_eq!(reading.at, at);
+            if second == RUN {
+                reading.words.push(mark(number, variant, at));
+            }
+            read += if second < RUN { mib * MIB } else { 0 };
+        }
+    }
+    let tape = tape.saved();
+    let daemon = Start::playing(&tape, "max").start();
+    daemon.has_played(11 * (RUN + PAUSE) as usize);
+    (tape, daemon)
+}
+
+fn mark(number: usize, variant: &str, ended_at: jiff::Timestamp) -> Word {
+    let label = (!variant.is_empty()).then(|| Label {
+        set: "chunk sizes".into(),
+        variant: Some(variant.into()),
+        repeat: Some(number as u32 % 5 + 1),
+    });
+    Word::Mark(Mark {
+        key: format!("mark:{number}"),
+        kind: MarkKind::Command,
+        name: "dd".into(),
+        label,
+        started_at: ended_at - SignedDuration::from_secs(RUN as i64),
+        ended: Some(MarkedEnd { at: ended_at, succeeded: number != 3, status: None }),
+    })
+}
+
+fn job(daemon: &Daemon, arguments: &[&str]) -> Said {
+    let listen = format!("127.0.0.1:{}", daemon.port);
+    said(cowbell().arg("job").args(arguments).args(["--listen", &listen]))
+}
+
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "expected {part:?} in {text}");
+    }
+}
+
+fn row<'a>(body: &'a Value, figure: &str) -> &'a Value {
+    let rows = body["comparison"]["rows"].as_array().unwrap();
+    rows.iter().find(|row| row["figure"] == figure).unwrap_or_else(|| panic!("{figure} in {body:#}"))
+}
+
+#[test]
+fn a_set_is_compared_by_its_variants() {
+    let (_tape, daemon) = experiment();
+    let body = daemon.json("/api/v1/jobs/compare?set=chunk%20sizes");
+    let names: Vec<&str> = body["comparison"]["sets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|set| set["name"].as_str())
+        .collect();
+    assert_eq!(names, ["64k", "4k"]);
+    let speed = row(&body, "read speed mean");
+    let mib = |value: &Value| value.as_f64().unwrap() / f64::from(1 << 20);
+    assert_eq!(mib(&speed["cells"][0]["moments"]["mean"]).round(), 36.0, "{speed:#}");
+    assert_eq!(speed["cells"][1]["moments"]["n"], 5);
+    assert_eq!(speed["cells"][1]["ratio"]["difference"], "larger");
+    assert!(speed["cells"][1]["ratio"]["bounds"]["low"].as_f64().unwrap() > 1.0);
+    has(&body["sentences"].to_string(), &["Run 1 (job 1), the first of 64k, was slower by far"]);
+    assert_eq!(row(&body, "duration")["cells"][1]["ratio"]["difference"], "not_seen");
+}
+
+#[test]
+fn jobs_that_share_no_set_stand_for_themselves() {
+    let (_tape, daemon) = experiment();
+    let body = daemon.json("/api/v1/jobs/compare?ids=11,2,4");
+    let sets = &body["comparison"]["sets"];
+    assert_eq!((&sets[0]["name"], &sets[1]["name"]), (&"dd (job 11)".into(), &"chunk sizes: 64k".into()));
+    assert_eq!((&sets[0]["runs"], &sets[1]["runs"]), (&1.into(), &2.into()));
+    let ratio = &row(&body, "read speed mean")["cells"][1]["ratio"];
+    assert_eq!((ratio["ratio"].as_f64().unwrap().round(), &ratio["difference"]), (4.0, &"one_run".into()));
+    let besides = &body["comparison"]["besides"];
+    assert_eq!(besides[0]["fact"], "how it ended");
+    assert_eq!(besides[0]["values"], serde_json::json!([["succeeded"], ["succeeded", "failed"]]));
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_with_a_sentence() {
+    let (_tape, daemon) = experiment();
+    let many: Vec<String> = (1..=65).map(|id| id.to_string()).collect();
+    let many = format!("/api/v1/jobs/compare?ids={}", many.join(","));
+    for (target, status, part) in [
+        ("/api/v1/jobs/compare", 400, "expected jobs' numbers, such as `ids=3,4`"),
+        ("/api/v1/jobs/compare?ids=1,nightly", 400, "but found `nightly`"),
+        ("/api/v1/jobs/compare?ids=1", 400, "expected two jobs or more"),
+        ("/api/v1/jobs/compare?ids=1,77", 404, "there is no job 77"),
+        ("/api/v1/jobs/compare?set=none", 404, "belongs to a set `none`"),
+        (&many, 400, "expected 64 jobs at most to compare, but found 65"),
+    ] {
+        let refused = daemon.get(target);
+        assert_eq!(refused.status, status, "{target}: {refused:?}");
+        has(&refused.sentence(), &[part]);
+    }
+}
+
+#[test]
+fn the_command_prints_a_comparison_in_every_form() {
+    let (_tape, daemon) = experiment();
+    let text = job(&daemon, &["compare", "--set", "chunk sizes"]);
+    assert_eq!((text.code, &*text.err), (Some(0), ""), "{text:?}");
+    has(
+        &text.out,
+        &["FIGURE", "64k, 5 runs", "4k, 5 runs", "no difference can be seen", "caches may have been cold"],
+    );
+    has(&text.out, &["WHAT DIFFERS BESIDES", "how it ended"]);
+    let markdown = job(&daemon, &["compare", "1", "11", "--markdown"]);
+    has(&markdown.out, &["| figure | chunk sizes: 64k, 1 run | dd (job 11), 1 run | ratio |"]);
+    let csv = job(&daemon, &["compare", "1", "11", "--csv"]);
+    has(&csv.out, &["figure,unit,set,runs", "read speed mean,B/s,dd (job 11),1,"]);
+    let json: Value = serde_json::from_str(&job(&daemon, &["compare", "1", "11", "--json"]).out).unwrap();
+    assert_eq!(json["jobs"][1]["id"], 11);
+    let none = job(&daemon, &["compare"]);
+    assert_eq!(none.code, Some(2), "{none:?}");
+}
