@@ -28,6 +28,9 @@ pub enum Job {
     Compare {
         #[command(flatten)]
         which: Which,
+        /// These figures alone, by their names in the table; as often as one likes
+        #[arg(long = "figure", value_name = "NAME")]
+        figures: Vec<String>,
         #[command(flatten)]
         written: Table,
     },
@@ -72,7 +75,9 @@ pub struct Written {
 pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
     match command {
         Job::List { from, json } => list(daemon, &from, if json { Form::Json } else { Form::Text }).await,
-        Job::Compare { which, written } => compare(daemon, &which.chosen(), written.form()).await,
+        Job::Compare { which, figures, written } => {
+            compare(daemon, &which.chosen(), &figures, written.form()).await
+        }
         Job::Show { id, written } => show(daemon, id, written.form()).await,
     }
 }

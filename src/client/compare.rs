@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use anyhow::Context;
+
 use super::Daemon;
 use super::job::{Form, ask_for, understood};
+use crate::report::compare::Row;
 use crate::report::plain::plain;
 use crate::report::text::{csv, markdown};
 use crate::units::Prefix;
@@ -19,19 +22,44 @@ pub struct Chosen {
 }
 
 /// The text to print.
-pub async fn compare(daemon: &Daemon, chosen: &Chosen, form: Form) -> anyhow::Result<String> {
+pub async fn compare(
+    daemon: &Daemon,
+    chosen: &Chosen,
+    figures: &[String],
+    form: Form,
+) -> anyhow::Result<String> {
     let query = chosen.query();
     let query: Vec<(&str, &str)> = query.iter().map(|(key, value)| (*key, &**value)).collect();
     let answer = ask_for(daemon, "/api/v1/jobs/compare", &query, TIME_LIMIT).await?;
     if form == Form::Json {
         return Ok(answer + "\n");
     }
-    let body: CompareBody = understood(&answer)?;
+    let mut body: CompareBody = understood(&answer)?;
+    only(&mut body.comparison.rows, figures)?;
     Ok(match form {
         Form::Markdown => markdown(&body.comparison, Prefix::default()),
         Form::Csv => csv(&body.comparison),
         Form::Text | Form::Json => plain(&body.comparison, Prefix::default()),
     })
+}
+
+/// Leaves these rows, in this order; all where none is named.
+fn only(rows: &mut Vec<Row>, figures: &[String]) -> anyhow::Result<()> {
+    if figures.is_empty() {
+        return Ok(());
+    }
+    let named = |figure: &String| {
+        let found = rows.iter().find(|row| row.figure == *figure);
+        found.cloned().with_context(|| {
+            let known: Vec<&str> = rows.iter().map(|row| &*row.figure).collect();
+            format!(
+                "expected a figure of these jobs, but found \"{figure}\"; they have: {}",
+                known.join(", ")
+            )
+        })
+    };
+    *rows = figures.iter().map(named).collect::<anyhow::Result<_>>()?;
+    Ok(())
 }
 
 impl Chosen {

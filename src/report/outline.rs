@@ -63,7 +63,7 @@ mod tests {
         fills[777] = Some(90.0);
         fills[..4].fill(None);
         let during = Span::new(ticks).unwrap().with(Measure::FillPercent, fills).unwrap();
-        let outline = Outline::of(&Course { before: None, during, after: None });
+        let outline = Outline::of(&Course { before: None, during, after: None, took_s: None });
         assert_eq!((outline.points.len(), outline.seconds), (500, 2_000.0));
         assert_eq!(outline.points.iter().filter_map(|point| point.fill_percent).fold(0.0, f64::max), 90.0);
         assert_eq!((outline.points[0].fill_percent, outline.points[0].read), (None, None));
