@@ -9,6 +9,7 @@ pub mod hooks;
 pub mod host;
 pub mod lvm;
 pub mod mounts;
+pub mod mylvmbackup;
 pub mod sysfs;
 
 use std::collections::{BTreeMap, HashSet};

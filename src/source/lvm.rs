@@ -156,6 +156,14 @@ async fn ask(program: PathBuf, asks_policies: bool) -> Asked {
     Asked { answer: Answer { report: ran.said, policies }, undying: ran.undying }
 }
 
+/// The value of one setting as LVM has it, such as `activation/auto_set_activation_skip`.
+pub async fn setting(key: &str) -> Result<String, String> {
+    let said =
+        run(Path::new("lvm"), &["config", "--type", "full", key]).await.said.map_err(NoReport::sentence)?;
+    let value = said.trim().rsplit_once('=').map(|(_, value)| value.to_string());
+    value.ok_or_else(|| format!("expected `…=value` from `lvm config`, but found {said:?}"))
+}
+
 /// What a child printed, and the child where it could not be ended.
 struct Ran {
     said: Result<String, NoReport>,

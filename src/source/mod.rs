@@ -3,6 +3,7 @@
 //! A `Reading` holds what was read in one tick, verbatim, with its time. Whether it comes from the machine or from a
 //! recording, everything after it is the same. Nothing here understands what the texts say.
 
+pub mod backup;
 pub mod dm;
 pub mod files;
 pub mod hooks;

@@ -158,6 +158,32 @@ fn check_tells_of_each_thing_and_ends_well_where_serve_would_work() {
 }
 
 #[test]
+fn check_tells_of_tonights_backup_below_the_root_and_fails_for_none_of_it() {
+    let machine = Machine::new();
+    let free = format!("127.0.0.1:{}", free_port());
+    let found = check_here(&machine, &["--listen", &free]);
+    assert!(!found.out.contains("mylvmbackup"), "there is none: {}", found.out);
+    machine.write(
+        "etc/mylvmbackup.conf",
+        "[mysql]\npassword=geheim\nmycnf=/geheim/my.cnf\n[fs]\nbackupdir=/srv/backup\n[tools]\ntar=/opt/tar\n",
+    );
+    machine.write("srv/backup/backup-1_mysql.tar.gz", "archive");
+    let found = check_here(&machine, &["--listen", &free]);
+    assert_eq!(found.code, Some(0), "{found:?}");
+    for part in [
+        "the program mylvmbackup is not among root's commands",
+        "`tar`: \"/opt/tar\" is not there",
+        "`mountdir` \"/var/cache/mylvmbackup/mnt\" is not there",
+        "`backupdir` \"/srv/backup\" has ",
+        "the largest of the last 1 backups has 7 B",
+        "the file that `mycnf` names is not there",
+    ] {
+        assert!(found.out.contains(part), "expected {part:?} in {}", found.out);
+    }
+    assert!(!found.out.contains("geheim"), "{}", found.out);
+}
+
+#[test]
 fn check_fails_where_serve_would() {
     let machine = Machine::new();
     let somebody = TcpListener::bind("127.0.0.1:0").unwrap();

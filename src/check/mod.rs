@@ -1,4 +1,8 @@
-//! `cowbell check`: what can and cannot be seen here, in sentences, and what to do about it.
+//! `cowbell check`: what can and cannot be seen here, in sentences, and what to do about it; and by day, whether tonight's
+//! backup by mylvmbackup can work.
+
+mod backup;
+mod tonight;
 
 use std::path::Path;
 
@@ -21,12 +25,14 @@ enum Finding {
 }
 
 impl Finding {
+    /// One line, whatever the words in it are that somebody wrote.
     fn line(&self) -> String {
-        match self {
-            Self::Good(sentence) => format!("ok       {sentence}\n"),
-            Self::Missing(sentence) => format!("missing  {sentence}\n"),
-            Self::Fatal(sentence) => format!("FAILS    {sentence}\n"),
-        }
+        let (word, sentence) = match self {
+            Self::Good(sentence) => ("ok       ", sentence),
+            Self::Missing(sentence) => ("missing  ", sentence),
+            Self::Fatal(sentence) => ("FAILS    ", sentence),
+        };
+        format!("{word}{}\n", sentence.replace(char::is_control, " "))
     }
 }
 
@@ -37,7 +43,8 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
     let database = store::path(named);
     let mut findings = vec![devices(root), paging(root), processors(root), pressure(root), names(root)];
     findings.push(device_mapper());
-    findings.push(lvm_report().await);
+    let (of_lvm, report) = lvm_report().await;
+    findings.push(of_lvm);
     findings.push(match &database {
         Ok(path) => database_at(path, named.is_some()).await,
         Err(error) => Finding::Fatal(format!("{error:#}")),
@@ -47,6 +54,7 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
         findings.push(will_need(config, root, &path).await);
     }
     findings.push(address(config).await);
+    findings.extend(tonights_backup(root, report).await);
     let would_serve = !findings.iter().any(|finding| matches!(finding, Finding::Fatal(_)));
     (findings.iter().map(Finding::line).collect(), would_serve)
 }
@@ -107,16 +115,26 @@ fn device_mapper() -> Finding {
     )
 }
 
-async fn lvm_report() -> Finding {
+async fn lvm_report() -> (Finding, Option<lvm::Report>) {
     let mut reporter = report::Reporter::default();
     reporter.start();
     let found =
         reporter.answer().await.report.map_err(report::NoReport::sentence).and_then(|text| lvm::parse(&text));
-    let told = found.map(|report| {
+    let told = found.as_ref().map_err(String::clone).map(|report| {
         let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
         format!("LVM reports {} volume groups with {volumes} volumes", report.groups.len())
     });
-    seen(told, "free space, layouts, tags, inactive volumes and origins of thin snapshots are not shown")
+    let without = "free space, layouts, tags, inactive volumes and origins of thin snapshots are not shown";
+    (seen(told, without), found.ok())
+}
+
+/// Nothing where there is no mylvmbackup.
+async fn tonights_backup(root: &Root, report: Option<lvm::Report>) -> Vec<Finding> {
+    let (plan, mut findings) = backup::plan(root);
+    if let Some(plan) = plan {
+        findings.extend(backup::check(root, &plan, report).await);
+    }
+    findings
 }
 
 fn seen(found: Result<String, String>, without: &str) -> Finding {

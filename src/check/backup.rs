@@ -1,0 +1,119 @@
+//! Looks at everything that tonight's backup by mylvmbackup needs; `tonight` says what that means.
+//!
+//! Where there is no mylvmbackup, nothing is said at all.
+
+use super::Finding;
+use super::tonight::{self, Facts, place};
+use crate::sample::lvm::{Group, Report, Volume};
+use crate::sample::mounts::{self, Mount};
+use crate::sample::mylvmbackup::{self, Configuration, Plan, Tool};
+use crate::sample::sysfs::{self, BlockDevice};
+use crate::source::backup::{self, CONFIGURATION, PROGRAM, Standing};
+use crate::source::files::Root;
+use crate::source::lvm::setting;
+
+/// What LVM does with new thin snapshots.
+const SKIPS_ACTIVATION: &str = "activation/auto_set_activation_skip";
+
+/// What mylvmbackup is set to do here; `None` where there is none, with what was found of its configuration.
+pub fn plan(root: &Root) -> (Option<Plan>, Vec<Finding>) {
+    let is_installed = backup::program(root, PROGRAM) == Standing::Runs;
+    match backup::configuration(root) {
+        Ok(Some(text)) => understood(&mylvmbackup::parse(&text)),
+        Ok(None) if is_installed => (
+            None,
+            vec![Finding::Missing(format!(
+                "mylvmbackup is installed, but {CONFIGURATION} is not there: what it would back up tonight is not known here; \
+             write that file, which it reads first, whatever its `--configfile` says"
+            ))],
+        ),
+        Ok(None) => (None, Vec::new()),
+        Err(why) => (
+            None,
+            vec![Finding::Missing(format!(
+                "cannot read {CONFIGURATION}: {why}: whether tonight's backup can work is not known; run `cowbell check` as root"
+            ))],
+        ),
+    }
+}
+
+fn understood(written: &Configuration) -> (Option<Plan>, Vec<Finding>) {
+    let findings = tonight::of_configuration(written);
+    let is_read = written.not_understood.is_empty() && !written.is_empty;
+    (is_read.then(|| Plan::of(written)), findings)
+}
+
+/// Whether what is planned can work.
+pub async fn check(root: &Root, plan: &Plan, report: Option<Report>) -> Vec<Finding> {
+    let facts = facts(root, plan, report).await;
+    let mut findings = tonight::judge(plan, &facts);
+    if findings.iter().all(|finding| matches!(finding, Finding::Good(_))) {
+        findings.push(Finding::Good(format!(
+            "as {CONFIGURATION} has it, nothing here would stop mylvmbackup tonight; what its command line says instead, \
+             and the database itself, were not looked at"
+        )));
+    }
+    findings
+}
+
+async fn facts(root: &Root, plan: &Plan, report: Option<Report>) -> Facts {
+    let origin = report
+        .as_ref()
+        .and_then(|report| origin(plan, report))
+        .map(|(group, volume)| place::dm_uuid(group, volume));
+    let mounts =
+        root.keep("proc/self/mountinfo").read().map_or_else(|_| Vec::new(), |text| mounts::parse(&text).0);
+    let devices = root.read_block_devices().map_or_else(|_| Vec::new(), |text| sysfs::parse(&text));
+    let backupdir = if plan.writes_here() { look(root, &plan.backupdir).await } else { Ok(None) };
+    let on = backupdir
+        .as_ref()
+        .ok()
+        .and_then(Option::as_ref)
+        .and_then(|folder| place::device_of(&folder.path, &mounts, &devices));
+    Facts {
+        is_installed: backup::program(root, PROGRAM) == Standing::Runs,
+        skips_activation: skips_activation(plan).await,
+        tools: tools(root, plan),
+        mountdir: look(root, &plan.mountdir).await,
+        mount_point: look(root, &format!("{}/{}", plan.mountdir, plan.prefix)).await,
+        backupdir_is_on_origin: on
+            .zip(origin.as_deref())
+            .map(|(device, uuid)| place::is_on(device, uuid, &devices)),
+        origin_used: used(root, origin.as_deref(), &mounts, &devices).await,
+        has_mycnf: plan.mycnf.as_deref().is_some_and(|path| backup::exists(root, path)),
+        backupdir,
+        report,
+    }
+}
+
+fn origin<'a>(plan: &Plan, report: &'a Report) -> Option<(&'a Group, &'a Volume)> {
+    let group = report.groups.iter().find(|group| group.name == plan.group)?;
+    Some((group, group.volumes.iter().find(|volume| volume.name == plan.origin)?))
+}
+
+async fn skips_activation(plan: &Plan) -> Option<bool> {
+    if !plan.is_thin {
+        return None;
+    }
+    setting(SKIPS_ACTIVATION).await.ok().map(|value| value != "0")
+}
+
+fn tools(root: &Root, plan: &Plan) -> Vec<(Tool, Standing)> {
+    let found = plan.tools.iter().map(|tool| (tool.clone(), backup::program(root, &tool.program)));
+    found.filter(|(_, standing)| *standing != Standing::Runs).collect()
+}
+
+/// What the origin's file system holds, where it is mounted.
+async fn used(root: &Root, uuid: Option<&str>, mounts: &[Mount], devices: &[BlockDevice]) -> Option<u64> {
+    let number = place::number_of(uuid?, devices)?;
+    let mount = mounts.iter().find(|mount| mount.number == number)?;
+    backup::folder(root, &mount.point).await.ok()??.used
+}
+
+/// A folder; with the time of the backup in its name it cannot be known before, and nothing is known of it.
+async fn look(root: &Root, folder: &str) -> tonight::Look {
+    if folder.contains('%') {
+        return Ok(Some(backup::Folder::default()));
+    }
+    backup::folder(root, folder).await
+}

@@ -1,0 +1,257 @@
+//! What is said of tonight's backup, each sentence once, and that a machine where all is well gets none of them.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::place::{device_of, dm_uuid, is_on, number_of};
+use super::*;
+use crate::sample::diskstats::Number;
+use crate::sample::lvm::{Group, Segment, Volume};
+use crate::sample::{mounts, mylvmbackup, sysfs};
+use crate::source::backup::File;
+
+const MIB: u64 = 1 << 20;
+const CONF: &str = "[lvm]\nvgname=vg0\nlvname=data\nlvsize=50M\n[fs]\nmountdir=/mnt/snap\nbackupdir=/mnt/backup\n\
+    [misc]\nskip_mycnf=1\n";
+
+fn volume(name: &str, kind: &str) -> Volume {
+    let segments = vec![Segment { kind: kind.into(), ..Segment::default() }];
+    Volume { name: name.into(), uuid: "d-1".into(), size: Some(100 * MIB), segments, ..Volume::default() }
+}
+
+fn archive(name: &str, mib: u64, age: u64) -> File {
+    let changed_at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age);
+    File { name: name.into(), size: Some(mib * MIB), changed_at }
+}
+
+fn group(volumes: Vec<Volume>, free_mib: u64) -> Group {
+    let (name, uuid, extent) = ("vg0".into(), "g-1".into(), Some(4 * MIB));
+    Group { name, uuid, extent, free: Some(free_mib * MIB), volumes, ..Group::default() }
+}
+
+/// A machine where all is well.
+fn facts() -> Facts {
+    let folder = Folder { path: "/mnt/backup".into(), free: Some(500 * MIB), ..Folder::default() };
+    Facts {
+        is_installed: true,
+        report: Some(Report { groups: vec![group(vec![volume("data", "linear")], 80)] }),
+        skips_activation: Some(true),
+        tools: Vec::new(),
+        mountdir: Ok(Some(Folder::default())),
+        mount_point: Ok(None),
+        backupdir: Ok(Some(folder)),
+        backupdir_is_on_origin: Some(false),
+        origin_used: Some(60 * MIB),
+        has_mycnf: false,
+    }
+}
+
+fn has(facts: &mut Facts) -> &mut Group {
+    &mut facts.report.as_mut().unwrap().groups[0]
+}
+
+fn lines(conf: &str, change: impl FnOnce(&mut Facts)) -> Vec<String> {
+    let mut facts = facts();
+    change(&mut facts);
+    judge(&Plan::of(&mylvmbackup::parse(conf)), &facts).iter().map(Finding::line).collect()
+}
+
+/// Exactly one thing is wrong, and is said like this.
+fn wrong(conf: &str, change: impl FnOnce(&mut Facts), expected: &str) {
+    let lines = lines(conf, change);
+    let wrong: Vec<&String> = lines.iter().filter(|line| line.starts_with("missing")).collect();
+    assert!(wrong.len() == 1 && wrong[0].contains(expected), "expected only {expected:?} in {lines:#?}");
+}
+
+fn well(conf: &str, change: impl FnOnce(&mut Facts), expected: &str) {
+    let lines = lines(conf, change);
+    let is_well = lines.iter().all(|line| line.starts_with("ok"));
+    assert!(
+        is_well && lines.iter().any(|line| line.contains(expected)),
+        "expected {expected:?} in {lines:#?}"
+    );
+}
+
+fn with(line: &str) -> String {
+    format!("{CONF}{line}\n")
+}
+
+#[test]
+fn a_machine_where_all_is_well_is_told_of_its_room() {
+    well(CONF, |_| {}, "vg0 has 80.0 MiB free, and mylvmbackup's snapshot of vg0/data takes 52.0 MiB");
+    well(CONF, |_| {}, "`backupdir` \"/mnt/backup\" has 500 MiB free, and vg0/data holds 60.0 MiB");
+}
+
+#[test]
+fn a_group_needs_room_for_whole_extents_and_no_more_than_a_snapshot_can_use() {
+    wrong(
+        CONF,
+        |facts| has(facts).free = Some(51 * MIB),
+        "vg0 has 51.0 MiB free, and the snapshot of vg0/data takes 52.0",
+    );
+    well(&CONF.replace("50M", "5G"), |facts| has(facts).free = Some(104 * MIB), "takes 104 MiB");
+    wrong(
+        &CONF.replace("50M", "5G"),
+        |facts| has(facts).free = Some(100 * MIB),
+        "takes 104 MiB: lvcreate would fail",
+    );
+    wrong(CONF, |facts| has(facts).free = None, "how much vg0 has free is not known");
+    wrong(
+        &CONF.replace("50M", "10%ORIGIN"),
+        |_| {},
+        "`lvsize` is \"10%ORIGIN\": expected a number with a unit",
+    );
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    wrong(&CONF.replace("vg0", "vg1"), |_| {}, "there is no volume group vg1");
+    wrong(&CONF.replace("=data", "=dat"), |_| {}, "there is no volume vg0/dat:");
+    wrong(
+        &CONF.replace("=data", "=data # the database"),
+        |_| {},
+        "`lvname` is \"data # the database\": expected a name",
+    );
+    wrong(CONF, |facts| facts.report = None, "whether vg0/data_snapshot can be made is not known");
+    wrong(CONF, |facts| facts.is_installed = false, "the program mylvmbackup is not among root's commands");
+    wrong(CONF, |facts| facts.mountdir = Ok(None), "`mountdir` \"/mnt/snap\" is not there");
+    wrong(CONF, |facts| facts.backupdir = Ok(None), "`backupdir` \"/mnt/backup\" is not there");
+    wrong(&CONF.replace("skip_mycnf=1", ""), |_| {}, "the file that `mycnf` names is not there");
+    well(&CONF.replace("skip_mycnf=1", ""), |facts| facts.has_mycnf = true, "vg0 has");
+}
+
+#[test]
+fn a_snapshot_that_was_left_behind_is_found_by_its_name_or_its_pattern() {
+    let left = |name: &str| {
+        let mut snapshot = volume(name, "linear");
+        snapshot.origin = Some("data".into());
+        move |facts: &mut Facts| has(facts).volumes.push(snapshot)
+    };
+    wrong(CONF, left("data_snapshot"), "vg0/data_snapshot is there already");
+    wrong(
+        &CONF.replace("lvsize", "backuplv=nightly_%Y%m%d\nlvsize"),
+        left("nightly_20261120"),
+        "vg0/nightly_20261120",
+    );
+    well(&CONF.replace("lvsize", "backuplv=other\nlvsize"), left("data_snapshot"), "vg0 has");
+}
+
+#[test]
+fn thin_and_thick_are_told_apart() {
+    let is_thin = |facts: &mut Facts| has(facts).volumes = vec![volume("data", "thin")];
+    wrong(&with("thin=1"), |_| {}, "vg0/data is no thin volume");
+    wrong(CONF, is_thin, "is a thin volume, but `thin` is off");
+    wrong(&with("thin=1"), is_thin, "LVM leaves new thin snapshots inactive");
+    let unknown = |facts: &mut Facts| {
+        is_thin(facts);
+        facts.skips_activation = None;
+    };
+    wrong(&with("thin=1"), unknown, "whether LVM leaves new thin snapshots inactive is not known");
+    let is_active = |facts: &mut Facts| {
+        is_thin(facts);
+        facts.skips_activation = Some(false);
+    };
+    well(&with("thin=1"), is_active, "programs are there");
+    well(&with("thin=1\n[tools]\nlvcreate=lvcreate -kn"), is_thin, "programs are there");
+}
+
+#[test]
+fn room_for_the_backup_is_judged_by_the_last_ones() {
+    let last = |sizes: &'static [u64]| {
+        move |facts: &mut Facts| {
+            let folder = facts.backupdir.as_mut().unwrap().as_mut().unwrap();
+            let named =
+                |(age, mib): (usize, &u64)| archive(&format!("backup-{age}_mysql.tar.gz"), *mib, age as u64);
+            folder.files = sizes.iter().enumerate().map(named).collect();
+            folder.files.push(archive("backup-1_mysql.tar.gz.INCOMPLETE-abc", 9000, 0));
+        }
+    };
+    wrong(
+        CONF,
+        last(&[400, 600]),
+        "has 500 MiB free, and the largest of the last 2 backups has 600 MiB: tonight's",
+    );
+    well(CONF, last(&[400, 450, 1, 1, 1, 600]), "the largest of the last 5 backups has 450 MiB");
+    well(CONF, last(&[]), "vg0/data holds 60.0 MiB");
+}
+
+#[test]
+fn before_there_is_a_backup_it_is_said_what_is_not_known() {
+    let holds = |used: Option<u64>| move |facts: &mut Facts| facts.origin_used = used;
+    wrong(CONF, holds(Some(600 * MIB)), "whether that fits when it is compressed is not known");
+    wrong(&with("backuptype=rsync"), holds(Some(600 * MIB)), "the backup would not fit");
+    well(CONF, holds(None), "not known, since no earlier one is there and the origin is not mounted");
+    well(&with("backuptype=rsnap"), holds(None), "only what changed is copied");
+    well(
+        &CONF.replace("/mnt/backup", "nas:/b").replace("[misc]", "[misc]\nbackuptype=rsync"),
+        |_| {},
+        "another machine",
+    );
+    let hangs = |facts: &mut Facts| facts.backupdir = Err("/mnt/backup gave no answer for 2 s".into());
+    wrong(CONF, hangs, "gave no answer for 2 s: whether there is room for the backup is not known");
+}
+
+#[test]
+fn a_folder_on_the_origin_and_one_that_is_not_empty_are_told() {
+    wrong(CONF, |facts| facts.backupdir_is_on_origin = Some(true), "fills its own snapshot while it is read");
+    let left = Folder { files: vec![archive("ibdata1", 1, 0)], ..Folder::default() };
+    wrong(CONF, |facts| facts.mount_point = Ok(Some(left)), "\"/mnt/snap/backup\" is not empty");
+}
+
+#[test]
+fn a_word_that_takes_no_backup_is_told() {
+    wrong(&with("backuptype=Tar"), |_| {}, "takes no backup and still reports success");
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_told_with_its_key_and_no_secret() {
+    let tool = |key, program: &str, is_secret| Tool { key, program: program.into(), is_secret };
+    let cannot = |tool: Tool, standing| move |facts: &mut Facts| facts.tools = vec![(tool, standing)];
+    wrong(
+        CONF,
+        cannot(tool("compress", "pigz", false), Standing::NotThere),
+        "`compress`: \"pigz\" is not there",
+    );
+    wrong(
+        CONF,
+        cannot(tool("tar", "/opt/tar", false), Standing::NotExecutable),
+        "\"/opt/tar\" cannot be executed",
+    );
+    let lines = lines(CONF, cannot(tool("mysqld_safe", "hunter2", true), Standing::NotThere));
+    assert!(!lines.concat().contains("hunter2"), "{lines:?}");
+}
+
+#[test]
+fn what_is_wrong_with_the_file_is_told_without_its_words() {
+    let said = |text: &str| {
+        of_configuration(&mylvmbackup::parse(text)).iter().map(Finding::line).collect::<String>()
+    };
+    assert!(said("[mysql]\nhunter2\nhunter3").contains(
+        "line 2 of /etc/mylvmbackup.conf is no comment, no [section] and no key=value, nor are 1 more"
+    ));
+    assert!(!said("[mysql]\nhunter2\npassword\nhunter3=hunter4").contains("hunter"));
+    assert!(said("").contains("has no section"));
+    assert!(said("[lvm]\nlvsize=1\nlvsize=2").contains("`lvsize` is written more than once"));
+    assert!(said("[lvm]\nthin=1").contains("`thin` in line 2, which belongs under [misc]"));
+    assert_eq!(said("[lvm]\nlvsize=1"), "");
+}
+
+#[test]
+fn a_folder_is_found_to_its_volume_through_what_lies_between() {
+    let mounts = mounts::parse(
+        "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 254:3 / /srv rw - xfs x rw\n3 1 0:40 / /srv/nfs rw - nfs x rw\n",
+    );
+    let devices = sysfs::parse(
+        "sda1/dev\t8:1\ndm-3/dev\t254:3\ndm-3/dm/uuid\tCRYPT-x\ndm-3/slaves\tdm-2\ndm-2/dev\t254:2\n\
+         dm-2/dm/uuid\tLVM-g1d1\ndm-2/slaves\tdm-1\ndm-1/dev\t254:1\ndm-1/dm/uuid\tLVM-g1d1-real\n",
+    );
+    let uuid = dm_uuid(&group(Vec::new(), 0), &volume("data", "linear"));
+    let found = |folder: &str| {
+        device_of(Path::new(folder), &mounts.0, &devices).map(|device| is_on(device, &uuid, &devices))
+    };
+    assert_eq!(uuid, "LVM-g1d1");
+    assert_eq!(found("/srv/backup"), Some(true));
+    assert_eq!(found("/var/backup"), Some(false));
+    assert_eq!(found("/srv/nfs/backup"), None);
+    assert_eq!(number_of(&uuid, &devices), Some(Number { major: 254, minor: 2 }));
+}
