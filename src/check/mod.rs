@@ -2,6 +2,7 @@
 //! backup by mylvmbackup can work.
 
 mod backup;
+mod hooks;
 mod tonight;
 
 use std::path::Path;
@@ -54,7 +55,7 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
         findings.push(will_need(config, root, &path).await);
     }
     findings.push(address(config).await);
-    findings.extend(tonights_backup(root, report).await);
+    findings.extend(tonights_backup(config, root, report).await);
     let would_serve = !findings.iter().any(|finding| matches!(finding, Finding::Fatal(_)));
     (findings.iter().map(Finding::line).collect(), would_serve)
 }
@@ -129,12 +130,20 @@ async fn lvm_report() -> (Finding, Option<lvm::Report>) {
 }
 
 /// Nothing where there is no mylvmbackup.
-async fn tonights_backup(root: &Root, report: Option<lvm::Report>) -> Vec<Finding> {
+async fn tonights_backup(config: &Config, root: &Root, report: Option<lvm::Report>) -> Vec<Finding> {
     let (plan, mut findings) = backup::plan(root);
     if let Some(plan) = plan {
         findings.extend(backup::check(root, &plan, report).await);
+        findings.extend(hooks::check(config, root, &plan, daemon_runs(config).await).await);
     }
     findings
+}
+
+async fn daemon_runs(config: &Config) -> bool {
+    match Daemon::at(config.listen.0) {
+        Ok(daemon) => daemon.answers().await,
+        Err(_) => false,
+    }
 }
 
 fn seen(found: Result<String, String>, without: &str) -> Finding {
@@ -200,10 +209,10 @@ async fn address(config: &Config) -> Finding {
     let Err(error) = tokio::net::TcpListener::bind(address).await else {
         return Finding::Good(format!("{address} is free for the pages"));
     };
-    match Daemon::at(address) {
-        Ok(daemon) if daemon.answers().await => {
-            Finding::Good(format!("cowbell runs already, at http://{address}/"))
+    match daemon_runs(config).await {
+        true => Finding::Good(format!("cowbell runs already, at http://{address}/")),
+        false => {
+            Finding::Fatal(format!("cannot listen on {address}: {error}; --listen names another address"))
         }
-        _ => Finding::Fatal(format!("cannot listen on {address}: {error}; --listen names another address")),
     }
 }

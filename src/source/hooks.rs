@@ -86,7 +86,26 @@ fn bind(path: &Path) -> Result<UnixDatagram, String> {
 }
 
 fn is_in_use(path: &Path) -> bool {
-    std::os::unix::net::UnixDatagram::unbound().and_then(|socket| socket.connect(path)).is_ok()
+    matches!(listener(path), Listener::Listens)
+}
+
+/// Whether somebody hears what is said at a path.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Listener {
+    Listens,
+    Nobody,
+    /// It cannot be told, with why.
+    Refuses(String),
+}
+
+/// Looks whether somebody listens there, without saying anything.
+pub fn listener(path: &Path) -> Listener {
+    let connected = std::os::unix::net::UnixDatagram::unbound().and_then(|socket| socket.connect(path));
+    match connected.map_err(|error| (error.kind(), error)) {
+        Ok(()) => Listener::Listens,
+        Err((ErrorKind::PermissionDenied, error)) => Listener::Refuses(error.to_string()),
+        Err(_) => Listener::Nobody,
+    }
 }
 
 async fn listen(socket: UnixDatagram, hear: mpsc::Sender<Hook>) {
@@ -183,7 +202,10 @@ mod tests {
         let path = folder.path().join(FILE_NAME);
         drop(std::os::unix::net::UnixDatagram::bind(&path).unwrap());
         assert!(path.exists());
-        drop(Ear::open(&path).unwrap());
+        assert_eq!(listener(&path), Listener::Nobody);
+        let ear = Ear::open(&path).unwrap();
+        assert_eq!(listener(&path), Listener::Listens);
+        drop(ear);
         std::fs::write(&path, "precious").unwrap();
         let error = Ear::open(&path).err().unwrap();
         assert!(error.contains("no socket"), "{error}");
