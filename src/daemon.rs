@@ -162,7 +162,7 @@ impl Watcher {
     async fn listen(&mut self, word: &Word, at: Timestamp, outlets: &mut Outlets) {
         match word {
             Word::Mark(mark) => {
-                let news = self.jobs.mark(mark);
+                let news = self.jobs.mark(mark, at);
                 self.judge_jobs(news, at, outlets).await;
             }
             Word::Noted(noted) => match self.jobs.note(noted) {

@@ -34,6 +34,8 @@ pub enum Job {
         #[command(flatten)]
         written: Table,
     },
+    #[command(flatten)]
+    Word(super::word::Word),
 }
 
 #[derive(Args)]
@@ -78,6 +80,7 @@ pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
         Job::Compare { which, figures, written } => {
             compare(daemon, &which.chosen(), &figures, written.form()).await
         }
+        Job::Word(command) => super::word::word(daemon, command).await,
         Job::Show { id, written } => show(daemon, id, written.form()).await,
     }
 }

@@ -6,7 +6,9 @@ mod job;
 mod log;
 mod new_file;
 mod progress;
+mod run;
 mod serve;
+mod word;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -72,17 +74,10 @@ enum Command {
         speed: Speed,
     },
     /// Run a command and record it as a job
-    Run {
-        /// The job's name [default: the command's]
-        #[arg(long)]
-        name: Option<String>,
-        /// The command, after `--`
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        command: Vec<String>,
-    },
+    Run(run::Run),
     /// Print fills, running jobs and alerts; exit status 0, 1, 2 or 3 as a Nagios plugin
     Status,
-    /// List jobs, show what one cost, or compare them
+    /// List jobs, show what one cost, compare them, or tell of one
     #[command(subcommand)]
     Job(job::Job),
     /// Say what can and cannot be seen here, and what to do about it
@@ -127,7 +122,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let config = match (configuration(&cli.common), &cli.command) {
         (Ok(config), _) => config,
         // Tonight's backup runs, whatever somebody wrote into our configuration.
-        (Err(error), Some(Command::Run { .. })) => {
+        (Err(error), Some(Command::Run(_))) => {
             eprintln!("cowbell run: {error}; looking for the daemon at its usual address");
             Config::default()
         }
@@ -173,9 +168,9 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
         Command::Record { file, length } => record(&config, Root(root), &file, length).await?,
         Command::Export(export) => export::export(&store::path(db.as_deref())?, export).await?,
         Command::Db(command) => return db::db(&store::path(db.as_deref())?, command).await,
-        Command::Run { name, command } => {
+        Command::Run(run) => {
             let daemon = Daemon::at(config.listen.0)?;
-            return Ok(ExitCode::from(client::run::run(&daemon, name, &command).await?));
+            return Ok(ExitCode::from(client::run::run(&daemon, &run.into(), &Root(root)).await?));
         }
         Command::Status => {
             let (text, verdict) = client::status::status(&Daemon::at(config.listen.0)?).await;

@@ -86,6 +86,7 @@ async fn serve(
         present: presents.clone(),
         archive,
         words,
+        turn: Default::default(),
         shutdown: shutdown.clone(),
         costs: Default::default(),
     };

@@ -25,12 +25,6 @@ pub enum Form {
     Json,
 }
 
-/// A refusal of the daemon.
-#[derive(Deserialize)]
-struct Refusal {
-    error: String,
-}
-
 /// The jobs that ran since `from`, the latest first.
 pub async fn list(daemon: &Daemon, from: &str, form: Form) -> anyhow::Result<String> {
     let answer = ask(daemon, "/api/v1/jobs", &[("from", from)]).await?;
@@ -53,7 +47,7 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
     Ok(if form == Form::Markdown { report.markdown() } else { shown(&report) })
 }
 
-async fn ask(daemon: &Daemon, path: &str, query: &[(&str, &str)]) -> anyhow::Result<String> {
+pub(super) async fn ask(daemon: &Daemon, path: &str, query: &[(&str, &str)]) -> anyhow::Result<String> {
     ask_for(daemon, path, query, super::LONG_ANSWER).await
 }
 
@@ -75,8 +69,7 @@ pub async fn ask_for(
     let is_refused = !answer.status().is_success();
     let text = answer.text().await.with_context(|| format!("the daemon's answer to {path} broke off"))?;
     if is_refused {
-        let said = serde_json::from_str(&text).map_or(text, |refusal: Refusal| refusal.error);
-        bail!("the daemon at {} answers: {said}", daemon.address);
+        bail!("the daemon at {} answers: {}", daemon.address, super::said(text));
     }
     Ok(text)
 }
@@ -158,6 +151,7 @@ mod tests {
         JobBody {
             id,
             kind: JobKind::Snapshot,
+            key: None,
             name: "data_snapshot".into(),
             vg: Some("vg0".into()),
             lv: Some("data_snapshot".into()),

@@ -1,5 +1,6 @@
 //! All jobs: which begin, go on and end with a tick, a mark or a hook's word.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -17,12 +18,33 @@ const KEEP_EVERY_MS: i64 = 10_000;
 /// Ended jobs that are remembered, so that a volume that comes back goes on with its job.
 const REMEMBERED: usize = 200;
 
+/// A command that nobody told of for so long was killed: `cowbell run` tells of it each half minute.
+const LONGEST_SILENCE_US: u64 = 120_000_000;
+/// What one tick adds to a silence at most: who told of it slept with the machine.
+const LONGEST_TICK_US: u64 = 60_000_000;
+
+/// When a command was last heard of, and what was known of it then.
+#[derive(Debug)]
+struct Silence {
+    last_at: Timestamp,
+    bytes_read: Option<u64>,
+    us: u64,
+}
+
+impl Silence {
+    fn since(last_at: Timestamp, job: &Job) -> Self {
+        Self { last_at: last_at.max(job.started_at), bytes_read: job.bytes_read, us: 0 }
+    }
+}
+
 /// All jobs that run, and the last ones that ended.
 #[derive(Debug, Default)]
 pub struct JobBook {
     runs: Runs,
     running: Vec<Job>,
     ended: Vec<Arc<Job>>,
+    /// Of commands that run, by their keys.
+    silences: HashMap<String, Silence>,
     last_id: i64,
     /// When the first tick was: what was there by then had begun before.
     began_at: Option<Timestamp>,
@@ -82,7 +104,13 @@ impl JobBook {
             let before = turns(job);
             match job.kind {
                 JobKind::Snapshot => follow_snapshot(job, interval, last_seen_at),
-                JobKind::Command | JobKind::Mark => follow_host(job, interval),
+                JobKind::Mark => follow_host(job, interval),
+                JobKind::Command => {
+                    follow_host(job, interval);
+                    let begin = || Silence::since(last_seen_at, job);
+                    let silence = self.silences.entry(job.key.clone()).or_insert_with(begin);
+                    abandon_silent(job, silence, interval.elapsed_us);
+                }
             }
             if keep_all || index >= known || before != turns(job) {
                 news.push(job.clone());
@@ -110,11 +138,11 @@ impl JobBook {
         job.heard.as_mut()?.take(told.step, at, listening_since).then(|| job.clone())
     }
 
-    /// Closes commands that ran when the machine went down: nobody is left to say how they ended.
+    /// Closes what was told to run when the machine went down: nobody is left to say how it ended.
     pub fn booted(&mut self, at: Timestamp) -> Vec<Job> {
         let last_seen_at = self.last_seen_at;
         let mut news = Vec::new();
-        for job in self.running.iter_mut().filter(|job| job.kind == JobKind::Command) {
+        for job in self.running.iter_mut().filter(|job| job.kind != JobKind::Snapshot) {
             if let Some(seen_at) = last_seen_at.filter(|seen_at| job.started_at <= *seen_at && *seen_at < at)
             {
                 job.end(seen_at, Outcome::Abandoned);
@@ -125,8 +153,9 @@ impl JobBook {
         news
     }
 
-    /// Takes a mark; gives the job that it began or ended, `None` where it says nothing new.
-    pub fn mark(&mut self, mark: &Mark) -> Option<Job> {
+    /// Takes a mark that was told at this instant; gives the job that it began or ended, `None` where it says nothing
+    /// new. A job that was taken for abandoned, and of which somebody tells, goes on.
+    pub fn mark(&mut self, mark: &Mark, at: Timestamp) -> Option<Job> {
         let ended = self.ended.iter().map(Arc::as_ref);
         let is_it = |job: &&Job| job.key == mark.key && job.kind != JobKind::Snapshot;
         let known = self.running.iter().chain(ended).find(is_it).cloned();
@@ -140,6 +169,11 @@ impl JobBook {
         if let Some(ended) = &mark.ended {
             job.exit_status = ended.status;
             job.end(ended.at, if ended.succeeded { Outcome::Succeeded } else { Outcome::Failed });
+        } else if job.outcome == Some(Outcome::Abandoned) {
+            (job.ended_at, job.outcome, job.partly_seen) = (None, None, true);
+        }
+        if job.kind == JobKind::Command && job.is_running() {
+            self.silences.insert(job.key.clone(), Silence::since(at, &job));
         }
         if known.as_ref() == Some(&job) {
             return None;
@@ -231,6 +265,7 @@ impl JobBook {
     fn file_ended(&mut self) {
         let (running, ended): (Vec<Job>, Vec<Job>) = self.running.drain(..).partition(Job::is_running);
         self.running = running;
+        self.silences.retain(|key, _| self.running.iter().any(|job| job.key == *key));
         self.ended.extend(ended.into_iter().map(Arc::new));
         let surplus = self.ended.len().saturating_sub(REMEMBERED);
         self.ended.drain(..surplus);
@@ -262,6 +297,15 @@ fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: Timestamp) 
     job.see_mounts(interval.at, volume.mounted_on.as_deref());
     if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
         job.count_reads(counters.sectors_read.bytes());
+    }
+}
+
+/// A command of which nobody tells any more ended when it was last heard of, as far as anybody knows.
+fn abandon_silent(job: &mut Job, silence: &mut Silence, elapsed_us: u64) {
+    silence.us += elapsed_us.min(LONGEST_TICK_US);
+    if silence.us >= LONGEST_SILENCE_US {
+        job.bytes_read = silence.bytes_read;
+        job.end(silence.last_at, Outcome::Abandoned);
     }
 }
 

@@ -46,7 +46,8 @@ fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
-fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, NoSpan> {
+/// The instant that a text means, which `key` names in the sentence where it means none.
+pub fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, NoSpan> {
     let found = match text.strip_prefix('-') {
         _ if text == "now" => Some(now),
         Some(length) => before(now, length),

@@ -10,6 +10,7 @@ pub mod hooks;
 pub mod live;
 pub mod lvm;
 pub mod own;
+mod processes;
 pub mod recording;
 
 use jiff::Timestamp;
@@ -168,6 +169,20 @@ pub struct Label {
     /// From 1; `null` where nobody counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
+}
+
+/// Letters of the name of a job, a set or a variant at most.
+pub const LONGEST_NAME: usize = 200;
+
+/// Whether a text is fit to be shown as one line: not empty, not too long, without control characters, and without
+/// those that turn the writing of what follows. Markup is text. Else a sentence.
+pub fn check_letters(what: &str, text: &str, most: usize) -> Result<(), String> {
+    let turns = |letter: char| matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_unfit = |letter: char| letter.is_control() || turns(letter);
+    let is_fine = !text.trim().is_empty() && text.chars().count() <= most && !text.chars().any(is_unfit);
+    is_fine
+        .then_some(())
+        .ok_or_else(|| format!("expected {what} to be 1 to {most} letters without control characters"))
 }
 
 /// Word that a job began or ended. The same mark may come twice, and the last word holds.

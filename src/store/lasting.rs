@@ -54,6 +54,16 @@ impl Archive {
         self.readers.read(reading).await.with_context(|| format!("cannot read job {id}"))
     }
 
+    /// The job of this key.
+    pub async fn job_of(&self, key: &str) -> anyhow::Result<Option<Job>> {
+        if !self.is_open() {
+            return Ok(None);
+        }
+        let job = sqlx::query_as("SELECT * FROM job WHERE key = ?").bind(key.to_string());
+        let reading = |mut connection: Reader| async move { Ok(job.fetch_optional(&mut *connection).await?) };
+        self.readers.read(reading).await.with_context(|| format!("cannot read the job of the key {key}"))
+    }
+
     /// Alerts, the latest first.
     pub async fn alerts(&self, most: usize) -> anyhow::Result<Vec<Alert>> {
         if !self.is_open() {

@@ -31,7 +31,7 @@ use crate::source::Word;
 use crate::store::Archive;
 
 pub use api::{
-    CompareBody, DeviceBody, FiguresBody, JobBody, NoteJob, PutJob, StatusBody, VmBody, VolumeBody,
+    CompareBody, DeviceBody, FiguresBody, JobBody, NoteJob, PutJob, StatusBody, ToldJob, VmBody, VolumeBody,
 };
 pub use costs::Costs;
 
@@ -49,6 +49,8 @@ pub struct Site {
     pub archive: Archive,
     /// Where word of jobs goes; `None` for a recording, to which none can be added.
     pub words: Option<mpsc::Sender<Word>>,
+    /// Held by whoever begins or ends a marked job, until it is listed: of two under one name the second is refused.
+    pub turn: Arc<tokio::sync::Mutex<()>>,
     /// Ends live streams, which never end by themselves.
     pub shutdown: CancellationToken,
     /// What jobs cost, as it was last computed.

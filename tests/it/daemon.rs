@@ -104,6 +104,8 @@ pub struct Start {
     pub config: String,
     /// Where its database is; in its own folder where nothing is said.
     pub db: Option<PathBuf>,
+    /// A free one where nothing is said.
+    pub port: Option<u16>,
 }
 
 impl Start {
@@ -120,7 +122,7 @@ impl Start {
 
     pub fn with(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
-        Self { arguments, config: String::new(), db: None }
+        Self { arguments, config: String::new(), db: None, port: None }
     }
 
     pub fn config(self, config: &str) -> Self {
@@ -133,7 +135,7 @@ impl Start {
 
     /// Starts it and waits for its first tick.
     pub fn start(self) -> Daemon {
-        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+        let (folder, port) = (tempfile::tempdir().unwrap(), self.port.unwrap_or_else(free_port));
         std::fs::write(folder.path().join("cowbell.toml"), &self.config).unwrap();
         let db = self.db.unwrap_or_else(|| folder.path().join("cowbell.db"));
         let mut child = cowbell()

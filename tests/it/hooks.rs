@@ -199,10 +199,10 @@ fn a_command_around_a_backup_is_a_job_of_its_own_and_no_better_than_its_snapshot
     let done = (DEAD, 7, &["backupsuccess", "precleanup"][..]);
     let readings = tape(&[BEFORE, MADE, READ, (DEAD, 7, &[]), done, GONE]).readings;
     watcher.take(&readings[0]);
-    watcher.book.mark(&begun);
+    watcher.book.mark(&begun, BEGIN);
     readings[1..].iter().for_each(|reading| watcher.take(reading));
     let at = readings.last().unwrap().at;
-    watcher.book.mark(&Mark { ended: Some(MarkedEnd { at, succeeded: true, status: Some(0) }), ..begun });
+    watcher.book.mark(&Mark { ended: Some(MarkedEnd { at, succeeded: true, status: Some(0) }), ..begun }, at);
     let outcomes: Vec<_> = watcher.book.ended().iter().map(|job| (job.kind, job.outcome)).collect();
     assert_eq!(
         outcomes,
@@ -219,6 +219,56 @@ fn a_command_that_ran_when_the_machine_went_down_is_closed() {
     assert!(book.booted(BEGIN - jiff::SignedDuration::from_secs(60)).is_empty(), "the machine stayed up");
     let closed = book.booted(seen_at + jiff::SignedDuration::from_secs(60));
     assert_eq!((closed[0].outcome, closed[0].ended_at), (Some(Outcome::Abandoned), Some(seen_at)));
+}
+
+/// A command that `cowbell run` told of, in a machine that is read each ten seconds.
+fn command_told_at_the_first_of(ticks: usize) -> (Watcher, Mark, Vec<Reading>) {
+    let readings = tape(&vec![(NONE, 0, &[][..]); ticks]).readings;
+    let (key, name) = ("mark:run-1".to_string(), "nightly".to_string());
+    let begun = Mark { key, kind: MarkKind::Command, name, label: None, started_at: BEGIN, ended: None };
+    let mut watcher = Watcher::default();
+    watcher.take(&readings[0]);
+    watcher.book.mark(&begun, readings[0].at);
+    (watcher, begun, readings)
+}
+
+#[test]
+fn a_command_of_which_nobody_tells_any_more_is_abandoned_when_it_was_last_heard_of() {
+    let (mut watcher, begun, readings) = command_told_at_the_first_of(30);
+    readings[1..5].iter().for_each(|reading| watcher.take(reading));
+    watcher.book.mark(&begun, readings[4].at);
+    readings[5..16].iter().for_each(|reading| watcher.take(reading));
+    assert_eq!(watcher.only_job().outcome, None, "not before two minutes are over");
+    readings[16..20].iter().for_each(|reading| watcher.take(reading));
+    let job = watcher.only_job();
+    assert_eq!((job.outcome, job.ended_at), (Some(Outcome::Abandoned), Some(readings[4].at)));
+    watcher.book.mark(&begun, readings[19].at);
+    assert_eq!(watcher.only_job().outcome, None, "who tells of it again was only held up");
+    let at = readings[20].at;
+    watcher.book.mark(&Mark { ended: Some(MarkedEnd { at, succeeded: true, status: Some(0) }), ..begun }, at);
+    let job = watcher.only_job();
+    assert_eq!((job.id, job.outcome, job.ended_at), (1, Some(Outcome::Succeeded), Some(at)));
+}
+
+#[test]
+fn a_machine_that_slept_has_not_heard_a_command_being_silent() {
+    let (mut watcher, _, mut readings) = command_told_at_the_first_of(4);
+    for reading in &mut readings[2..] {
+        reading.uptime_us += 8 * 3600 * 1_000_000;
+        reading.at += jiff::SignedDuration::from_hours(8);
+    }
+    readings[1..].iter().for_each(|reading| watcher.take(reading));
+    assert_eq!(watcher.only_job().outcome, None);
+}
+
+#[test]
+fn a_command_that_died_while_nobody_watched_is_abandoned_where_it_was_last_known_to_run() {
+    let (mut watcher, _, readings) = command_told_at_the_first_of(30);
+    readings[1..5].iter().for_each(|reading| watcher.take(reading));
+    watcher.book = JobBook::resume(watcher.book.running().to_vec(), 1, Some(readings[4].at));
+    readings[10..].iter().for_each(|reading| watcher.take(reading));
+    let job = watcher.only_job();
+    assert_eq!((job.outcome, job.ended_at), (Some(Outcome::Abandoned), Some(readings[4].at)));
 }
 
 #[test]

@@ -226,7 +226,8 @@ fn a_change_is_refused_that_a_foreign_page_could_have_made() {
     for (key, headers) in
         [("plain", vec![HOST, JSON]), ("own-page", vec![("Host", host), ("Origin", &own), JSON])]
     {
-        let answer = http::put(daemon.port, &format!("/api/v1/jobs/{key}"), &headers, JOB);
+        let job = JOB.replace("backup", key);
+        let answer = http::put(daemon.port, &format!("/api/v1/jobs/{key}"), &headers, &job);
         assert_eq!(answer.status, 202, "{headers:?}: {answer:?}");
     }
     crate::wait_for("two jobs", || {

@@ -39,13 +39,18 @@ pub fn try_get(port: u16, target: &str) -> std::io::Result<Answer> {
 
 /// Puts a body under these headers; `Host` is one of them.
 pub fn put(port: u16, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    change(port, "PUT", target, headers, body)
+}
+
+/// Changes something by this method.
+pub fn change(port: u16, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let mut request =
-        format!("PUT {target} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        format!("{method} {target} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     for (name, value) in headers {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
     request.push_str(&format!("\r\n{body}"));
-    send(port, request.as_bytes()).unwrap_or_else(|error| panic!("PUT {target}: {error}"))
+    send(port, request.as_bytes()).unwrap_or_else(|error| panic!("{method} {target}: {error}"))
 }
 
 /// Sends these bytes and reads until the daemon closes.

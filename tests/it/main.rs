@@ -40,6 +40,7 @@ mod status_words;
 mod stopping;
 mod store;
 mod unanswered;
+mod words;
 
 use std::time::{Duration, Instant};
 

@@ -181,3 +181,154 @@ fn the_program_ends_with_its_command_though_a_grandchild_holds_its_output() {
     assert_eq!(status.code(), Some(3));
     assert!(began.elapsed() < Duration::from_secs(10), "it waited {:?}", began.elapsed());
 }
+
+fn jobs(daemon: &Daemon, name: &str) -> Vec<Value> {
+    let jobs = daemon.json("/api/v1/jobs");
+    jobs.as_array().unwrap().iter().filter(|job| job["name"] == name).rev().cloned().collect()
+}
+
+/// Waits until so many jobs of this name have ended.
+fn ended(daemon: &Daemon, name: &str, count: usize) -> Vec<Value> {
+    wait_at_most(Duration::from_secs(5), "the jobs' ends", || {
+        let jobs = jobs(daemon, name);
+        (jobs.len() == count && jobs.iter().all(|job| !job["outcome"].is_null())).then_some(jobs)
+    })
+}
+
+#[test]
+fn repeats_are_jobs_of_one_set_each_after_its_pause() {
+    let (_machine, daemon) = watching();
+    let options = ["--name", "copy", "--variant", "gzip", "--repeat", "3", "--settle", "300ms"];
+    let began = Instant::now();
+    let found = said(run(daemon.port, &options).args(["--", "echo", "done"]));
+    assert_eq!((found.code, &*found.out, &*found.err), (Some(0), "done\ndone\ndone\n", ""));
+    assert!(began.elapsed() > Duration::from_millis(900), "{:?}", began.elapsed());
+    for (job, repeat) in ended(&daemon, "copy", 3).iter().zip(1..) {
+        let label = serde_json::json!({"set": "copy", "variant": "gzip", "repeat": repeat});
+        assert_eq!((&job["label"], job["outcome"].as_str()), (&label, Some("succeeded")));
+    }
+    said(&mut run(daemon.port, &["--name", "alone", "--set", "nights", "--repeat", "1", "--", "true"]));
+    assert_eq!(ended(&daemon, "alone", 1)[0]["label"], serde_json::json!({"set": "nights"}));
+    said(&mut run(daemon.port, &["--name", "plain", "--", "true"]));
+    assert_eq!(ended(&daemon, "plain", 1)[0]["label"], Value::Null);
+}
+
+#[test]
+fn the_first_run_that_fails_is_the_last() {
+    let (machine, daemon) = watching();
+    let file = machine.root().join("runs").to_str().unwrap().to_string();
+    let script = format!("echo run >> {file}; test $(wc -l < {file}) -lt 2 || exit 7");
+    let found = said(&mut run(daemon.port, &["--name", "two", "--repeat", "5", "--", "sh", "-c", &script]));
+    assert_eq!(
+        (found.code, &*found.err),
+        (Some(7), "cowbell run: the command failed in run 2 of 5; no other is begun\n")
+    );
+    let outcomes: Vec<Value> = ended(&daemon, "two", 2).iter().map(|job| job["outcome"].clone()).collect();
+    assert_eq!(outcomes, ["succeeded", "failed"]);
+}
+
+#[test]
+fn a_signal_ends_the_repeats_also_between_two_runs() {
+    let (_machine, daemon) = watching();
+    let options = ["--name", "many", "--repeat", "5", "--settle", "60s", "--", "true"];
+    for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15)] {
+        let mut child = run(daemon.port, &options).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(number));
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+        assert_eq!(said, "cowbell run: a signal came before run 1 of 5; it is not begun\n");
+    }
+    let script = "trap 'exit 0' TERM; echo ready; for i in $(seq 250); do sleep 0.02; done";
+    let mut child = run(daemon.port, &["--name", "trapped", "--repeat", "5", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert_eq!(lines.next().as_deref(), Some("ready"));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!((jobs(&daemon, "many").len(), ended(&daemon, "trapped", 1).len()), (0, 1));
+}
+
+/// A machine on which these programs run, as `cowbell run` sees it.
+fn drop_caches(machine: &Machine, option: &str) -> crate::daemon::Said {
+    let mut command = cowbell();
+    command.args(["run", "--listen", &format!("127.0.0.1:{}", free_port()), "--root"]).arg(machine.root());
+    said(command.args([option, "--", "echo", "done"]))
+}
+
+#[test]
+fn caches_are_dropped_before_a_run_but_not_beside_a_database() {
+    let machine = Machine::new();
+    let found = drop_caches(&machine, "--drop-caches");
+    assert_eq!((found.code, &*found.out), (Some(2), ""), "there is no such file: {found:?}");
+    assert!(found.err.contains("cannot drop the caches by") && found.err.lines().count() == 1, "{found:?}");
+    let dropped = || std::fs::read_to_string(machine.root().join("proc/sys/vm/drop_caches")).unwrap();
+    machine.write("proc/sys/vm/drop_caches", "");
+    machine.write("proc/1/comm", "systemd\n");
+    let found = drop_caches(&machine, "--drop-caches");
+    assert_eq!((found.code, &*found.out, &*dropped()), (Some(0), "done\n", "3\n"));
+    for server in ["mysqld", "mariadbd", "postgres", "mongod", "redis-server", "ora_pmon_XE"] {
+        machine.write("proc/sys/vm/drop_caches", "");
+        machine.write("proc/77/comm", &format!("{server}\n"));
+        let found = drop_caches(&machine, "--drop-caches");
+        assert_eq!((found.code, &*found.out, &*dropped()), (Some(2), "", ""), "{server}");
+        assert!(found.err.contains(&format!("`{server}` runs here")), "{found:?}");
+        assert_eq!(found.err.lines().count(), 1, "{found:?}");
+    }
+    let found = drop_caches(&machine, "--force-drop-caches");
+    assert_eq!((found.code, &*found.out, &*dropped()), (Some(0), "done\n", "3\n"));
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused_before_anything_is_run() {
+    let long = "x".repeat(10_000);
+    for (option, value, part) in [
+        ("--name", &*long, "1 to 200 letters"),
+        ("--name", "a\u{7}b", "without control characters"),
+        ("--set", "", "1 to 200 letters"),
+        ("--variant", "\n", "without control characters"),
+        ("--repeat", "0", "1..=10000"),
+        ("--repeat", "many", "--repeat"),
+        ("--settle", "-1s", "expected a length from 0s to 24h"),
+        ("--settle", "soon", "expected a length from 0s to 24h"),
+    ] {
+        let argument = format!("{option}={value}");
+        let found = said(&mut run(free_port(), &[&argument, "--", "echo", "done"]));
+        assert_eq!((found.code, &*found.out), (Some(2), ""), "{option} {found:?}");
+        assert!(found.err.contains(part), "{option}: {found:?}");
+    }
+}
+
+#[test]
+fn two_at_a_time_are_two_jobs_also_under_one_name() {
+    let (_machine, daemon) = watching();
+    let start = || run(daemon.port, &["--name", "same", "--", "sh", "-c", "sleep 0.3"]).spawn().unwrap();
+    let mut children = [start(), start()];
+    assert!(children.iter_mut().all(|child| child.wait().unwrap().success()));
+    let jobs = ended(&daemon, "same", 2);
+    assert_ne!(jobs[0]["id"], jobs[1]["id"]);
+}
+
+#[test]
+fn a_daemon_that_is_restarted_meanwhile_goes_on_with_the_same_job() {
+    let machine = Machine::new();
+    let mut first = Start::watching(&machine).start();
+    let mut child = run(first.port, &["--name", "long", "--", "sh", "-c", "read line"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = wait_at_most(Duration::from_secs(5), "a running job", || job(&first, "long"));
+    first.stop(Signal::KILL);
+    let mut again = Start::watching(&machine).db(&first.db);
+    again.port = Some(first.port);
+    let second = again.start();
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    let jobs = ended(&second, "long", 1);
+    assert_eq!((&jobs[0]["id"], &jobs[0]["started_at"]), (&begun["id"], &begun["started_at"]));
+    assert_eq!(jobs[0]["partly_seen"], true);
+}

@@ -22,7 +22,7 @@ use crate::store::Wanted;
 
 pub use body::{CompareBody, DeviceBody, FiguresBody, JobBody, StatusBody, VmBody, VolumeBody};
 pub use openapi::openapi;
-pub use words::{NoteJob, PutJob, delete_job, note_job, put_job};
+pub use words::{NoteJob, PutJob, ToldJob, delete_job, note_job, put_job};
 
 /// Jobs and alerts that one answer lists.
 const MOST_LISTED: usize = 1_000;

@@ -181,7 +181,9 @@ fn abandoned(job: &Job) -> String {
              without a word.",
             last.phase.text()
         ),
-        None => "The machine went down while this command ran: it never came to its end.".into(),
+        None => "Nobody told how it ended: it was killed, or the machine went down. It is closed at the time at which it \
+                 was last known to run."
+            .into(),
     }
 }
 

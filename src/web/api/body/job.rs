@@ -12,6 +12,8 @@ use crate::source::{Label, Note};
 pub struct JobBody {
     pub id: i64,
     pub kind: JobKind,
+    /// By which it is told of; `null` for a snapshot's.
+    pub key: Option<String>,
     pub name: String,
     pub vg: Option<String>,
     pub lv: Option<String>,
@@ -61,6 +63,7 @@ impl From<&Job> for JobBody {
         Self {
             id: job.id,
             kind: job.kind,
+            key: super::super::words::chosen_key(job).map(String::from),
             name: job.name.clone(),
             vg: job.vg.clone(),
             lv: job.lv.clone(),

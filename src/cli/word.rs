@@ -1,0 +1,78 @@
+//! `cowbell job start`, `stop`, `note` and `delete`: their words on the command line.
+
+use clap::{Args, Subcommand};
+
+use super::run::name;
+use crate::client::Daemon;
+use crate::client::word::{self, Begin, End};
+
+#[derive(Subcommand)]
+pub enum Word {
+    /// Begin a job, and print its number; `stop` ends it
+    Start {
+        #[command(flatten)]
+        begun: Begun,
+        /// When it began, if not now: a time, or relative such as -5m
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        at: Option<String>,
+    },
+    /// End a job that `start` began
+    Stop {
+        /// Its name or number
+        job: String,
+        /// It did not succeed
+        #[arg(long)]
+        failed: bool,
+        /// Its exit status; all but 0 are failures
+        #[arg(long, value_name = "N")]
+        status: Option<u8>,
+        /// When it ended, if not now
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        at: Option<String>,
+    },
+    /// Keep a sentence with a job
+    Note {
+        /// Its number or name; of several the one that runs, or the last
+        job: String,
+        text: String,
+        /// The instant that it is about, if not now
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        at: Option<String>,
+    },
+    /// Forget jobs that are over; what was measured meanwhile stays
+    Delete {
+        /// Their numbers in the list
+        #[arg(required = true)]
+        ids: Vec<i64>,
+    },
+}
+
+#[derive(Args)]
+pub struct Begun {
+    #[arg(value_parser = name)]
+    name: String,
+    /// The set of runs that it belongs to, to be compared [default: with --variant or --repeat, the name]
+    #[arg(long, value_parser = name)]
+    set: Option<String>,
+    /// What is different in this run from others of the set
+    #[arg(long, value_parser = name)]
+    variant: Option<String>,
+    /// Which run of the variant it is, from 1
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: Option<u32>,
+}
+
+/// The text to print.
+pub async fn word(daemon: &Daemon, command: Word) -> anyhow::Result<String> {
+    match command {
+        Word::Start { begun: Begun { name, set, variant, repeat }, at } => {
+            return word::start(daemon, Begin { name, set, variant, repeat }, at.as_deref()).await;
+        }
+        Word::Stop { job, failed, status, at } => {
+            word::stop(daemon, &job, End { has_failed: failed, status }, at.as_deref()).await?;
+        }
+        Word::Note { job, text, at } => word::note(daemon, &job, text, at.as_deref()).await?,
+        Word::Delete { ids } => word::delete(daemon, &ids).await?,
+    }
+    Ok(String::new())
+}

@@ -1,0 +1,204 @@
+//! `cowbell run`: makes a job of a command, and gets in its way as little as a shell does.
+//!
+//! The command has this program's terminal, input and output, and its exit status becomes ours. Own words go to
+//! standard error only. Without a daemon the command runs all the same.
+
+mod caches;
+mod child;
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::process::Signal;
+use tokio_util::sync::CancellationToken;
+
+use super::Daemon;
+use crate::source::files::Root;
+use crate::source::{LONGEST_NAME, MarkKind};
+use crate::web::PutJob;
+use child::Signals;
+
+/// Before the end of a job is told again, for a daemon that is just being restarted.
+const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
+/// While the command runs it is told again so often: a job of which nobody tells for two minutes is taken for abandoned,
+/// and a daemon that was not there at the beginning hears of it.
+const TELL_EVERY: Duration = Duration::from_secs(30);
+/// The status of a shell that cannot find, or cannot start, a command.
+const NOT_FOUND: u8 = 127;
+const NOT_STARTED: u8 = 126;
+/// What was asked for is not done, and the command not run.
+const REFUSED: u8 = 2;
+
+/// What is to be run, how often, and what is done before each run.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The command's where nothing is said.
+    pub name: Option<String>,
+    /// The name where nothing is said, but a variant or repeats.
+    pub set: Option<String>,
+    pub variant: Option<String>,
+    /// Runs in a row, from 1.
+    pub repeat: u32,
+    pub settle: Duration,
+    pub caches: Caches,
+    pub command: Vec<String>,
+}
+
+/// What becomes of the kernel's caches before each run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Caches {
+    #[default]
+    Kept,
+    Dropped,
+    /// Also where a database server runs.
+    DroppedByForce,
+}
+
+/// How a run ended.
+enum Ended {
+    Exited(ExitStatus),
+    NotStarted(u8),
+}
+
+/// Runs the command as planned and tells the daemon of each run; gives the status to exit with.
+pub async fn run(daemon: &Daemon, plan: &Plan, root: &Root) -> anyhow::Result<u8> {
+    let mut signals = Signals::caught()?;
+    let mut number = 1;
+    loop {
+        if let Some(status) = prepare(plan, number, root, &mut signals).await {
+            return Ok(status);
+        }
+        let ended = once(daemon, plan, number, &mut signals).await?;
+        let stopped = why_no_more(&ended, signals.received);
+        if number == plan.repeat || stopped.is_some() {
+            if let Some(why) = stopped.filter(|_| plan.repeat > 1) {
+                eprintln!("cowbell run: {why} in run {number} of {}; no other is begun", plan.repeat);
+            }
+            return Ok(match ended {
+                Ended::Exited(status) => child::hand_on(status),
+                Ended::NotStarted(status) => status,
+            });
+        }
+        number += 1;
+    }
+}
+
+/// What is done before a run; gives the status to exit with where that is not to be.
+async fn prepare(plan: &Plan, number: u32, root: &Root, signals: &mut Signals) -> Option<u8> {
+    let ended_by = |signal: Signal| {
+        eprintln!("cowbell run: a signal came before run {number} of {}; it is not begun", plan.repeat);
+        Some(child::end_by(signal.as_raw()))
+    };
+    let is_first_at_once = number == 1 && plan.settle.is_zero();
+    if !is_first_at_once && let Some(signal) = signals.settle(plan.settle).await {
+        return ended_by(signal);
+    }
+    if plan.caches != Caches::Kept {
+        let (root, is_forced) = (root.clone(), plan.caches == Caches::DroppedByForce);
+        // What is dirty may take its time to be written.
+        let dropping = tokio::task::spawn_blocking(move || caches::drop_caches(&root, is_forced));
+        let dropped = tokio::select! {
+            dropped = dropping => dropped.unwrap_or_else(|error| Err(error.to_string())),
+            signal = signals.next() => return ended_by(signal),
+        };
+        if let Err(sentence) = dropped {
+            eprintln!("cowbell run: {sentence}; the command is not run");
+            return Some(REFUSED);
+        }
+    }
+    None
+}
+
+fn why_no_more(ended: &Ended, received: Option<Signal>) -> Option<&'static str> {
+    match ended {
+        Ended::NotStarted(_) => Some("the command could not be started"),
+        Ended::Exited(status) if !status.success() => Some("the command failed"),
+        Ended::Exited(_) => received.map(|_| "a signal came"),
+    }
+}
+
+/// One run, which is one job.
+async fn once(daemon: &Daemon, plan: &Plan, number: u32, signals: &mut Signals) -> anyhow::Result<Ended> {
+    let program = &plan.command[0];
+    let begun = plan.begun(number);
+    let started_at = begun.started_at;
+    let key = format!("run-{}-{}-{number}", std::process::id(), started_at.as_millisecond());
+    let mut child = match child::start(&plan.command) {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("cowbell run: cannot start `{program}`: {error}");
+            let failed = PutJob { ended_at: Some(started_at), succeeded: Some(false), ..begun };
+            complain(daemon.put_job(&key, &failed).await.map(drop));
+            let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+            return Ok(Ended::NotStarted(if is_missing { NOT_FOUND } else { NOT_STARTED }));
+        }
+    };
+    let over = CancellationToken::new();
+    let telling = tokio::spawn(tell_until(over.clone(), daemon.clone(), key.clone(), begun.clone()));
+    let status = signals.wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
+    let ended_at = crate::source::live::now().max(started_at);
+    let (succeeded, code) = (status.success(), status.code().and_then(|code| u8::try_from(code).ok()));
+    let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(succeeded), status: code, ..begun };
+    over.cancel();
+    let listened = telling.await?;
+    complain(tell_end(daemon, &key, &ended, listened).await);
+    Ok(Ended::Exited(status))
+}
+
+/// Tells of a job that runs, at once and then again, until it is over; gives whether anybody listened.
+async fn tell_until(over: CancellationToken, daemon: Daemon, key: String, begun: PutJob) -> bool {
+    let mut listened = false;
+    loop {
+        listened |= daemon.put_job(&key, &begun).await.is_ok();
+        tokio::select! {
+            () = over.cancelled() => return listened,
+            () = tokio::time::sleep(TELL_EVERY) => {}
+        }
+    }
+}
+
+/// The end says all that the beginning said. It is tried again only where somebody listened before.
+async fn tell_end(daemon: &Daemon, key: &str, ended: &PutJob, listened: bool) -> anyhow::Result<()> {
+    let mut heard = daemon.put_job(key, ended).await;
+    for pause in PAUSES.into_iter().filter(|_| listened) {
+        if heard.is_ok() {
+            break;
+        }
+        tokio::time::sleep(pause).await;
+        heard = daemon.put_job(key, ended).await;
+    }
+    heard.map(drop)
+}
+
+fn complain(told: anyhow::Result<()>) {
+    if let Err(error) = told {
+        eprintln!("cowbell run: the job was not recorded: {error:#}");
+    }
+}
+
+impl Plan {
+    /// What is told of a run that begins now.
+    fn begun(&self, number: u32) -> PutJob {
+        let name = self.name.clone().unwrap_or_else(|| self.program());
+        let is_repeated = self.repeat > 1;
+        let belongs = is_repeated || self.variant.is_some();
+        PutJob {
+            set: self.set.clone().or_else(|| belongs.then(|| name.clone())),
+            variant: self.variant.clone(),
+            repeat: is_repeated.then_some(number),
+            name,
+            kind: MarkKind::Command,
+            started_at: crate::source::live::now(),
+            ..PutJob::default()
+        }
+    }
+
+    /// The command's name, as far as it is fit to be one.
+    fn program(&self) -> String {
+        let program = self.command[0].rsplit('/').next().unwrap_or_default();
+        let letters = program.chars().filter(|letter| !letter.is_control());
+        let name: String = letters.take(LONGEST_NAME).collect();
+        if name.trim().is_empty() { "command".into() } else { name }
+    }
+}
