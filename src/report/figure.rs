@@ -7,6 +7,9 @@ use crate::job::figures::{Ends, Figures, OriginWork, PvWork};
 use crate::job::statistics::{Correlation, Spread};
 use crate::units::{Prefix, bytes_text, duration_text, three_figures};
 
+/// Shorter times are compared by parts of a second.
+const MOST_WITH_FIGURES_S: f64 = 100.0;
+
 /// What a figure counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -55,6 +58,7 @@ impl Unit {
     /// As people read it.
     pub fn text(self, value: f64, prefix: Prefix) -> String {
         match self {
+            Self::Seconds if value.abs() < MOST_WITH_FIGURES_S => format!("{} s", three_figures(value)),
             Self::Seconds => duration_text(value),
             Self::Bytes => bytes_text(value, prefix),
             Self::Size => bytes_text(value, Prefix::Binary),
@@ -193,6 +197,7 @@ mod tests {
             (Unit::Share, 0.984, "98.4 %"),
             (Unit::Ms, 9.0, "9.00 ms"),
             (Unit::Seconds, 39_600.0, "11 h 00 min"),
+            (Unit::Seconds, 1.2345, "1.23 s"),
             (Unit::PercentPerHour, 5.5, "5.50 %/h"),
         ] {
             assert_eq!(unit.text(value, Prefix::Decimal), text);

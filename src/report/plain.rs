@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(
             plain(&found, Prefix::Decimal),
             "FIGURE           a , 1 run  b, 1 run   RATIO\n\
-             read speed mean  100 MB/s   50.0 MB/s  0.50, of too few runs to say whether by chance\n\n\
+             read speed mean  100 MB/s   50.0 MB/s  0.50 (one run)\n\n\
              Ratios are to a , with 95 % bounds. Of so many figures one in twenty differs by chance alone.\n\n\
              WHAT DIFFERS BESIDES  a      b\n\
              chunk size            4 KiB  64 KiB\n"

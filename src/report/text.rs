@@ -102,7 +102,7 @@ pub fn ratio_text(ratio: Ratio) -> String {
     let note = match ratio.difference {
         Difference::Larger | Difference::Smaller => "",
         Difference::NotSeen => ", no difference can be seen",
-        Difference::OneRun => ", of too few runs to say whether by chance",
+        Difference::OneRun => " (one run)",
     };
     format!("{}{bounds}{note}", three_figures(ratio.ratio))
 }

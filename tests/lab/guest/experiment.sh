@@ -48,6 +48,13 @@ as_many() {
         "$(curl -fs "$api/jobs" | jq --arg set "$1" --arg variant "$2" '[.[] | select(.label.set == $set and .label.variant == $variant and .outcome == "succeeded")] | length')"
 }
 
+# of_comparison SET VARIANT FIGURE FILTER: whether what jq finds of that cell of the comparison is so.
+of_comparison() {
+    "$COWBELL" job compare --set "$1" --json | jq -r --arg variant "$2" --arg figure "$3" \
+        '.comparison as $all | ($all.sets | map(.name) | index($variant)) as $place
+            | $all.rows[] | select(.figure == $figure) | .cells[$place] | if ('"$4"') then "yes" else "no" end'
+}
+
 finish_experiment() {
     local took
     took=$(curl -fs "$api/status" | jq -r '"p50 \(.ticks.took_us.p50) µs, p99 \(.ticks.took_us.p99) µs, \(.ticks.missed) missed"')

@@ -7,27 +7,7 @@
 # LAB_MEM=1200M
 # LAB_TIMEOUT=400
 source "$repo/tests/lab/guest/lab.sh"
-
-hooks=/mnt/hooks
-database=/mnt/data/mysql
-
-need() {
-    local command
-    for command; do type -P "$command" >/dev/null || fail "needs $command: apt-get install mylvmbackup mariadb-server"; done
-}
-
-# Without a limit it reserves more addresses than the guest has.
-mariadb_options=(--no-defaults --user=root "--datadir=$database" --innodb-use-native-aio=0
-    --innodb-buffer-pool-size-max=64M --innodb-buffer-pool-size=32M --innodb-log-file-size=16M)
-
-start_database() {
-    mariadb-install-db "${mariadb_options[@]}" --auth-root-authentication-method=normal >"$OUT/mariadb.log" 2>&1 ||
-        fail "mariadb-install-db: $(tail -n 3 "$OUT/mariadb.log")"
-    mariadbd "${mariadb_options[@]}" --socket=/run/mysqld/mysqld.sock --skip-networking --tmpdir=/mnt/tmp \
-        >>"$OUT/mariadb.log" 2>&1 &
-    mariadb=$!
-    wait_until 60 "MariaDB" mariadb --no-defaults -e 'SELECT 1'
-}
+source "$repo/tests/lab/guest/database.sh"
 
 # What is backed up takes some seconds to read, since it cannot be compressed.
 make_database() {
@@ -35,41 +15,16 @@ make_database() {
     new_group vg0 /dev/ubda /dev/ubdb
     new_volume -L 500M -n data vg0
     mkfs.ext4 -q /dev/vg0/data
-    mkdir -p /mnt/data /run/mysqld /mnt/backup /mnt/snap
+    mkdir -p /mnt/data
     mount /dev/vg0/data /mnt/data
-    start_database
+    install_database /mnt/data/mysql
+    start_database /mnt/data/mysql
     dd if=/dev/urandom of=/mnt/data/ballast bs=1M count=28 conv=fsync status=none
-}
-
-# The packaged Perl hooks stay where they are, and win over scripts of their name.
-link_hooks() {
-    mkdir "$hooks"
-    cp /usr/share/mylvmbackup/*.pm "$hooks"
-    ln -s "$repo"/systemd/mylvmbackup/[pb]* "$hooks"
 }
 
 # backup SIZE [COMMAND…]: of the snapshot; COMMAND is put before. Its status is left in $status, what it said in $said.
 backup() {
-    cat >/mnt/mylvmbackup.conf <<-END
-	[mysql]
-	user=root
-	password=
-	socket=/run/mysqld/mysqld.sock
-	mycnf=
-	[lvm]
-	vgname=vg0
-	lvname=data
-	lvsize=$1
-	[fs]
-	mountdir=/mnt/snap/
-	backupdir=/mnt/backup/
-	[tools]
-	compress=gzip
-	[misc]
-	compressarg=--stdout --fast
-	skip_mycnf=1
-	hooksdir=$hooks
-	END
+    backup_settings data "$1"
     status=0
     said=$OUT/mylvmbackup-$((++runs)).log
     rm -f /mnt/backup/*
@@ -208,9 +163,7 @@ without_a_daemon() {
 need mylvmbackup mariadbd mariadb mariadb-install-db
 make_database
 link_hooks
-mkdir -m 700 /run/cowbell
-printf '[hooks]\nsocket = "/run/cowbell/hooks"\n' >/mnt/cowbell.toml
-start_cowbell
+start_cowbell_with_hooks
 good_run
 lost_run
 restarted_run

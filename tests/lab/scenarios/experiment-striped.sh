@@ -1,0 +1,116 @@
+# Linear or striped over eight PVs, and which of them work? Asked in 2014 with bonnie++: a linear volume kept one PV of
+# eight busy; 455/239/510 MB/s writing, rewriting and reading against 1181/836/1983 striped. Here: disks that serve one
+# request of up to 64 KiB at a time, each in 10 ms. Each phase of bonnie++ is a job, and a note on the job of the whole
+# run. Once more without cowbell, to show what watching costs. `experiment-striped REPEATS`.
+#
+# LAB_DISKS=1
+# LAB_MEM=2600M
+# LAB_TIMEOUT=7200
+source "$repo/tests/lab/guest/lab.sh"
+source "$repo/tests/lab/guest/experiment.sh"
+
+repeats=${1:-3}
+size=48    # MiB; bonnie++ is told that the memory is half of that
+
+make_machine() {
+    mechanical_disks 128 8
+    modules dm-mod ext4
+    new_group vg0 /dev/sd[a-h]
+    new_volume -L 96M -n linear vg0 /dev/sda
+    new_volume -L 96M -i 8 -I 64k -n striped vg0
+    make_file_system /dev/vg0/linear /mnt/linear
+    make_file_system /dev/vg0/striped /mnt/striped
+    disk_ticks 1
+}
+
+bonnie() {
+    bonnie++ -d "/mnt/$1" -u root -D -f -n 0 -s "$size:1048576" -r $((size / 2)) -m "$1"
+}
+
+# What bonnie++ says as it begins a phase; what it says else is no phase.
+phase_named() {
+    case $1 in
+    *'Writing intelligently') echo writing ;;
+    *Rewriting) echo rewriting ;;
+    *'Reading intelligently') echo reading ;;
+    *"start 'em") echo seeking ;;
+    esac
+}
+
+# phases watched|unwatched VARIANT: by what bonnie++ says on standard input while it runs: a job of each, if cowbell watches.
+phases() {
+    local said name phase=
+    while IFS= read -r -d . said; do
+        name=$(phase_named "$said")
+        [[ -n $name ]] || continue
+        [[ $name != seeking ]] || touch /mnt/seeking
+        [[ $1 == unwatched ]] || mark "$2"
+        phase=$name
+    done
+    name=
+    [[ $1 == unwatched ]] || mark "$2"
+    rm -f /mnt/seeking
+}
+
+# From $phase to $name, either of which may be none.
+mark() {
+    [[ -z $phase ]] || "$COWBELL" job stop "$phase"
+    [[ -n $name ]] || return 0
+    "$COWBELL" job start "$name" --set "bonnie++, $name" --variant "$1"
+    "$COWBELL" job note "bonnie++ $1" "$name"
+} >>"$OUT/runs.log"
+
+# The same command, under `cowbell run`.
+watched() {
+    sync
+    "$COWBELL" run --name "bonnie++ $1" --set 'bonnie++' --variant "$1" --settle 2s --drop-caches -- \
+        bash -c "$(declare -f bonnie); size=$size; bonnie $1" \
+        2> >(tee -a "$OUT/bonnie.log" | phases watched "$1") >>"$OUT/watched-$1.csv"
+    wait $!
+}
+
+unwatched() {
+    sync
+    echo 3 >/proc/sys/vm/drop_caches
+    sleep 2
+    bonnie "$1" 2> >(tee -a "$OUT/bonnie.log" | phases unwatched "$1") >>"$OUT/unwatched-$1.csv"
+    wait $!
+}
+
+# bonnie++'s own figures, in KiB/s: writing, rewriting, reading.
+means() {
+    awk -F, 'NF > 20 { n++; w += $12; r += $14; i += $18 } END { printf "%.0f | %.0f | %.0f", w / n, r / n, i / n }' "$1"
+}
+
+# Only its writing is direct: what it read is forgotten at once, so that no cache answers; but while it seeks, which is not
+# asked here, and would take minutes.
+forget_what_was_read() {
+    while sleep 0.2; do
+        [[ -e /mnt/seeking ]] || echo 1 >/proc/sys/vm/drop_caches
+    done
+}
+
+make_machine
+forget_what_was_read &
+for ((repeat = 0; repeat < repeats; repeat++)); do
+    for variant in linear striped; do unwatched "$variant"; done
+done
+start_experiment
+for ((repeat = 0; repeat < repeats; repeat++)); do
+    for variant in linear striped; do watched "$variant"; done
+done
+for variant in linear striped; do as_many 'bonnie++' "$variant" "$repeats"; done
+pvs=()
+for disk in sd{a..h}; do pvs+=("$disk busy"); done
+for phase in writing rewriting reading; do
+    compare "${phase^}" "bonnie++, $phase" duration 'read speed mean' 'write speed mean' "${pvs[@]}"
+done
+compare 'The whole run' 'bonnie++' duration 'bytes read' 'bytes written' "${pvs[@]}"
+note '#### bonnie++'\''s own figures, in KiB/s: with cowbell, and without' \
+    "| | writing | rewriting | reading |
+|---|--:|--:|--:|
+| linear, without cowbell | $(means "$OUT/unwatched-linear.csv") |
+| linear, with it | $(means "$OUT/watched-linear.csv") |
+| striped, without cowbell | $(means "$OUT/unwatched-striped.csv") |
+| striped, with it | $(means "$OUT/watched-striped.csv") |"
+finish_experiment
