@@ -31,12 +31,24 @@ pub struct Chart {
     /// What a screen reader says of the picture.
     pub title: String,
     pub range: Range,
+    /// What the labels of the time axis say.
+    pub times: Times,
     pub size: Size,
     pub left: Axis,
     pub right: Option<Axis>,
     pub lines: Vec<Line>,
     pub bands: Vec<Band>,
     pub levels: Vec<Level>,
+}
+
+/// What a time axis counts from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Times {
+    /// The time of day, in UTC.
+    #[default]
+    Clock,
+    /// Hours, minutes and seconds since 1970 began: for lines that are laid over each other by their starts.
+    Elapsed,
 }
 
 /// In pixels.

@@ -170,8 +170,10 @@ impl<'a> Painter<'a> {
         let (ink, (_, plot)) = (Ink::plain(Role::Tick), &self.left);
         let (start, bottom) = plot.map_coordinate(&(0.0, 0.0));
         let row = bottom + AWAY;
-        self.text("UTC", (start - AWAY, row), ink, HPos::Right, VPos::Top)?;
-        for (at, label) in time_axis::ticks(self.chart.range, f64::from(width(self.chart, self.size))) {
+        let (range, times) = (self.chart.range, self.chart.times);
+        let (name, ticks) = time_axis::ticks(range, times, f64::from(width(self.chart, self.size)));
+        self.text(name, (start - AWAY, row), ink, HPos::Right, VPos::Top)?;
+        for (at, label) in ticks {
             let (x, _) = plot.map_coordinate(&(at, 0.0));
             let tick = vec![(x, bottom), (x, bottom + AWAY / 2)];
             self.canvas.draw(&PathElement::new(tick, Ink::plain(Role::Axis).stroke()))?;

@@ -25,6 +25,7 @@ fn percent_chart(seconds: i64, values: &[(i64, Option<f64>)]) -> Chart {
     Chart {
         title: "Fill".into(),
         range: Range { from: at(0), to: at(seconds) },
+        times: Times::Clock,
         size: Size { width: 400, height: 142 },
         left: Axis { unit: Unit::Percent, most: Some(100.0) },
         right: None,
@@ -149,6 +150,22 @@ fn times_are_whole_and_named_once_as_utc() {
         let svg = draw(&chart);
         let times: Vec<&str> = labels(&svg).into_iter().skip_while(|label| *label != "UTC").collect();
         assert_eq!(times, expected);
+    }
+}
+
+#[test]
+fn elapsed_time_is_counted_from_the_start() {
+    for (seconds, expected) in
+        [(40, vec!["min:s", "0:10", "0:20", "0:30", "0:40"]), (39_600, vec!["h:min", "3:00", "6:00", "9:00"])]
+    {
+        let mut chart = percent_chart(seconds, &[]);
+        (chart.times, chart.range) = (
+            Times::Elapsed,
+            Range { from: Timestamp::UNIX_EPOCH, to: Timestamp::from_second(seconds).unwrap() },
+        );
+        let svg = draw(&chart);
+        let times: Vec<&str> = labels(&svg).into_iter().skip_while(|label| *label != expected[0]).collect();
+        assert_eq!(times.iter().filter(|label| **label != "0:00").copied().collect::<Vec<_>>(), expected);
     }
 }
 
@@ -322,6 +339,7 @@ prop_compose! {
         Chart {
             title: label.clone(),
             range: Range { from, to },
+            times: if has_right { Times::Clock } else { Times::Elapsed },
             size: Size { width, height },
             left: axis,
             right: has_right.then_some(axis),

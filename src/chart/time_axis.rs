@@ -1,8 +1,9 @@
-//! Labels of the time axis: whole seconds, minutes, hours or days, in UTC.
+//! Labels of the time axis: whole seconds, minutes, hours or days, in UTC or since a start.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::Times;
 use crate::series::Range;
 
 const MINUTE: i64 = 60;
@@ -45,20 +46,29 @@ const LABEL_WIDTH: f64 = 76.0;
 /// Where a label stands, in seconds from the start of the range, and what it says.
 pub type Tick = (f64, String);
 
-/// Labels for a range that is `width` pixels wide.
-pub fn ticks(range: Range, width: f64) -> Vec<Tick> {
+/// The unit of the labels, and labels for a range that is `width` pixels wide.
+pub fn ticks(range: Range, times: Times, width: f64) -> (&'static str, Vec<Tick>) {
+    let step = step(range.seconds().max(0.0) * LABEL_WIDTH / width.max(LABEL_WIDTH));
+    let name = match times {
+        Times::Clock => "UTC",
+        Times::Elapsed if step < MINUTE => "min:s",
+        Times::Elapsed => "h:min",
+    };
+    (name, labels(range, times, step))
+}
+
+fn labels(range: Range, times: Times, step: i64) -> Vec<Tick> {
     let (from, to) = (range.from.as_second(), range.to.as_second());
     if to <= from {
         return Vec::new();
     }
-    let step = step(range.seconds() * LABEL_WIDTH / width.max(LABEL_WIDTH));
     let first = from.div_euclid(step) * step;
     (0..)
         .map_while(|number| first.checked_add(step * number).filter(|second| *second <= to))
         .filter(|second| *second >= from)
         .filter_map(|second| Timestamp::from_second(second).ok())
         .filter(|at| range.contains(*at))
-        .map(|at| (Range { from: range.from, to: at }.seconds(), label(at, step)))
+        .map(|at| (Range { from: range.from, to: at }.seconds(), label(at, times, step)))
         .collect()
 }
 
@@ -69,7 +79,11 @@ fn step(least: f64) -> i64 {
     known.unwrap_or_else(|| (least / longest as f64).ceil() as i64 * longest)
 }
 
-fn label(at: Timestamp, step: i64) -> String {
+fn label(at: Timestamp, times: Times, step: i64) -> String {
+    if times == Times::Elapsed {
+        let (whole, part) = if step < MINUTE { (MINUTE, 1) } else { (HOUR, MINUTE) };
+        return format!("{}:{:02}", at.as_second() / whole, at.as_second() % whole / part);
+    }
     let is_midnight = at.as_second().rem_euclid(DAY) == 0;
     let format = match step {
         ..MINUTE => "%H:%M:%S",

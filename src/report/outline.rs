@@ -2,13 +2,13 @@
 
 use crate::job::course::{Course, Measure, Stretch};
 
-/// Points of an outline: two pixels each in a wide chart.
-const MOST_POINTS: usize = 500;
+/// Points of an outline: four pixels each in a wide chart, in which there may be sixty of them.
+const MOST_POINTS: usize = 250;
 
 /// A job from its start to its end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outline {
-    /// To the end of its last tick.
+    /// To its end; while it runs, to that of its last tick.
     pub seconds: f64,
     pub points: Vec<OutlinePoint>,
 }
@@ -22,8 +22,8 @@ pub struct OutlinePoint {
     pub read: Option<f64>,
     /// The most, so that no peak is lost.
     pub fill_percent: Option<f64>,
-    /// KiB a second paged out.
-    pub bo: Option<f64>,
+    /// Bytes a second that all disks wrote; of a job without a snapshot.
+    pub written: Option<f64>,
 }
 
 impl Outline {
@@ -31,7 +31,7 @@ impl Outline {
         let whole = course.during.whole();
         let parts = whole.parts(whole.len().div_ceil(MOST_POINTS));
         Self {
-            seconds: whole.end_s().unwrap_or_default(),
+            seconds: course.took_s.or(whole.end_s()).unwrap_or_default(),
             points: parts.filter_map(|part| point(&part)).collect(),
         }
     }
@@ -47,7 +47,7 @@ fn point(part: &Stretch) -> Option<OutlinePoint> {
         end_s: part.end_s()?,
         read: part.mean(Measure::SnapshotRead),
         fill_percent: fills.reduce(f64::max),
-        bo: part.mean(Measure::Bo),
+        written: part.mean(Measure::Written),
     })
 }
 
@@ -61,12 +61,12 @@ mod tests {
         let ticks = (1..=2_000).map(|second| Tick { end_s: f64::from(second), seconds: 1.0 }).collect();
         let mut fills = vec![Some(5.0); 2_000];
         fills[777] = Some(90.0);
-        fills[..4].fill(None);
+        fills[..8].fill(None);
         let during = Span::new(ticks).unwrap().with(Measure::FillPercent, fills).unwrap();
         let outline = Outline::of(&Course { before: None, during, after: None, took_s: None });
-        assert_eq!((outline.points.len(), outline.seconds), (500, 2_000.0));
+        assert_eq!((outline.points.len(), outline.seconds), (250, 2_000.0));
         assert_eq!(outline.points.iter().filter_map(|point| point.fill_percent).fold(0.0, f64::max), 90.0);
         assert_eq!((outline.points[0].fill_percent, outline.points[0].read), (None, None));
-        assert!(outline.has(|point| point.fill_percent) && !outline.has(|point| point.bo));
+        assert!(outline.has(|point| point.fill_percent) && !outline.has(|point| point.written));
     }
 }

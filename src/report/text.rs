@@ -4,7 +4,7 @@
 //! spreadsheet is made harmless. What is not known is empty, or a dash.
 
 use super::compare::{Cell, Comparison, Difference, Oddity, Ratio, Remark, Row, SetBody};
-use crate::job::statistics::Moments;
+use crate::job::statistics::{Bounds, Moments};
 use crate::units::{Prefix, three_figures};
 
 /// What CSV rows have, one for each figure of each set; amounts are in the unit that is named.
@@ -87,7 +87,7 @@ fn markdown_row(row: &Row, prefix: Prefix) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-pub(super) fn moments_text(row: &Row, moments: Moments, prefix: Prefix) -> String {
+pub fn moments_text(row: &Row, moments: Moments, prefix: Prefix) -> String {
     let text = |value| row.unit.text(value, prefix);
     match moments.sd {
         Some(sd) => format!("{} ± {}", text(moments.mean), text(sd)),
@@ -96,15 +96,20 @@ pub(super) fn moments_text(row: &Row, moments: Moments, prefix: Prefix) -> Strin
 }
 
 pub fn ratio_text(ratio: Ratio) -> String {
-    let bounds = ratio.bounds.map_or_else(String::new, |bounds| {
-        format!(" ({} to {})", three_figures(bounds.low), three_figures(bounds.high))
-    });
+    let bounds = ratio_bounds_text(ratio);
+    let bounds = if bounds.is_empty() { bounds } else { format!(" ({bounds})") };
     let note = match ratio.difference {
         Difference::Larger | Difference::Smaller => "",
         Difference::NotSeen => ", no difference can be seen",
         Difference::OneRun => " (one run)",
     };
     format!("{}{bounds}{note}", three_figures(ratio.ratio))
+}
+
+/// Such as `1.18 to 1.22`; empty of a single run.
+pub fn ratio_bounds_text(ratio: Ratio) -> String {
+    let text = |bounds: Bounds| format!("{} to {}", three_figures(bounds.low), three_figures(bounds.high));
+    ratio.bounds.map_or_else(String::new, text)
 }
 
 /// A remark, as people read it.

@@ -36,29 +36,46 @@ pub struct Column {
 }
 
 impl Choice {
-    /// `ids` or `id`, as often as one likes, each with numbers between commas; and `set`.
+    /// `ids` as often as one likes, each with numbers between commas; and `set`. Each `id` comes from a page that lists the
+    /// latest first: those are taken in the order in which they ran.
     pub fn of(query: &[(String, String)]) -> Result<Self, Problem> {
-        let mut choice = Self::default();
-        for (key, value) in query {
-            match &**key {
-                "id" | "ids" => {
-                    for word in value.split(',').filter(|word| !word.trim().is_empty()) {
-                        choice.ids.push(number(word)?);
-                    }
-                }
-                "set" if !value.is_empty() => choice.set = Some(value.clone()),
-                _ => {}
-            }
-        }
-        let mut seen = std::collections::HashSet::new();
-        choice.ids.retain(|id| seen.insert(*id));
-        if choice.ids.is_empty() && choice.set.is_none() {
+        let choice = Self::or_nothing(query)?;
+        if choice.is_empty() {
             return Err(Problem::Bad(
                 "expected jobs' numbers, such as `ids=3,4`, or the name of a set, such as `set=chunks`"
                     .into(),
             ));
         }
         Ok(choice)
+    }
+
+    /// The same, which may name none.
+    pub fn or_nothing(query: &[(String, String)]) -> Result<Self, Problem> {
+        let (mut ids, mut chosen, mut set) = (Vec::new(), Vec::new(), None);
+        for (key, value) in query {
+            match &**key {
+                "id" => chosen.insert(0, number(value)?),
+                "ids" => {
+                    for word in value.split(',').filter(|word| !word.trim().is_empty()) {
+                        ids.push(number(word)?);
+                    }
+                }
+                "set" if !value.is_empty() => set = Some(value.clone()),
+                _ => {}
+            }
+        }
+        chosen.append(&mut ids);
+        let mut seen = std::collections::HashSet::new();
+        chosen.retain(|id| seen.insert(*id));
+        Ok(Self { ids: chosen, set })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty() && self.set.is_none()
+    }
+
+    pub fn set(&self) -> Option<&str> {
+        self.set.as_deref()
     }
 
     /// The query that asks for the same again.
@@ -128,6 +145,18 @@ impl Column {
     }
 }
 
+/// Sets that the latest jobs belong to, each with its number of runs.
+pub async fn sets(site: &Site) -> Result<Vec<(String, usize)>, Problem> {
+    let mut sets: Vec<(String, usize)> = Vec::new();
+    for set in latest(site).await?.into_iter().filter_map(|job| Some(job.label?.set)) {
+        match sets.iter_mut().find(|(name, _)| *name == set) {
+            Some((_, runs)) => *runs += 1,
+            None => sets.push((set, 1)),
+        }
+    }
+    Ok(sets)
+}
+
 /// The earliest first.
 async fn jobs_of_set(site: &Site, set: &str) -> Result<Vec<Job>, Problem> {
     let mut jobs = latest(site).await?;
@@ -139,6 +168,17 @@ async fn jobs_of_set(site: &Site, set: &str) -> Result<Vec<Job>, Problem> {
         )));
     }
     Ok(jobs)
+}
+
+/// The job before it of the same origin, or, where it has none, of the same name.
+pub async fn run_before(site: &Site, job: &Job) -> Result<Option<Job>, Problem> {
+    let is_alike = |other: &Job| match (&job.vg, &job.origin) {
+        (Some(_), Some(_)) => (&other.vg, &other.origin) == (&job.vg, &job.origin),
+        _ => other.name == job.name,
+    };
+    let is_before =
+        |other: &Job| other.kind == job.kind && (other.started_at, other.id) < (job.started_at, job.id);
+    Ok(latest(site).await?.into_iter().find(|other| is_before(other) && is_alike(other)))
 }
 
 async fn latest(site: &Site) -> Result<Vec<Job>, Problem> {
@@ -177,8 +217,8 @@ mod tests {
     fn jobs_are_named_by_numbers_in_one_word_or_many() {
         let found =
             choice(&[("id", "3"), ("id", "5"), ("ids", "4,3"), ("set", "a b"), ("width", "9")]).unwrap();
-        assert_eq!(found, Choice { ids: vec![3, 5, 4], set: Some("a b".into()) });
-        assert_eq!(found.query(), "ids=3,5,4&set=a%20b");
+        assert_eq!(found, Choice { ids: vec![5, 3, 4], set: Some("a b".into()) });
+        assert_eq!(found.query(), "ids=5,3,4&set=a%20b");
     }
 
     #[test]

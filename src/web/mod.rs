@@ -72,6 +72,8 @@ pub fn router(site: Site) -> Router {
         .route("/volumes/{vg}/{lv}/now", get(pages::volume::fragment))
         .route("/jobs", get(pages::jobs::page))
         .route("/jobs/list", get(pages::jobs::fragment))
+        .route("/jobs/compare", get(pages::compare::page))
+        .route("/jobs/compare/now", get(pages::compare::fragment))
         .route("/jobs/{id}", get(pages::job::page))
         .route("/jobs/{id}/now", get(pages::job::fragment))
         .route("/alerts", get(pages::alerts::page))

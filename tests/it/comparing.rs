@@ -158,3 +158,28 @@ fn the_command_prints_a_comparison_in_every_form() {
     let none = job(&daemon, &["compare"]);
     assert_eq!(none.code, Some(2), "{none:?}");
 }
+
+#[test]
+fn the_page_lays_runs_over_each_other_and_says_what_differs() {
+    let (_tape, daemon) = experiment();
+    let page = daemon.get("/jobs/compare?set=chunk%20sizes");
+    assert_eq!(page.status, 200, "{page:?}");
+    has(&page.body, &["<h1>chunk sizes</h1>", "Every figure", "64k, 5 runs", "min:s", "Read from all disks"]);
+    has(&page.body, &["no difference can be seen", "What differs besides", "caches may have been cold"]);
+    assert_eq!(page.body.matches("class=\"line k1\"").count(), 10, "five runs in two charts");
+    assert!(!page.body.contains("peak fill"), "what is unknown of all is no row");
+    let refused = daemon.get("/jobs/compare?id=1");
+    assert_eq!(refused.status, 400);
+    has(&refused.body, &["expected two jobs or more to compare"]);
+}
+
+#[test]
+fn jobs_are_chosen_on_a_page_without_a_script() {
+    let (_tape, daemon) = experiment();
+    has(&daemon.get("/jobs?from=2026-03-01T00:00:00Z").body, &["<a href=\"/jobs/compare\">Compare jobs</a>"]);
+    let page = daemon.get("/jobs/compare").body;
+    has(&page, &["<form action=\"/jobs/compare\" method=\"get\">", "name=\"id\" value=\"11\""]);
+    has(&page, &["<a href=\"/jobs/compare?set=chunk%20sizes\">chunk sizes</a>"]);
+    let job = daemon.get("/jobs/4").body;
+    has(&job, &["/jobs/compare?ids=3,4", "compare the runs of chunk sizes"]);
+}

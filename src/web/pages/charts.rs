@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{Refresh, Site, is_moving, moment};
-use crate::chart::{self, Axis, Band, Chart, Grade, LegendEntry, Level, Line, Look, Side, Size, Unit};
+use crate::chart::{self, Axis, Band, Chart, Grade, LegendEntry, Level, Line, Look, Side, Size, Times, Unit};
 use crate::config::Thresholds;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
@@ -156,6 +156,7 @@ pub async fn draw(
         figure(Chart {
             title: sketch.title,
             range,
+            times: Times::Clock,
             size: Size { width: view.width(), height: HEIGHT },
             left: sketch.left,
             right: sketch.right,

@@ -16,6 +16,7 @@ use crate::store::{Level, Subject};
 use crate::units::duration_text;
 use crate::web::Site;
 use crate::web::answer::{Asked, Partly, Problem};
+use crate::web::compare;
 
 /// What is shown before and after the job: a part of its length, and at least some seconds.
 const MARGIN: f64 = 0.03;
@@ -62,7 +63,7 @@ async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
         figures,
         phases: phases::phases(job, present.interval.at),
         layout: Vec::new(),
-        links: links(job),
+        links: links(job).into_iter().chain(others(site, job, &present).await?).collect(),
         jobs: JobTable::default(),
     })?;
     Ok(page + &super::job_cost::section(site, job).await?)
@@ -251,6 +252,20 @@ fn outcome_detail(job: &Job, now: jiff::Timestamp) -> String {
         },
         Some(Outcome::Succeeded) => "reported".into(),
     }
+}
+
+/// What it can be compared with at a click: the run before, and the others of its set.
+async fn others(site: &Site, job: &Job, present: &Present) -> Result<Vec<(String, String)>, Problem> {
+    let before = compare::run_before(site, job).await?.map(|before| {
+        let began = moment(before.started_at, present.interval.at);
+        let href = format!("/jobs/compare?ids={},{}", before.id, job.id);
+        (format!("compare with the run before, {began} UTC"), href)
+    });
+    let set = job.label.as_ref().map(|label| {
+        let href = format!("/jobs/compare?set={}", text::escaped(&label.set));
+        (format!("compare the runs of {}", label.set), href)
+    });
+    Ok(before.into_iter().chain(set).collect())
 }
 
 fn links(job: &Job) -> Vec<(String, String)> {

@@ -3,6 +3,7 @@
 
 pub mod alerts;
 mod charts;
+pub mod compare;
 pub mod device;
 pub mod devices;
 pub mod job;

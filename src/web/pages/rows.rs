@@ -7,6 +7,7 @@ use crate::config::{Alerts, Thresholds};
 use crate::interval::estimate::Estimate;
 use crate::job::{Job, JobKind, Outcome};
 use crate::present::Present;
+use crate::source::Label;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 use crate::units::{Fill, Prefix, bytes_text, duration_text};
 use crate::web::answer::Partly;
@@ -158,8 +159,11 @@ pub fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
 
 /// A job.
 pub struct JobRow {
+    pub id: i64,
     pub name: String,
     pub href: String,
+    /// Its set, variant and repeat; empty where it has none.
+    pub label: String,
     pub outcome: &'static str,
     pub grade: &'static str,
     pub began: String,
@@ -191,8 +195,10 @@ impl JobTable {
 fn job_row(job: &Job, now: Timestamp) -> JobRow {
     let (outcome, grade) = outcome(job);
     JobRow {
+        id: job.id,
         name: job.name.clone(),
         href: format!("/jobs/{}", job.id),
+        label: job.label.as_ref().map(label).unwrap_or_default(),
         outcome,
         grade,
         began: moment(job.started_at, now),
@@ -204,6 +210,12 @@ fn job_row(job: &Job, now: Timestamp) -> JobRow {
             _ => job.kind.text().into(),
         },
     }
+}
+
+fn label(label: &Label) -> String {
+    let variant = label.variant.as_ref().map_or_else(String::new, |variant| format!(": {variant}"));
+    let repeat = label.repeat.map_or_else(String::new, |repeat| format!(", {repeat}"));
+    format!("{}{variant}{repeat}", label.set)
 }
 
 /// How a job ended, or that it runs, with the class for the word.

@@ -1,0 +1,292 @@
+//! `/jobs/compare`: jobs laid over each other by elapsed time, every figure with its ratio, and what differs besides.
+//! Without jobs in its address, the page on which they are chosen.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Html;
+use jiff::Timestamp;
+
+use super::charts::{BYTES, Figure};
+use super::rows::{self, JobTable};
+use super::{Answer, Content, Prefix, Refresh, framed, job_list, moment, shown};
+use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, Times, Unit};
+use crate::job::{Job, JobKind};
+use crate::report::compare::{Cell, Difference};
+use crate::report::outline::OutlinePoint;
+use crate::report::text::{ratio_bounds_text, sentence, set_text};
+use crate::series::{Point, Range, Series};
+use crate::units::three_figures;
+use crate::web::Site;
+use crate::web::answer::{Asked, Problem};
+use crate::web::compare::{Choice, Column, Compared, MOST_COMPARED, sets};
+
+const TITLE: &str = "Jobs side by side";
+/// The width of a chart where nobody has said how wide it is shown.
+pub const WIDTH: u32 = 1_000;
+const HEIGHT: u32 = 190;
+/// Looks that the eye tells apart in one chart, also without colours.
+const LOOKS: [Look; 8] = [
+    Look::Read,
+    Look::Write,
+    Look::Other(0),
+    Look::Other(1),
+    Look::Other(2),
+    Look::Other(3),
+    Look::Other(4),
+    Look::Other(5),
+];
+/// Jobs among which some are chosen on the page.
+const MOST_OFFERED: usize = 200;
+
+#[derive(Template)]
+#[template(path = "compare.html")]
+struct SideBySide {
+    title: String,
+    columns: Vec<ColumnRow>,
+    has_repeats: bool,
+    has_ratios: bool,
+    first: String,
+    figures: Vec<Figure>,
+    remarks: Vec<String>,
+    heads: Vec<String>,
+    rows: Vec<FigureRow>,
+    besides: Vec<(String, Vec<String>)>,
+    command: String,
+}
+
+/// What is compared, with the key of its lines.
+struct ColumnRow {
+    name: String,
+    class: &'static str,
+    runs: Vec<RunLink>,
+}
+
+struct RunLink {
+    href: String,
+    text: String,
+    outcome: &'static str,
+    grade: &'static str,
+}
+
+struct FigureRow {
+    name: String,
+    cells: Vec<FigureCell>,
+}
+
+/// A mean with its spread, and, of all but the first column, its ratio to the first.
+struct FigureCell {
+    value: String,
+    spread: String,
+    ratio: Option<RatioCell>,
+}
+
+struct RatioCell {
+    text: String,
+    bounds: String,
+    /// What is to be said of it in words.
+    says: &'static str,
+    class: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "choose.html")]
+struct Chooser {
+    sets: Vec<SetLink>,
+    jobs: JobTable,
+    most: usize,
+}
+
+struct SetLink {
+    href: String,
+    name: String,
+    runs: usize,
+}
+
+type Pairs = Vec<(String, String)>;
+
+pub async fn page(State(site): State<Site>, Asked(query): Asked<Pairs>) -> Answer {
+    let choice = Choice::or_nothing(&query)?;
+    if choice.is_empty() {
+        let now = chooser(&site).await?;
+        let tools = String::new();
+        return framed(&site, Content { title: "Compare jobs", place: "/jobs", refresh: None, tools, now });
+    }
+    let now = now(&site, &choice, &query).await?;
+    let refresh = Some(Refresh::once(super::fragment_url("/jobs/compare/now", &choice.query())));
+    framed(&site, Content { title: TITLE, place: "/jobs", refresh, tools: String::new(), now })
+}
+
+pub async fn fragment(State(site): State<Site>, Asked(query): Asked<Pairs>) -> Answer {
+    now(&site, &Choice::of(&query)?, &query).await.map(Html)
+}
+
+async fn now(site: &Site, choice: &Choice, query: &Pairs) -> Result<String, Problem> {
+    let width = query.iter().find(|(key, _)| key == "width").and_then(|(_, width)| width.parse().ok());
+    let compared = site.compared(choice).await?;
+    section(&compared, choice, site.present()?.interval.at, width.unwrap_or(WIDTH))
+}
+
+async fn chooser(site: &Site) -> Result<String, Problem> {
+    let present = site.present()?;
+    let ever = Range { from: Timestamp::UNIX_EPOCH, to: Timestamp::MAX };
+    let jobs = job_list(site, &present, ever, MOST_OFFERED).await?;
+    let link = |(name, runs): (String, usize)| SetLink {
+        href: format!("/jobs/compare?set={}", super::escaped(&name)),
+        name,
+        runs,
+    };
+    shown(&Chooser {
+        sets: sets(site).await?.into_iter().map(link).collect(),
+        jobs: JobTable::of(&jobs, present.interval.at),
+        most: MOST_COMPARED,
+    })
+}
+
+/// The comparison, as HTML.
+pub fn section(compared: &Compared, choice: &Choice, now: Timestamp, width: u32) -> Result<String, Problem> {
+    let Compared { columns, comparison } = compared;
+    let besides = comparison.besides.iter().map(|besides| {
+        let values = besides.values.iter().map(|values| super::text::or_dash(joined(values)));
+        (besides.fact.clone(), values.collect())
+    });
+    shown(&SideBySide {
+        title: choice.set().unwrap_or(TITLE).into(),
+        columns: columns.iter().enumerate().map(|(place, column)| column_row(place, column, now)).collect(),
+        has_repeats: columns.iter().any(|column| column.runs.len() > 1),
+        has_ratios: columns.len() > 1,
+        first: columns.first().map(|column| column.name.clone()).unwrap_or_default(),
+        figures: figures(columns, width),
+        remarks: comparison.remarks.iter().map(sentence).collect(),
+        heads: comparison.sets.iter().map(set_text).collect(),
+        rows: rows_of(compared),
+        besides: besides.collect(),
+        command: command(choice, columns),
+    })
+}
+
+fn joined(values: &[String]) -> Option<String> {
+    (!values.is_empty()).then(|| values.join("; "))
+}
+
+fn command(choice: &Choice, columns: &[Column]) -> String {
+    match choice.set() {
+        Some(set) => format!("cowbell job compare --set '{}'", set.replace('\'', "'\\''")),
+        None => {
+            let ids = columns.iter().flat_map(|column| &column.runs).map(|(job, _)| job.id.to_string());
+            format!("cowbell job compare {}", ids.collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+fn column_row(place: usize, column: &Column, now: Timestamp) -> ColumnRow {
+    let run = |(job, _): &(Job, _)| {
+        let (outcome, grade) = rows::outcome(job);
+        RunLink {
+            href: format!("/jobs/{}", job.id),
+            text: format!("job {}, {}", job.id, moment(job.started_at, now)),
+            outcome,
+            grade,
+        }
+    };
+    ColumnRow {
+        name: column.name.clone(),
+        class: look(place).class(),
+        runs: column.runs.iter().map(run).collect(),
+    }
+}
+
+fn look(place: usize) -> Look {
+    LOOKS[place % LOOKS.len()]
+}
+
+fn rows_of(compared: &Compared) -> Vec<FigureRow> {
+    let row = |row: &crate::report::compare::Row| {
+        let text = |value| row.unit.text(value, Prefix::default());
+        let cell = |cell: &Cell| FigureCell {
+            value: super::text::or_dash(cell.moments.map(|moments| text(moments.mean))),
+            spread: cell
+                .moments
+                .and_then(|moments| moments.sd)
+                .map_or_else(String::new, |sd| format!("± {}", text(sd))),
+            ratio: cell.ratio.map(|ratio| RatioCell {
+                text: format!("× {}", three_figures(ratio.ratio)),
+                bounds: ratio_bounds_text(ratio),
+                says: match ratio.difference {
+                    Difference::NotSeen => "no difference can be seen",
+                    Difference::Larger | Difference::Smaller | Difference::OneRun => "",
+                },
+                class: match ratio.difference {
+                    Difference::Larger | Difference::Smaller => "seen",
+                    Difference::NotSeen | Difference::OneRun => "quiet",
+                },
+            }),
+        };
+        FigureRow { name: row.figure.clone(), cells: row.cells.iter().map(cell).collect() }
+    };
+    compared.comparison.rows.iter().map(row).collect()
+}
+
+/// The jobs over each other, by the seconds since each began.
+fn figures(columns: &[Column], width: u32) -> Vec<Figure> {
+    let runs = || columns.iter().flat_map(|column| &column.runs);
+    let is_snapshot = |kind: JobKind| kind == JobKind::Snapshot;
+    let read =
+        match (runs().any(|(job, _)| is_snapshot(job.kind)), runs().any(|(job, _)| !is_snapshot(job.kind))) {
+            (true, false) => "Read from the snapshot",
+            (false, _) => "Read from all disks",
+            (true, true) => "Read from the snapshot, or from all disks",
+        };
+    let percent = Axis { unit: Unit::Percent, most: None };
+    let sketches: [(&str, Axis, Value); 3] = [
+        (read, BYTES, |point| point.read),
+        ("Fill", percent, |point| point.fill_percent),
+        ("Written to all disks", BYTES, |point| point.written),
+    ];
+    let is_known = |value: Value| runs().any(|(_, cost)| cost.outline.has(value));
+    let known = sketches.into_iter().filter(|(_, _, value)| is_known(*value));
+    known.map(|(title, axis, value)| figure(title, axis, value, columns, width)).collect()
+}
+
+type Value = fn(&OutlinePoint) -> Option<f64>;
+
+fn figure(title: &str, axis: Axis, value: Value, columns: &[Column], width: u32) -> Figure {
+    let mut lines = Vec::new();
+    let mut legend = Vec::new();
+    let mut longest: f64 = 1.0;
+    for (place, column) in columns.iter().enumerate() {
+        let mut most: Option<f64> = None;
+        for (_, cost) in &column.runs {
+            let series = series(&cost.outline.points, value);
+            longest = longest.max(cost.outline.seconds);
+            most = series.points.iter().filter_map(|point| point.avg).chain(most).reduce(f64::max);
+            let label = column.name.clone();
+            lines.push(Line { label, series, side: Side::Left, look: look(place), area: false });
+        }
+        let last = most.map(|most| format!("{} at most", axis.unit.value_text(most)));
+        legend.push(LegendEntry { label: column.name.clone(), class: look(place).class(), last });
+    }
+    let chart = Chart {
+        title: format!("{title}, by elapsed time"),
+        range: Range { from: Timestamp::UNIX_EPOCH, to: elapsed(longest) },
+        times: Times::Elapsed,
+        size: Size { width, height: HEIGHT },
+        left: axis,
+        right: None,
+        lines,
+        bands: Vec::new(),
+        levels: Vec::new(),
+    };
+    Figure { legend, svg: chart::draw(&chart), title: title.into(), gaps: Vec::new() }
+}
+
+fn series(points: &[OutlinePoint], value: Value) -> Series {
+    let point = |point: &OutlinePoint| {
+        let avg = value(point);
+        Point { t: elapsed(point.end_s), min: avg, avg, max: avg }
+    };
+    Series { points: points.iter().map(point).collect() }
+}
+
+fn elapsed(seconds: f64) -> Timestamp {
+    Timestamp::from_millisecond((seconds * 1000.0) as i64).unwrap_or_default()
+}
