@@ -1,10 +1,14 @@
 //! `cowbell job`: its words on the command line. What it prints is made by `client::job`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
+use super::new_file::write_new;
 use crate::client::Daemon;
 use crate::client::compare::{Chosen, compare};
 use crate::client::job::{Form, list, show};
+use crate::client::report::report;
 
 #[derive(Subcommand)]
 pub enum Job {
@@ -33,6 +37,14 @@ pub enum Job {
         figures: Vec<String>,
         #[command(flatten)]
         written: Table,
+    },
+    /// Write jobs to one HTML file that needs nothing else; of several how they compare first
+    Report {
+        #[command(flatten)]
+        which: Which,
+        /// The file, which must not be there yet
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
     },
     #[command(flatten)]
     Word(super::word::Word),
@@ -79,6 +91,10 @@ pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
         Job::List { from, json } => list(daemon, &from, if json { Form::Json } else { Form::Text }).await,
         Job::Compare { which, figures, written } => {
             compare(daemon, &which.chosen(), &figures, written.form()).await
+        }
+        Job::Report { which, output } => {
+            write_new(&output, &report(daemon, &which.chosen()).await?)?;
+            Ok(format!("{} is written\n", output.display()))
         }
         Job::Word(command) => super::word::word(daemon, command).await,
         Job::Show { id, written } => show(daemon, id, written.form()).await,

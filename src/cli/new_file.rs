@@ -1,6 +1,7 @@
 //! A file that is made by the program: never over another one, and never left behind half.
 
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -30,6 +31,15 @@ impl NewFile {
     pub fn keep(mut self) {
         self.is_kept = true;
     }
+}
+
+/// Writes a new file whole, or not at all.
+pub fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
+    let (made, mut file) = NewFile::make(path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    written.with_context(|| format!("cannot write the file {}", path.display()))?;
+    made.keep();
+    Ok(())
 }
 
 impl Drop for NewFile {

@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod job;
+pub mod report;
 pub mod run;
 pub mod status;
 pub mod word;

@@ -29,6 +29,13 @@ pub async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
     (headers, file.data).into_response()
 }
 
+/// The style sheet, for what has to carry it along.
+pub fn style() -> String {
+    Assets::get("cowbell.css")
+        .map(|file| String::from_utf8_lossy(&file.data).into_owned())
+        .unwrap_or_default()
+}
+
 fn tag(hash: &[u8; 32]) -> String {
     let hex: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("\"{hex}\"")

@@ -89,6 +89,7 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/vm", get(api::vm))
         .route("/api/v1/jobs", get(api::jobs))
         .route("/api/v1/jobs/compare", get(api::compare))
+        .route("/api/v1/jobs/report", get(pages::report::report))
         .route("/api/v1/jobs/{key}", put(api::put_job).delete(api::delete_job))
         .route("/api/v1/jobs/{id}/notes", post(api::note_job))
         .route("/api/v1/jobs/{id}/figures", get(api::figures))
@@ -103,7 +104,10 @@ pub fn router(site: Site) -> Router {
         .merge(api)
         .layer(from_fn(guard::only_friends_change_anything))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
-        .layer(fixed_header(header::CONTENT_SECURITY_POLICY, CONTENT_POLICY))
+        .layer(SetResponseHeaderLayer::if_not_present(
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(CONTENT_POLICY),
+        ))
         .layer(fixed_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .layer(fixed_header(header::REFERRER_POLICY, "same-origin"))
         .layer(CompressionLayer::new())

@@ -183,3 +183,48 @@ fn jobs_are_chosen_on_a_page_without_a_script() {
     let job = daemon.get("/jobs/4").body;
     has(&job, &["/jobs/compare?ids=3,4", "compare the runs of chunk sizes"]);
 }
+
+#[test]
+fn a_report_is_one_file_that_needs_nothing_else() {
+    let (_tape, daemon) = experiment();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("chunks.html");
+    let path = file.to_str().unwrap();
+    let made = job(&daemon, &["report", "--set", "chunk sizes", "-o", path]);
+    assert_eq!((made.code, &*made.out), (Some(0), &*format!("{path} is written\n")), "{made:?}");
+    let html = std::fs::read_to_string(&file).unwrap();
+    has(
+        &html,
+        &["<title>chunk sizes · lab · cowbell</title>", "Every figure", "<svg class=\"chart\"", "--k1:"],
+    );
+    has(&html, &["prefers-color-scheme: dark", "default-src 'none'"]);
+    for part in ["<script", "href=", "src=", "url(", "@import"] {
+        assert!(!html.contains(part), "{part} in the report");
+    }
+    let again = job(&daemon, &["report", "1", "-o", path]);
+    assert_eq!(again.code, Some(1));
+    has(&again.err, &["is there already, and is not overwritten"]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), html);
+}
+
+#[test]
+fn a_report_of_one_job_tells_what_its_page_does() {
+    let (_tape, daemon) = experiment();
+    let report = daemon.get("/api/v1/jobs/report?ids=2");
+    assert_eq!(report.status, 200, "{report:?}");
+    has(&report.head.to_lowercase(), &["content-security-policy: default-src 'none'"]);
+    has(
+        &report.body,
+        &["dd (job 2)", "What it cost", "What it ran on", "While it ran", "Throughput of all disks"],
+    );
+    assert!(!report.body.contains("Every figure"), "one job is compared with none");
+    let several = daemon.get("/api/v1/jobs/report?ids=2,11").body;
+    has(&several, &["Every figure", "What it cost"]);
+    assert_eq!(several.matches("<section class=\"report\">").count(), 3);
+    assert_eq!(daemon.get("/api/v1/jobs/report?ids=77").status, 404);
+    assert_eq!(
+        daemon.get("/jobs").head.matches("default-src 'self'").count(),
+        1,
+        "pages have their own policy"
+    );
+}

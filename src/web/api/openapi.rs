@@ -20,6 +20,7 @@ use utoipa::OpenApi;
         super::words::delete_job,
         super::figures,
         super::compare,
+        crate::web::pages::report::report,
         super::alerts,
         super::series,
         super::healthz,

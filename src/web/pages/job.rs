@@ -24,7 +24,7 @@ const LEAST_MARGIN: f64 = 5.0;
 
 pub async fn page(State(site): State<Site>, Path(id): Path<String>, Asked(view): Asked<View>) -> Answer {
     let job = find(&site, &id).await?;
-    let now = now(&site, &job, &view).await?;
+    let now = whole(&site, &job, &view).await?;
     let url = super::fragment_url(&format!("/jobs/{}/now", job.id), &view.query());
     let present = site.present()?;
     let refresh = Some(match job.ended_at {
@@ -36,7 +36,7 @@ pub async fn page(State(site): State<Site>, Path(id): Path<String>, Asked(view):
 
 pub async fn fragment(State(site): State<Site>, Path(id): Path<String>, Asked(view): Asked<View>) -> Answer {
     let job = find(&site, &id).await?;
-    now(&site, &job, &view).await.map(Html)
+    whole(&site, &job, &view).await.map(Html)
 }
 
 async fn find(site: &Site, id: &str) -> Result<Job, Problem> {
@@ -45,7 +45,8 @@ async fn find(site: &Site, id: &str) -> Result<Job, Problem> {
     super::job_numbered(site, number).await?.ok_or_else(missing)
 }
 
-async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
+/// All that is told of a job, as HTML.
+pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
     let range = match (&view.from, &view.to) {
         (None, None) => around(job, &present),
@@ -66,7 +67,9 @@ async fn now(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
         links: links(job).into_iter().chain(others(site, job, &present).await?).collect(),
         jobs: JobTable::default(),
     })?;
-    Ok(page + &super::job_cost::section(site, job).await?)
+    let cost = super::job_cost::section(site, job).await?;
+    let ran = super::job_ran::section(site, job, present.interval.at).await?;
+    Ok(page + &cost + &ran)
 }
 
 async fn remarks(site: &Site, job: &Job, present: &Present) -> Result<Vec<String>, Problem> {

@@ -1,0 +1,98 @@
+//! A report as one HTML file that needs nothing else: of one job what its page shows, of several how they compare first.
+//!
+//! Its style is in it, its charts are SVG for both themes, it has no script, and what were links here are plain words.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+
+use super::charts::View;
+use super::{compare, job, shown};
+use crate::job::Job;
+use crate::web::Site;
+use crate::web::answer::{Asked, Problem};
+use crate::web::assets::style;
+use crate::web::compare::Choice;
+
+/// What a browser may do with it when it is opened here: as its own words say.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
+/// Jobs that are each told whole under their comparison; of more the comparison alone, which names all of them.
+const MOST_WHOLE: usize = 8;
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Report {
+    title: String,
+    host: String,
+    made: String,
+    version: &'static str,
+    style: String,
+    sections: Vec<String>,
+}
+
+/// The file.
+#[utoipa::path(get, path = "/api/v1/jobs/report", tag = "jobs",
+    params(("ids" = Option<String>, Query, description = "Jobs' numbers with commas between them"), ("set" = Option<String>, Query, description = "All jobs of the set of this name")),
+    responses((status = 200, description = "One HTML file that needs nothing else", content_type = "text/html", body = String), (status = 400, body = crate::web::answer::ProblemBody), (status = 404, body = crate::web::answer::ProblemBody), (status = 503, body = crate::web::answer::ProblemBody)))]
+pub async fn report(
+    State(site): State<Site>,
+    Asked(query): Asked<Vec<(String, String)>>,
+) -> Result<Response, Problem> {
+    let choice = Choice::of(&query)?;
+    let jobs = choice.jobs(&site).await?;
+    let present = site.present()?;
+    let mut sections = Vec::new();
+    if jobs.len() > 1 {
+        let compared = site.compared(&choice).await?;
+        sections.push(compare::section(&compared, &choice, present.interval.at, compare::WIDTH)?);
+    }
+    for job in jobs.iter().filter(|_| jobs.len() <= MOST_WHOLE) {
+        sections.push(job::whole(&site, job, &View::default()).await?);
+    }
+    let at = present.interval.at.strftime("%-d %b %Y, %H:%M UTC");
+    let report = shown(&Report {
+        title: title(&choice, &jobs),
+        host: present.host.clone(),
+        made: format!("as of {at}"),
+        version: env!("CARGO_PKG_VERSION"),
+        style: style(),
+        sections: sections.iter().map(|section| unlinked(section)).collect(),
+    })?;
+    let kind = (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    let policy = (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    Ok(([kind, policy], report).into_response())
+}
+
+fn title(choice: &Choice, jobs: &[Job]) -> String {
+    match (choice.set(), jobs) {
+        (Some(set), _) => set.into(),
+        (None, [job]) => format!("{} (job {})", job.name, job.id),
+        _ => format!("{} jobs side by side", jobs.len()),
+    }
+}
+
+/// The same without addresses of this site, which lead nowhere from a file. In text a quotation mark is escaped, so what
+/// looks like an address is one.
+fn unlinked(html: &str) -> String {
+    let mut parts = html.split(" href=\"");
+    let mut text = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        text.push_str(part.split_once('"').map_or(part, |(_, rest)| rest));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_where_links_go() {
+        assert_eq!(
+            unlinked(r#"a <a href="/jobs/1">b</a><a class="k" href="/x" tabindex="-1">c</a>"#),
+            r#"a <a>b</a><a class="k" tabindex="-1">c</a>"#
+        );
+        assert_eq!(unlinked("nothing"), "nothing");
+    }
+}
