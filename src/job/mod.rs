@@ -39,11 +39,14 @@ const DEATH_IS_KNOWN_MS: i64 = 60_000;
 /// What a job has of notes at most; more are left out.
 pub const MOST_NOTES: usize = 200;
 
-#[derive(Clone, Debug, PartialEq)]
+/// As it is kept, and as a file has it, but for its number and key there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
+    #[serde(skip)]
     pub id: i64,
     pub kind: JobKind,
     /// What makes it the same job after a restart: the snapshot's UUID, or the key that its mark chose.
+    #[serde(skip)]
     pub key: String,
     pub name: String,
     pub vg: Option<String>,
@@ -66,18 +69,22 @@ pub struct Job {
     /// When it was seen to be unmounted; `None` while it is mounted, or where it never was.
     pub unmounted_at: Option<Timestamp>,
     /// It had begun before anybody looked, or went on while nobody did.
+    #[serde(default)]
     pub partly_seen: bool,
     pub last_fill_percent: Option<f64>,
     pub peak_fill_percent: Option<f64>,
     /// Of a snapshot: read from it. Of a command: read from all disks in the whole ticks while it ran.
     pub bytes_read: Option<u64>,
     /// What its device's counter of bytes read said last, to go on from.
+    #[serde(skip)]
     pub read_counter: Option<u64>,
     /// What its snapshot, its origin and the machine were like.
+    #[serde(default)]
     pub setup: Setup,
     /// To which set of runs it belongs, where somebody said so.
     pub label: Option<Label>,
     /// In the order of time.
+    #[serde(default)]
     pub notes: Vec<Note>,
     /// Of a snapshot: the name of the program that made it, where it was seen.
     pub program: Option<String>,
@@ -303,6 +310,6 @@ pub enum Harm {
 }
 
 #[cfg(test)]
-mod example;
+pub(crate) mod example;
 #[cfg(test)]
 mod tests;

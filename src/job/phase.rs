@@ -59,14 +59,14 @@ impl Phase {
 }
 
 /// A phase, and when it began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begun {
     pub phase: Phase,
     pub at: Timestamp,
 }
 
 /// What a run said of itself, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub at: Timestamp,
     pub succeeded: bool,
@@ -86,7 +86,7 @@ pub struct Span {
 }
 
 /// One run, as far as it was heard.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heard {
     /// The number of the process that runs it.
     pub run: u32,

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod course;
 pub mod facts;
 pub mod figure;
+pub mod file;
 pub mod group;
 pub mod job;
 pub mod outlier;
