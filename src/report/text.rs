@@ -200,8 +200,7 @@ mod tests {
             markdown(&found, Prefix::Decimal),
             "| figure | 64k, 2 runs | 16k, 2 runs | ratio | 4k, 1 run | ratio |\n\
              | --- | --- | --- | --- | --- | --- |\n\
-             | read speed mean | 100 MB/s ± 0 B/s | 150 MB/s ± 0 B/s | 1.50 (1.50 to 1.50) | 90.0 MB/s | 0.90, of too \
-             few runs to say whether by chance |\n\n\
+             | read speed mean | 100 MB/s ± 0 B/s | 150 MB/s ± 0 B/s | 1.50 (1.50 to 1.50) | 90.0 MB/s | 0.90 (one run) |\n\n\
              Ratios are to 64k, with 95 % bounds. Of so many figures one in twenty differs by chance alone.\n"
         );
     }
