@@ -2,12 +2,16 @@
 //!
 //! Each value checks itself while it is read, so that a `Config` that exists is one that can be used.
 
+mod token;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde::Deserialize;
+
+pub use token::Token;
 
 /// Where the configuration is looked for when none is named; it need not be there.
 pub const DEFAULT_PATH: &str = "/etc/cowbell/cowbell.toml";
@@ -28,6 +32,7 @@ pub struct Config {
     pub alerts: Alerts,
     pub notify: Vec<Notify>,
     pub hooks: Hooks,
+    pub changes: Changes,
 }
 
 impl Default for Config {
@@ -40,9 +45,30 @@ impl Default for Config {
             alerts: Alerts::default(),
             notify: Vec::new(),
             hooks: Hooks::default(),
+            changes: Changes::default(),
         }
     }
 }
+
+/// Who may change something, which is to tell of jobs.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Changes {
+    /// Holds the token of other machines; `None` where changes come from this one alone.
+    pub token_file: Option<WholePath>,
+}
+
+impl Changes {
+    /// The token, read now.
+    pub fn token(&self) -> Result<Option<Token>, Unusable> {
+        self.token_file.as_ref().map(|path| Token::read(&path.0)).transpose()
+    }
+}
+
+/// A path that means the same wherever the program is started.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+pub struct WholePath(pub PathBuf);
 
 /// Where backups' hooks are heard.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -308,6 +334,17 @@ impl TryFrom<String> for SocketPath {
     }
 }
 
+impl TryFrom<String> for WholePath {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_whole = text.starts_with('/') && !text.contains('\0');
+        is_whole.then(|| Self(PathBuf::from(&text))).ok_or_else(|| {
+            format!("expected a whole path such as \"/etc/cowbell/token\", but found \"{text}\"")
+        })
+    }
+}
+
 impl TryFrom<RawThresholds> for Thresholds {
     type Error = String;
 
@@ -445,6 +482,8 @@ mod tests {
                 "[store]\nseconds = \"1y\"",
                 "line 2, `seconds = \"1y\"`: unknown field `seconds`, expected one of `ticks`",
             ),
+            ("[changes]\ntoken_file = \"token\"", "line 2, `token_file = \"token\"`: expected a whole path"),
+            ("[changes]\ntoken = \"secret\"", "unknown field `token`, expected `token_file`"),
             ("[hooks]\nsocket = \"hooks\"", "line 2, `socket = \"hooks\"`: expected a path such as"),
             ("listen = ", "line 1"),
         ] {

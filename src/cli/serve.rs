@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -74,6 +75,7 @@ async fn serve(
     words: Option<mpsc::Sender<Word>>,
 ) -> anyhow::Result<()> {
     let holds = if source.is_live() { Holds::ThisMachine } else { Holds::ARecording };
+    let token = config.changes.token()?.map(Arc::new);
     let listener = listen(config.listen.0).await?;
     let site_address = listener.local_addr().unwrap_or(config.listen.0);
     let (inlet, archive) = store::open(&path, holds, config.store).await?;
@@ -87,6 +89,7 @@ async fn serve(
         archive,
         words,
         turn: Default::default(),
+        token,
         shutdown: shutdown.clone(),
         costs: Default::default(),
     };

@@ -19,6 +19,7 @@ const MISSING: HeaderName = HeaderName::from_static("cowbell-missing");
 #[derive(Debug)]
 pub enum Problem {
     Bad(String),
+    Unauthorized(String),
     Forbidden(String),
     NotFound(String),
     Conflict(String),
@@ -38,6 +39,7 @@ impl Problem {
     fn parts(self) -> (StatusCode, String) {
         match self {
             Self::Bad(sentence) => (StatusCode::BAD_REQUEST, sentence),
+            Self::Unauthorized(sentence) => (StatusCode::UNAUTHORIZED, sentence),
             Self::Forbidden(sentence) => (StatusCode::FORBIDDEN, sentence),
             Self::NotFound(sentence) => (StatusCode::NOT_FOUND, sentence),
             Self::Conflict(sentence) => (StatusCode::CONFLICT, sentence),

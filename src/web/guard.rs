@@ -1,46 +1,87 @@
-//! Who may change something: somebody on this machine, with a request that no foreign page can make.
+//! Who may change something: who has the token, or somebody on this machine, with a request that no foreign page can
+//! make.
 //!
 //! A page from elsewhere can make a browser send requests here, and a name that is pointed at this machine can make
 //! them look like our own. So a change is JSON, comes over loopback, is meant for a loopback address, and any page that
-//! it comes from is ours.
+//! it comes from is ours. The token no foreign page can know: with it, it may come from anywhere.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, Request};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::answer::Problem;
+use crate::config::Token;
+
+const ANOTHER_TOKEN: &str =
+    "the token is another one: expected `Authorization: Bearer` and what is in the daemon's `token_file`";
 
 /// Lets reading through, and changes only from friends.
-pub async fn only_friends_change_anything(request: Request, next: Next) -> Response {
+pub async fn only_friends_change_anything(
+    State(token): State<Option<Arc<Token>>>,
+    request: Request,
+    next: Next,
+) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
         return next.run(request).await;
     }
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    match refusal(peer, request.headers()) {
-        None => next.run(request).await,
-        Some(sentence) => Problem::Forbidden(sentence.into()).into_response(),
+    match check(peer, request.headers(), token.as_deref()) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
     }
 }
 
-fn refusal(peer: Option<IpAddr>, headers: &HeaderMap) -> Option<&'static str> {
-    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let host = text(header::HOST).unwrap_or_default();
-    let kind = text(header::CONTENT_TYPE).unwrap_or_default();
-    if !peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
-        return Some("changes are accepted from this machine alone: use 127.0.0.1, or `ssh -L`");
+fn check(peer: Option<IpAddr>, headers: &HeaderMap, token: Option<&Token>) -> Result<(), Problem> {
+    let forbidden = |sentence: &str| Err(Problem::Forbidden(sentence.into()));
+    let offers_token = headers.contains_key(header::AUTHORIZATION);
+    if let Some(token) = token.filter(|_| offers_token) {
+        if !has_token(headers, token) {
+            return Err(Problem::Unauthorized(ANOTHER_TOKEN.into()));
+        }
+    } else if let Some(sentence) = refusal(peer, headers) {
+        return forbidden(sentence);
     }
-    if !is_loopback_name(host) {
-        return Some("changes are accepted for the host 127.0.0.1, ::1 or localhost alone");
-    }
-    if headers.contains_key(header::ORIGIN) && text(header::ORIGIN) != Some(&format!("http://{host}")) {
-        return Some("changes are not accepted from another site's pages");
-    }
+    let kind = text(headers, header::CONTENT_TYPE);
     let is_json =
         kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
-    (!is_json).then_some("changes are accepted as JSON alone: send `Content-Type: application/json`")
+    if is_json {
+        return Ok(());
+    }
+    forbidden("changes are accepted as JSON alone: send `Content-Type: application/json`")
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Whether the one `Authorization` is the token.
+fn has_token(headers: &HeaderMap, token: &Token) -> bool {
+    let mut offered = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(offered), None) = (offered.next(), offered.next()) else { return false };
+    let Some((scheme, offered)) = offered.as_bytes().split_at_checked(b"Bearer ".len()) else { return false };
+    scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(offered)
+}
+
+/// Why a change without a token is refused, if it is.
+fn refusal(peer: Option<IpAddr>, headers: &HeaderMap) -> Option<&'static str> {
+    let (host, origin) = (text(headers, header::HOST), text(headers, header::ORIGIN));
+    if !peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
+        return Some(
+            "changes without a token are accepted from this machine alone: use 127.0.0.1 or `ssh -L`, or set \
+             `token_file` in [changes]",
+        );
+    }
+    if !is_loopback_name(host) {
+        return Some("changes without a token are accepted for the host 127.0.0.1, ::1 or localhost alone");
+    }
+    if headers.contains_key(header::ORIGIN) && origin != format!("http://{host}") {
+        return Some("changes are not accepted from another site's pages");
+    }
+    None
 }
 
 /// Whether a `Host` header names this machine to itself, with any port: a tunnel may lead here from another.
@@ -62,10 +103,10 @@ mod tests {
 
     fn check(peer: &str, headers: &[(header::HeaderName, &str)], expected: Option<&str>) {
         let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
-        let found = refusal(peer.parse().ok(), &headers);
-        match expected {
-            None => assert_eq!(found, None),
-            Some(part) => assert!(found.is_some_and(|found| found.contains(part)), "{found:?}"),
+        match (super::check(peer.parse().ok(), &headers, None), expected) {
+            (Ok(()), None) => {}
+            (Err(Problem::Forbidden(found)), Some(part)) => assert!(found.contains(part), "{found:?}"),
+            (found, _) => panic!("expected {expected:?}, but found {found:?}"),
         }
     }
 

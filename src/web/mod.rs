@@ -16,7 +16,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::{from_fn, map_response_with_state};
+use axum::middleware::{from_fn_with_state, map_response_with_state};
 use axum::routing::{get, post, put};
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
@@ -26,6 +26,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
+use crate::config::Token;
 use crate::present::Present;
 use crate::source::Word;
 use crate::store::Archive;
@@ -51,6 +52,8 @@ pub struct Site {
     pub words: Option<mpsc::Sender<Word>>,
     /// Held by whoever begins or ends a marked job, until it is listed: of two under one name the second is refused.
     pub turn: Arc<tokio::sync::Mutex<()>>,
+    /// With which changes come from other machines.
+    pub token: Option<Arc<Token>>,
     /// Ends live streams, which never end by themselves.
     pub shutdown: CancellationToken,
     /// What jobs cost, as it was last computed.
@@ -102,7 +105,7 @@ pub fn router(site: Site) -> Router {
         .route("/assets/{*path}", get(assets::asset));
     pages
         .merge(api)
-        .layer(from_fn(guard::only_friends_change_anything))
+        .layer(from_fn_with_state(site.token.clone(), guard::only_friends_change_anything))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(SetResponseHeaderLayer::if_not_present(
             header::CONTENT_SECURITY_POLICY,

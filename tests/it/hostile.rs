@@ -319,3 +319,69 @@ fn a_job_that_is_told_twice_is_one_and_markup_in_its_name_is_text() {
     let page = daemon.get(&format!("/jobs/{}", job["id"])).body;
     assert!(page.contains("with status 3") && !page.contains("<script>alert"), "{page}");
 }
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+#[test]
+fn who_has_the_token_may_tell_of_jobs_from_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let machine = crate::machine::Machine::new();
+    let config = format!("[changes]\ntoken_file = \"{}\"\n", file.display());
+    let daemon = Start::watching(&machine).config(&config).start();
+    let (right, wrong) = (format!("Bearer {TOKEN}"), format!("Bearer {}", TOKEN.replace('f', "e")));
+    let put = |key: &str, headers: &[(&str, &str)]| {
+        http::put(daemon.port, &format!("/api/v1/jobs/{key}"), headers, &JOB.replace("backup", key))
+    };
+    let elsewhere = ("Host", "db1.example:2692");
+    let good = ("Authorization", &*right);
+    for (key, headers) in [
+        ("remote", vec![elsewhere, good, JSON]),
+        ("lower", vec![elsewhere, ("authorization", &*right.replace("Bearer", "bearer")), JSON]),
+        ("page", vec![elsewhere, ("Origin", "http://evil.example"), good, JSON]),
+        ("local", vec![HOST, JSON]),
+    ] {
+        let answer = put(key, &headers);
+        assert_eq!(answer.status, 202, "{headers:?}: {answer:?}");
+    }
+    for (headers, status) in [
+        (vec![elsewhere, ("Authorization", &*wrong), JSON], 401),
+        (vec![HOST, ("Authorization", &*wrong), JSON], 401),
+        (vec![HOST, ("Authorization", TOKEN), JSON], 401),
+        (vec![HOST, ("Authorization", ""), JSON], 401),
+        (vec![HOST, ("Authorization", "Basic eDp5"), JSON], 401),
+        (vec![HOST, good, good, JSON], 401),
+        (vec![elsewhere, JSON], 403),
+        (vec![elsewhere, good], 403),
+        (vec![elsewhere, good, ("Content-Type", "text/plain")], 403),
+    ] {
+        let answer = put("refused", &headers);
+        assert_eq!(answer.status, status, "{headers:?}: {answer:?}");
+        assert!(answer.sentence().len() > 20 && !answer.body.contains("0123456789"), "{answer:?}");
+    }
+    assert_eq!(daemon.json("/api/v1/jobs").as_array().unwrap().len(), 4);
+    assert!(!daemon.log().contains("0123456789"), "{}", daemon.log());
+}
+
+#[test]
+fn a_token_that_is_none_ends_the_daemon_with_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, config) = (folder.path().join("token"), folder.path().join("cowbell.toml"));
+    std::fs::write(&config, format!("[changes]\ntoken_file = \"{}\"\n", file.display())).unwrap();
+    for (text, mode, part) in [
+        ("short", 0o600, "but found a shorter one"),
+        (TOKEN, 0o644, "is open to every user: close it with `chmod o="),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        let mut command = crate::daemon::cowbell();
+        command.args(["serve", "--listen", "127.0.0.1:1", "--config"]).arg(&config);
+        let found = crate::daemon::said(command.arg("--db").arg(folder.path().join("cowbell.db")));
+        assert_eq!((found.code, found.err.lines().count()), (Some(2), 1), "{found:?}");
+        assert!(found.err.contains(part) && !found.err.contains(TOKEN), "{found:?}");
+        let status = crate::daemon::said(crate::daemon::cowbell().args(["status", "--config"]).arg(&config));
+        assert!(!status.err.contains("token"), "whoever only asks needs no token: {status:?}");
+    }
+}

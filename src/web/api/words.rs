@@ -69,7 +69,7 @@ pub struct ToldJob {
 /// taken for abandoned after two minutes of silence.
 #[utoipa::path(put, path = "/api/v1/jobs/{key}", tag = "jobs", request_body = PutJob,
     params(("key" = String, Path, description = "Up to 200 letters, chosen by who runs the job")),
-    responses((status = 202, description = "It is recorded", body = ToldJob), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "Another one of this name runs, this one is over, or a recording is played", body = ProblemBody)))]
+    responses((status = 202, description = "It is recorded", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "Another one of this name runs, this one is over, or a recording is played", body = ProblemBody)))]
 pub async fn put_job(
     State(site): State<Site>,
     Path(key): Path<String>,
@@ -188,7 +188,7 @@ pub struct NoteJob {
 /// Keeps a sentence with a job, whether it runs or is over.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/notes", tag = "jobs", request_body = NoteJob,
     params(("id" = i64, Path, description = "As in the list of jobs")),
-    responses((status = 202, description = "Shown within the next second"), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "It has its fill of notes, or a recording is played", body = ProblemBody)))]
+    responses((status = 202, description = "Shown within the next second"), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "It has its fill of notes, or a recording is played", body = ProblemBody)))]
 pub async fn note_job(
     State(site): State<Site>,
     Path(id): Path<String>,
@@ -211,7 +211,7 @@ pub async fn note_job(
 /// Forgets a job that is over. What was measured meanwhile stays for as long as any other tick.
 #[utoipa::path(delete, path = "/api/v1/jobs/{id}", tag = "jobs",
     params(("id" = i64, Path, description = "As in the list of jobs")),
-    responses((status = 202, description = "Gone within the next second"), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "It runs, or a recording is played", body = ProblemBody)))]
+    responses((status = 202, description = "Gone within the next second"), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "It runs, or a recording is played", body = ProblemBody)))]
 pub async fn delete_job(State(site): State<Site>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     let job = super::numbered(&site, &id).await?;
     if job.is_running() {
