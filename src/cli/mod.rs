@@ -134,7 +134,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     // Ours is the only provider; that one is there already cannot be.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    raise_file_limit();
+    // A command that is run has the limit that it would have alone.
+    if !matches!(cli.command, Some(Command::Run(_))) {
+        raise_file_limit();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()

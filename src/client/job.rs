@@ -59,7 +59,7 @@ pub async fn ask_for(
     limit: Duration,
 ) -> anyhow::Result<String> {
     let url = reqwest::Url::parse_with_params(&daemon.url(path), query)?;
-    let answer = daemon.http.get(url).timeout(limit).send().await;
+    let answer = daemon.http()?.get(url).timeout(limit).send().await;
     let answer = answer.with_context(|| {
         format!(
             "no daemon answers at {}: is `cowbell serve` running, and with this `listen`?",

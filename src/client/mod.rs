@@ -2,17 +2,18 @@
 
 pub mod compare;
 pub mod job;
+mod plain;
 pub mod report;
 pub mod run;
 pub mod status;
 pub mod word;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use reqwest::Method;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::web::{PutJob, ToldJob};
 
@@ -25,7 +26,7 @@ const LONG_ANSWER: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Daemon {
     address: SocketAddr,
-    http: reqwest::Client,
+    http: OnceLock<reqwest::Client>,
 }
 
 impl Daemon {
@@ -35,15 +36,24 @@ impl Daemon {
             IpAddr::V6(ip) if !ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
         };
+        Ok(Self { address: SocketAddr::new(ip, listen.port()), http: OnceLock::new() })
+    }
+
+    /// What asks; made when it is first asked for, since that takes milliseconds.
+    fn http(&self) -> anyhow::Result<&reqwest::Client> {
+        if let Some(http) = self.http.get() {
+            return Ok(http);
+        }
         // No proxy has a place between this program and itself.
         let http = reqwest::Client::builder().timeout(TIME_LIMIT).no_proxy().build();
         let http = http.context("cannot prepare to speak to the daemon")?;
-        Ok(Self { address: SocketAddr::new(ip, listen.port()), http })
+        Ok(self.http.get_or_init(|| http))
     }
 
     /// Whether a cowbell answers there, fresh or not.
     pub async fn answers(&self) -> bool {
-        let status = self.http.get(self.url("/api/v1/status")).send().await;
+        let Ok(http) = self.http() else { return false };
+        let status = http.get(self.url("/api/v1/status")).send().await;
         match status {
             Ok(answer) => answer.json::<crate::web::StatusBody>().await.is_ok(),
             Err(_) => false,
@@ -52,28 +62,17 @@ impl Daemon {
 
     /// Tells of a job that began or ended.
     pub async fn put_job(&self, key: &str, put: &PutJob) -> anyhow::Result<ToldJob> {
-        let answer = self.tell(Method::PUT, &format!("/api/v1/jobs/{key}"), Some(put)).await?;
-        job::understood(&answer)
+        let path = format!("/api/v1/jobs/{}", plain::part_of_path(key));
+        job::understood(&self.tell("PUT", &path, &serde_json::to_string(put)?).await?)
     }
 
-    /// Changes something; gives the answer. A refusal is an error, with the daemon's sentence.
-    async fn tell(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&impl Serialize>,
-    ) -> anyhow::Result<String> {
-        // Without a body too: only JSON changes anything.
-        let request = self.http.request(method, self.url(path)).header("Content-Type", "application/json");
-        let request = match body {
-            Some(body) => request.json(body),
-            None => request,
-        };
-        let answer =
-            request.send().await.with_context(|| format!("no daemon answers at {}", self.address))?;
-        let is_refused = !answer.status().is_success();
-        let text = answer.text().await.unwrap_or_default();
-        if is_refused {
+    /// Changes something by a JSON body; gives the answer. A refusal is an error, with the daemon's sentence.
+    async fn tell(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
+        let no_daemon = || format!("no daemon answers at {}", self.address);
+        let exchange = plain::exchange(self.address, method, path, body);
+        let answer = tokio::time::timeout(TIME_LIMIT, exchange).await.with_context(no_daemon)?;
+        let (status, text) = answer.with_context(no_daemon)?;
+        if !(200..300).contains(&status) {
             bail!("the daemon at {} answers: {}", self.address, said(text));
         }
         Ok(text)

@@ -58,7 +58,7 @@ pub async fn status(daemon: &Daemon) -> (String, Verdict) {
 }
 
 async fn ask(daemon: &Daemon) -> anyhow::Result<Answers> {
-    let health = daemon.http.get(daemon.url("/healthz")).send().await;
+    let health = daemon.http()?.get(daemon.url("/healthz")).send().await;
     let health = health.with_context(|| {
         format!(
             "no daemon answers at {}: is `cowbell serve` running, and with this `listen`?",
@@ -78,7 +78,7 @@ async fn ask(daemon: &Daemon) -> anyhow::Result<Answers> {
 
 async fn get<T: DeserializeOwned>(daemon: &Daemon, path: &str) -> anyhow::Result<T> {
     let url = daemon.url(path);
-    let answer = daemon.http.get(&url).send().await.and_then(reqwest::Response::error_for_status);
+    let answer = daemon.http()?.get(&url).send().await.and_then(reqwest::Response::error_for_status);
     let answer = answer.with_context(|| format!("the daemon does not answer {path}"))?;
     answer.json().await.with_context(|| format!("the daemon's answer to {path} cannot be understood"))
 }

@@ -4,7 +4,6 @@
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use reqwest::Method;
 
 use super::Daemon;
 use super::job::{ask, understood};
@@ -95,13 +94,14 @@ pub async fn note(daemon: &Daemon, which: &str, text: String, at: Option<&str>) 
     let at = at.map(|at| time(Some(at))).transpose()?;
     let id = number_of(daemon, which).await?;
     let note = NoteJob { text, at };
-    daemon.tell(Method::POST, &format!("/api/v1/jobs/{id}/notes"), Some(&note)).await.map(drop)
+    let note = serde_json::to_string(&note)?;
+    daemon.tell("POST", &format!("/api/v1/jobs/{id}/notes"), &note).await.map(drop)
 }
 
 /// Forgets jobs that are over.
 pub async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
     for (index, id) in ids.iter().enumerate() {
-        let told = daemon.tell(Method::DELETE, &format!("/api/v1/jobs/{id}"), None::<&()>).await;
+        let told = daemon.tell("DELETE", &format!("/api/v1/jobs/{id}"), "").await;
         told.with_context(|| match index {
             0 => "nothing was deleted".to_string(),
             _ => format!("only {} were deleted", listed(&ids[..index])),
