@@ -204,3 +204,23 @@ fn a_recordings_jobs_are_left_as_they_are() {
     refused(&daemon, &["note", "1", "text"], "this is a recording");
     refused(&daemon, &["stop", "data_snapshot"], "it ends when the snapshot is removed");
 }
+
+#[test]
+fn pages_tell_the_set_and_the_notes_as_text() {
+    let (_machine, daemon) = watching();
+    let set = "<b>nights</b>";
+    done(&daemon, &["start", "backup", "--set", set, "--variant", "zstd", "--repeat", "2"]);
+    done(&daemon, &["note", "backup", "the <script>alert(1)</script> tape & all", "--at=-1m"]);
+    done(&daemon, &["stop", "backup"]);
+    let page = daemon.get("/jobs/1").body;
+    for part in [
+        "Of the set &#60;b&#62;nights&#60;/b&#62;, variant zstd, run 2.",
+        "<caption>Notes</caption>",
+        "the &#60;script&#62;alert(1)&#60;/script&#62; tape &#38; all",
+    ] {
+        assert!(page.contains(part), "expected {part:?} in {page}");
+    }
+    let list = daemon.get("/jobs").body;
+    assert!(list.contains("<small>&#60;b&#62;nights&#60;/b&#62; · zstd · #2</small>"), "{list}");
+    assert!(!page.contains("<script>alert") && !list.contains("<b>nights"), "markup is text");
+}

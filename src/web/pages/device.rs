@@ -35,9 +35,16 @@ pub struct Subjects {
     pub span: String,
     pub figures: Vec<Figure>,
     pub phases: Vec<PhaseRow>,
+    pub notes: Vec<NoteRow>,
     pub layout: Vec<LayoutRow>,
     pub links: Vec<(String, String)>,
     pub jobs: JobTable,
+}
+
+/// A sentence that somebody noted, and when that was.
+pub struct NoteRow {
+    pub at: String,
+    pub text: String,
 }
 
 /// One segment of a volume, as `lvs --segments` has it.
@@ -107,6 +114,7 @@ async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
         span: super::span_text(range),
         figures: charts::draw(site, view, range, &jobs.found, sketches).await?,
         phases: Vec::new(),
+        notes: Vec::new(),
         layout: Vec::new(),
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),
         jobs: JobTable::of(&jobs, present.interval.at),

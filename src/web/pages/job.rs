@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::response::Html;
 
 use super::charts::{self, Sketch, View};
-use super::device::{KeyFigure, Subjects};
+use super::device::{KeyFigure, NoteRow, Subjects};
 use super::phases;
 use super::rows::{self, JobTable};
 use super::text::{self, Writing};
@@ -63,6 +63,7 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         span: String::new(),
         figures,
         phases: phases::phases(job, present.interval.at),
+        notes: notes(job, present.interval.at),
         layout: Vec::new(),
         links: links(job).into_iter().chain(others(site, job, &present).await?).collect(),
         jobs: JobTable::default(),
@@ -74,7 +75,23 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
 
 async fn remarks(site: &Site, job: &Job, present: &Present) -> Result<Vec<String>, Problem> {
     let locked = phases::locked(job, present.interval.at);
-    Ok(mounted(job, present).into_iter().chain(locked).chain(rolled_up(site, job, present).await?).collect())
+    let said = labelled(job).into_iter().chain(made_by(job));
+    Ok(said.chain(mounted(job, present)).chain(locked).chain(rolled_up(site, job, present).await?).collect())
+}
+
+fn labelled(job: &Job) -> Option<String> {
+    let label = job.label.as_ref()?;
+    let variant = label.variant.as_ref().map_or_else(String::new, |variant| format!(", variant {variant}"));
+    let repeat = label.repeat.map_or_else(String::new, |repeat| format!(", run {repeat}"));
+    Some(format!("Of the set {}{variant}{repeat}.", label.set))
+}
+
+fn made_by(job: &Job) -> Option<String> {
+    job.program.as_ref().map(|program| format!("Made by {program}."))
+}
+
+fn notes(job: &Job, now: jiff::Timestamp) -> Vec<NoteRow> {
+    job.notes.iter().map(|note| NoteRow { at: moment(note.at, now), text: note.text.clone() }).collect()
 }
 
 /// A sentence where not every tick of the job is kept any more.

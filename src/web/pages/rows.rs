@@ -161,9 +161,9 @@ pub fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
 pub struct JobRow {
     pub id: i64,
     pub name: String,
-    pub href: String,
-    /// Its set, variant and repeat; empty where it has none.
+    /// To which set it belongs, in few words; empty where it belongs to none.
     pub label: String,
+    pub href: String,
     pub outcome: &'static str,
     pub grade: &'static str,
     pub began: String,
@@ -197,8 +197,8 @@ fn job_row(job: &Job, now: Timestamp) -> JobRow {
     JobRow {
         id: job.id,
         name: job.name.clone(),
+        label: job.label.as_ref().map_or_else(String::new, |label| in_few_words(label, &job.name)),
         href: format!("/jobs/{}", job.id),
-        label: job.label.as_ref().map(label).unwrap_or_default(),
         outcome,
         grade,
         began: moment(job.started_at, now),
@@ -212,10 +212,11 @@ fn job_row(job: &Job, now: Timestamp) -> JobRow {
     }
 }
 
-fn label(label: &Label) -> String {
-    let variant = label.variant.as_ref().map_or_else(String::new, |variant| format!(": {variant}"));
-    let repeat = label.repeat.map_or_else(String::new, |repeat| format!(", {repeat}"));
-    format!("{}{variant}{repeat}", label.set)
+/// Set, variant and repeat, without what the job's own name says.
+fn in_few_words(label: &Label, name: &str) -> String {
+    let set = Some(label.set.clone()).filter(|set| set != name);
+    let repeat = label.repeat.map(|repeat| format!("#{repeat}"));
+    [set, label.variant.clone(), repeat].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// How a job ended, or that it runs, with the class for the word.

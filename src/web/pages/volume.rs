@@ -78,6 +78,7 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
         span: super::span_text(range),
         figures: charts::draw(site, view, range, &jobs.found, sketches).await?,
         phases: Vec::new(),
+        notes: Vec::new(),
         layout: found.map(|(volume, _)| layout(volume)).unwrap_or_default(),
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
         jobs: JobTable::of(&jobs, present.interval.at),
