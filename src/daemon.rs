@@ -18,7 +18,7 @@ use crate::notify::Notifier;
 use crate::present::{Percentiles, Present, Ticks};
 use crate::sample::{Sampler, hooks};
 use crate::source::recording::Header;
-use crate::source::{Hook, Reading, Source, Word};
+use crate::source::{Hook, Imported, Reading, Source, Word};
 use crate::store::{Entry, Inlet, Known};
 use crate::tally::Tallies;
 use crate::topology::Topology;
@@ -173,6 +173,20 @@ impl Watcher {
                 self.keep(Entry::Removed(removed.clone()), outlets).await;
             }
             Word::Removed(_) => {}
+            Word::Imported(imported) => self.import(imported, outlets).await,
+        }
+    }
+
+    /// The file was checked by who took it in.
+    async fn import(&mut self, imported: &Imported, outlets: &mut Outlets) {
+        match serde_json::from_str(&imported.job) {
+            Ok(job) => {
+                if let Some(job) = self.jobs.import(&imported.imported, job) {
+                    let file = Arc::from(&*imported.file);
+                    self.keep(Entry::Imported(Box::new(job), file), outlets).await;
+                }
+            }
+            Err(error) => tracing::warn!("a job of another host is left out: {error}"),
         }
     }
 
@@ -249,7 +263,8 @@ impl Watcher {
             let booted_at = reading.at.saturating_sub(up).unwrap_or(reading.at);
             let news = self.jobs.booted(booted_at);
             self.judge_jobs(news, reading.at, outlets).await;
-            let untold = self.rules.judge_ended(self.jobs.ended(), reading.at);
+            let own = self.jobs.ended().iter().filter(|job| !job.is_imported()).cloned();
+            let untold = self.rules.judge_ended(&own.collect::<Vec<_>>(), reading.at);
             self.tell(untold, outlets).await;
         }
     }

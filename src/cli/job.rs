@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use super::new_file::write_new;
 use crate::client::Daemon;
 use crate::client::compare::{Chosen, compare};
+use crate::client::file::{export, import};
 use crate::client::job::{Form, list, show};
 use crate::client::report::report;
 
@@ -46,6 +48,16 @@ pub enum Job {
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
     },
+    /// Write a job that is over to a file, for another host
+    Export {
+        /// Its number in the list
+        id: i64,
+        /// The file, which must not be there yet
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+    },
+    /// Take in the file of a job of another host, to compare it with others
+    Import { file: PathBuf },
     #[command(flatten)]
     Word(super::word::Word),
 }
@@ -95,6 +107,15 @@ pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
         Job::Report { which, output } => {
             write_new(&output, &report(daemon, &which.chosen()).await?)?;
             Ok(format!("{} is written\n", output.display()))
+        }
+        Job::Export { id, output } => {
+            write_new(&output, &export(daemon, id).await?)?;
+            Ok(format!("{} is written\n", output.display()))
+        }
+        Job::Import { file } => {
+            let read =
+                std::fs::read(&file).with_context(|| format!("cannot read the file {}", file.display()))?;
+            import(daemon, read).await
         }
         Job::Word(command) => super::word::word(daemon, command).await,
         Job::Show { id, written } => show(daemon, id, written.form()).await,

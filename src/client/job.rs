@@ -100,6 +100,7 @@ fn row(job: &JobBody, now: Timestamp) -> [String; 8] {
     let ms = job.ended_at.unwrap_or(now).as_millisecond() - job.started_at.as_millisecond();
     let since = if job.partly_seen { " or longer" } else { "" };
     let of = job.vg.as_ref().zip(job.origin.as_ref());
+    let host = job.imported_from.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
     [
         job.id.to_string(),
         job.name.clone(),
@@ -108,7 +109,7 @@ fn row(job: &JobBody, now: Timestamp) -> [String; 8] {
         format!("{}{since}", duration_text(ms.max(0) as f64 / 1000.0)),
         job.bytes_read.map_or_else(unknown, |bytes| bytes_text(bytes as f64, Prefix::default())),
         job.peak_fill_percent.map_or_else(unknown, |percent| format!("{percent:.2} %")),
-        of.map_or_else(String::new, |(vg, origin)| format!("{vg}/{origin}")),
+        format!("{}{host}", of.map_or_else(String::new, |(vg, origin)| format!("{vg}/{origin}"))),
     ]
 }
 
@@ -174,6 +175,7 @@ mod tests {
             notes: Vec::new(),
             program: None,
             partly_seen: false,
+            imported_from: None,
         }
     }
 

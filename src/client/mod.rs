@@ -1,6 +1,7 @@
 //! Speaks to a running daemon over its API: `cowbell run`, `cowbell status` and `cowbell job`.
 
 pub mod compare;
+pub mod file;
 pub mod job;
 mod plain;
 pub mod report;

@@ -194,6 +194,18 @@ impl JobBook {
         Some(job.clone())
     }
 
+    /// Takes a job that ran on another host; gives it with its number here, `None` where it is here already.
+    pub fn import(&mut self, key: &str, job: Job) -> Option<Job> {
+        if self.ended.iter().any(|other| other.key == key) {
+            return None;
+        }
+        self.last_id += 1;
+        let job = Job { id: self.last_id, key: key.into(), ..job };
+        self.running.push(job.clone());
+        self.file_ended();
+        Some(job)
+    }
+
     /// Forgets a job that has ended; gives whether it may be forgotten for good.
     pub fn forget(&mut self, key: &str) -> bool {
         self.ended.retain(|job| job.key != key);

@@ -36,6 +36,8 @@ const ONE_MOMENT_MS: i64 = 1_000;
 /// known no better than by the longest tick.
 const DEATH_IS_KNOWN_MS: i64 = 60_000;
 
+/// What the key of a job begins with that was brought here from another host.
+pub const IMPORTED: &str = "imported:";
 /// What a job has of notes at most; more are left out.
 pub const MOST_NOTES: usize = 200;
 
@@ -186,6 +188,16 @@ impl Job {
         }
         let place = self.notes.partition_point(|other| other.at <= note.at);
         self.notes.insert(place, note.clone());
+    }
+
+    /// Whether it ran on another host: then nothing here is known of its volumes.
+    pub fn is_imported(&self) -> bool {
+        self.key.starts_with(IMPORTED)
+    }
+
+    /// The host that it was brought from.
+    pub fn imported_from(&self) -> Option<&str> {
+        self.setup.host.as_deref().filter(|_| self.is_imported())
     }
 
     pub fn is_running(&self) -> bool {

@@ -133,6 +133,24 @@ pub enum Word {
     Mark(Mark),
     Noted(Noted),
     Removed(Removed),
+    Imported(Imported),
+}
+
+/// A job of another host.
+#[derive(Clone, Serialize, Deserialize, PartialEq)]
+pub struct Imported {
+    /// The key that it gets here.
+    pub imported: String,
+    /// The job as JSON, without its course.
+    pub job: String,
+    /// All of it, as it is to be kept.
+    pub file: Vec<u8>,
+}
+
+impl std::fmt::Debug for Imported {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Imported({}, {} bytes)", self.imported, self.file.len())
+    }
 }
 
 /// Something that a person or a program wants to be kept with a job.

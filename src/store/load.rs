@@ -19,6 +19,7 @@ pub enum Load {
     Alert(Box<Alert>),
     Noted(Noted),
     Removed(Removed),
+    Imported(Box<Job>, Arc<[u8]>),
 }
 
 /// Ticks that could not be kept.
@@ -51,7 +52,8 @@ pub fn without_older(loads: &mut Vec<Load>) {
     loads.retain(|load| match load {
         Load::Job(job) => seen.insert(("job", job.id)),
         Load::Alert(alert) => seen.insert(("alert", alert.id)),
-        Load::Rows(_) | Load::Tick(..) | Load::Gap(_) | Load::Noted(_) | Load::Removed(_) => true,
+        Load::Rows(_) | Load::Tick(..) | Load::Gap(_) => true,
+        Load::Noted(_) | Load::Removed(_) | Load::Imported(..) => true,
     });
     loads.reverse();
 }

@@ -15,6 +15,7 @@ mod export;
 mod stock;
 mod lens;
 mod load;
+mod imported;
 mod inspect;
 mod job_row;
 mod journal;
@@ -52,6 +53,7 @@ pub use backup::{backup, give_rights};
 pub use compact::compact;
 pub use every::Every;
 pub use export::{Ask, Form, Resolution, Target, Text};
+pub use imported::packed;
 pub use inspect::{Inventory, inventory};
 pub use lasting::Known;
 pub use moment::Moment;
@@ -93,6 +95,8 @@ pub enum Entry {
     /// On a job that ended so long ago that only the database has it.
     Noted(Noted),
     Removed(Removed),
+    /// With its file, packed.
+    Imported(Box<Job>, Arc<[u8]>),
 }
 
 /// How writing goes.
@@ -245,6 +249,7 @@ impl Inlet {
             Entry::Alert(alert) => vec![Load::Alert(alert)],
             Entry::Noted(noted) => vec![Load::Noted(noted)],
             Entry::Removed(removed) => vec![Load::Removed(removed)],
+            Entry::Imported(job, file) => vec![Load::Imported(job, file)],
             Entry::Tick(interval) => {
                 let mut book = self.book.write().unwrap_or_else(std::sync::PoisonError::into_inner);
                 self.unkept.add(book.learn(&interval).unwrap_or_default());

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::clock::Clock;
+use super::imported::write_imported;
 use super::journal::Journal;
 use super::load::{Load, without_older};
 use super::open::{self, Opened};
@@ -371,6 +372,7 @@ impl Writer {
                 Load::Alert(alert) => write_alert(&mut transaction, alert).await?,
                 Load::Noted(noted) => write_note(&mut transaction, noted).await?,
                 Load::Removed(removed) => remove_job(&mut transaction, &removed.removed).await?,
+                Load::Imported(job, file) => write_imported(&mut transaction, job, file).await?,
             }
         }
         Ok(transaction.commit().await?)

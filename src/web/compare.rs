@@ -176,8 +176,11 @@ pub async fn run_before(site: &Site, job: &Job) -> Result<Option<Job>, Problem> 
         (Some(_), Some(_)) => (&other.vg, &other.origin) == (&job.vg, &job.origin),
         _ => other.name == job.name,
     };
-    let is_before =
-        |other: &Job| other.kind == job.kind && (other.started_at, other.id) < (job.started_at, job.id);
+    let is_before = |other: &Job| {
+        other.kind == job.kind
+            && other.is_imported() == job.is_imported()
+            && (other.started_at, other.id) < (job.started_at, job.id)
+    };
     Ok(latest(site).await?.into_iter().find(|other| is_before(other) && is_alike(other)))
 }
 

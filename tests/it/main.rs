@@ -26,6 +26,7 @@ mod hooks;
 mod hostile;
 mod hour;
 mod jobs;
+mod importing;
 mod kills;
 mod lvm;
 mod migrations;

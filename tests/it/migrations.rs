@@ -94,7 +94,8 @@ async fn the_program_reads_what_the_samples_hold() {
             ("data_snapshot", Some("overflowed")),
             ("nightly", None),
             ("copy", Some("failed")),
-            ("data_snapshot", Some("overflowed"))
+            ("data_snapshot", Some("overflowed")),
+            ("twin_snapshot", Some("succeeded"))
         ]
     );
     assert_eq!(
@@ -120,7 +121,9 @@ async fn the_program_reads_what_the_samples_hold() {
         ["pool_data", "snapshot_fill"]
     );
     let known = archive.known().await.unwrap();
-    assert_eq!((known.last_job_id, known.last_alert_id, known.alerts.len()), (5, 2, 1));
+    assert_eq!((known.last_job_id, known.last_alert_id, known.alerts.len()), (6, 2, 1));
+    let file = archive.imported("imported:00").await.unwrap();
+    assert_eq!((jobs[5].is_imported(), file), (true, Some(b"{\"cowbell_job\":1}".to_vec())));
     inlet.close().await;
 }
 

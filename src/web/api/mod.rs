@@ -1,6 +1,7 @@
 //! JSON under `/api/v1/`. What is not known is `null`, never 0; times are RFC 3339 in UTC; lists are bare arrays.
 
 mod body;
+mod file;
 mod openapi;
 mod words;
 
@@ -21,6 +22,7 @@ use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::store::Wanted;
 
 pub use body::{CompareBody, DeviceBody, FiguresBody, JobBody, StatusBody, VmBody, VolumeBody};
+pub use file::{LONGEST_FILE, export_job, import_job};
 pub use openapi::openapi;
 pub use words::{NoteJob, PutJob, ToldJob, delete_job, note_job, put_job};
 

@@ -20,6 +20,8 @@ use utoipa::OpenApi;
         super::words::delete_job,
         super::figures,
         super::compare,
+        super::file::export_job,
+        super::file::import_job,
         crate::web::pages::report::report,
         super::alerts,
         super::series,

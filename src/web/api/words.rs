@@ -225,7 +225,7 @@ pub fn chosen_key(job: &Job) -> Option<&str> {
     job.key.strip_prefix(CHOSEN)
 }
 
-fn hand_on(site: &Site, word: Word) -> Result<StatusCode, Problem> {
+pub(super) fn hand_on(site: &Site, word: Word) -> Result<StatusCode, Problem> {
     let Some(words) = &site.words else {
         return Err(Problem::Conflict("this is a recording: its jobs cannot be changed".into()));
     };

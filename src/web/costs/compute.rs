@@ -1,20 +1,24 @@
 //! One job's cost, from what the store kept of it and of the jobs before it.
 
+use std::sync::Arc;
+
 use anyhow::Context;
 use jiff::Timestamp;
 
 use super::Cost;
+use crate::job::course::Course;
 use crate::job::figures::Figures;
 use crate::job::setup::{Setup, SnapshotKind};
 use crate::job::sizing::{DEFAULT_EXTENT, DEFAULT_MARGIN, Limits, Peak, Sizing, sizing};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::report::course::{MOST_PVS, Sources, Times};
+use crate::report::file;
 use crate::report::job::JobReport;
 use crate::report::outline::Outline;
 use crate::series::quantity::{Quantity, VolumeQuantity};
 use crate::series::{Point, Range};
-use crate::store::{Subject, Wanted};
+use crate::store::{Every, Subject, Wanted};
 use crate::topology::{Device, DeviceKind, Topology};
 use crate::units::Prefix;
 use crate::web::Site;
@@ -29,7 +33,62 @@ const MOST_JOBS: usize = 1_000;
 const POINTS_OF_FILL: usize = 100;
 
 /// Computes the cost of a job. Reads of the store are awaited; the rest is done on a thread for such work.
-pub async fn cost(site: &Site, job: &Job, present: &std::sync::Arc<Present>) -> Result<Cost, Problem> {
+pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost, Problem> {
+    let Seen { setup, sizing, texts } = seen(site, job, present).await?;
+    let name = job.name.clone();
+    let summing_up = tokio::task::spawn_blocking(move || {
+        let course = texts.course()?;
+        let figures = Figures::of(&course, &setup);
+        let report = JobReport::new(&name, figures, &setup, sizing, Prefix::default());
+        anyhow::Ok(Cost { report, setup, outline: Outline::of(&course) })
+    });
+    let cost = summing_up.await.map_err(anyhow::Error::new).and_then(|cost| cost);
+    Ok(cost.with_context(|| format!("cannot sum up job {}", job.id))?)
+}
+
+/// The file of a job.
+pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<u8>, Problem> {
+    let Seen { mut setup, texts, .. } = seen(site, job, present).await?;
+    if !job.is_imported() {
+        setup.host = setup.host.or_else(|| Some(present.host.clone()));
+    }
+    let job = Job { setup, ..job.clone() };
+    let id = job.id;
+    let writing =
+        tokio::task::spawn_blocking(move || anyhow::Ok(file::write(&job, &texts.course()?)?.into_bytes()));
+    let file = writing.await.map_err(anyhow::Error::new).and_then(|file| file);
+    Ok(file.with_context(|| format!("cannot write the file of job {id}"))?)
+}
+
+/// What is known of a job, before it is summed up.
+struct Seen {
+    setup: Setup,
+    sizing: Option<Sizing>,
+    texts: Texts,
+}
+
+/// From what a course is made.
+enum Texts {
+    Kept(Box<Sources>, Box<Every>, Times),
+    /// The file of a job of another host.
+    Filed(Vec<u8>),
+}
+
+impl Texts {
+    fn course(&self) -> anyhow::Result<Course> {
+        Ok(match self {
+            Self::Kept(sources, every, times) => sources.course(every, *times)?,
+            Self::Filed(file) => file::read(file)?.1,
+        })
+    }
+}
+
+async fn seen(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Seen, Problem> {
+    if job.is_imported() {
+        let file = site.archive.imported(&job.key).await?;
+        let file = file.with_context(|| format!("the file of job {} is not in the database", job.id))?;
+        return Ok(Seen { setup: job.setup.clone(), sizing: None, texts: Texts::Filed(file) });
+    }
     let now = present.interval.at;
     let until = Range { from: Timestamp::UNIX_EPOCH, to: job.ended_at.unwrap_or(now) };
     let mut jobs = job_list(site, present, until, MOST_JOBS).await?.found;
@@ -43,19 +102,12 @@ pub async fn cost(site: &Site, job: &Job, present: &std::sync::Arc<Present>) -> 
     let identity = |volume: &str| site.archive.device_identity(volume).map(|identity| identity.to_string());
     let sources = Sources::of(job, &setup, &pvs(job, &setup, &present.interval.topology), identity);
     let every = site.archive.every(&sources.wanted, times.range()).await?;
-    let name = job.name.clone();
-    let summing_up = tokio::task::spawn_blocking(move || {
-        let course = sources.course(&every, times)?;
-        let figures = Figures::of(&course, &setup);
-        let report = JobReport::new(&name, figures, &setup, sizing, Prefix::default());
-        anyhow::Ok(Cost { report, setup, outline: Outline::of(&course) })
-    });
-    let cost = summing_up.await.map_err(anyhow::Error::new).and_then(|cost| cost);
-    Ok(cost.with_context(|| format!("cannot sum up job {}", job.id))?)
+    Ok(Seen { setup, sizing, texts: Texts::Kept(Box::new(sources), Box::new(every), times) })
 }
 
 fn is_of_same_origin(other: &Job, job: &Job) -> bool {
     job.kind == JobKind::Snapshot
+        && !other.is_imported()
         && other.kind == JobKind::Snapshot
         && job.origin.is_some()
         && (&other.vg, &other.origin) == (&job.vg, &job.origin)

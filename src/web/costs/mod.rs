@@ -99,6 +99,15 @@ impl Site {
     }
 }
 
+impl Site {
+    /// A job as one file, for another host. One at a time, as figures.
+    pub async fn file_of(&self, job: &Job) -> Result<Vec<u8>, Problem> {
+        let closed = |error| Problem::Inside(anyhow::Error::new(error).context("files are not written"));
+        let _turn = self.costs.turn.acquire().await.map_err(closed)?;
+        compute::file(self, job, &self.present()?).await
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -92,7 +92,7 @@ impl View {
         SPANS.into_iter().map(link).collect()
     }
 
-    fn width(&self) -> u32 {
+    pub fn width(&self) -> u32 {
         self.width.unwrap_or(WIDTH).clamp(*chart::WIDTHS.start(), *chart::WIDTHS.end())
     }
 

@@ -1,6 +1,8 @@
 //! `/jobs/compare`: jobs laid over each other by elapsed time, every figure with its ratio, and what differs besides.
 //! Without jobs in its address, the page on which they are chosen.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Html;
@@ -19,6 +21,7 @@ use crate::units::three_figures;
 use crate::web::Site;
 use crate::web::answer::{Asked, Problem};
 use crate::web::compare::{Choice, Column, Compared, MOST_COMPARED, sets};
+use crate::web::costs::Cost;
 
 const TITLE: &str = "Jobs side by side";
 /// The width of a chart where nobody has said how wide it is shown.
@@ -224,6 +227,11 @@ fn rows_of(compared: &Compared) -> Vec<FigureRow> {
         FigureRow { name: row.figure.clone(), cells: row.cells.iter().map(cell).collect() }
     };
     compared.comparison.rows.iter().map(row).collect()
+}
+
+/// A single job, by the seconds since it began.
+pub fn alone(job: &Job, cost: Arc<Cost>, width: u32) -> Vec<Figure> {
+    figures(&[Column { name: job.name.clone(), runs: vec![(job.clone(), cost)] }], width)
 }
 
 /// The jobs over each other, by the seconds since each began.

@@ -8,7 +8,7 @@ use super::charts::{self, Figure, RangeLink, View};
 use super::phases::PhaseRow;
 use super::rows::JobTable;
 use super::text::{self, Writing};
-use super::{Answer, Content, framed, job_list, shown};
+use super::{Answer, Content, framed, own_job_list, shown};
 use crate::interval::{DeviceInterval, Interval};
 use crate::present::Present;
 use crate::series::Observation;
@@ -96,7 +96,7 @@ async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
         return Err(Problem::NotFound(format!("No device called {name} was ever seen here.")));
     }
     let range = view.range(&present)?;
-    let jobs = job_list(site, &present, range, MOST_JOBS).await?;
+    let jobs = own_job_list(site, &present, range, MOST_JOBS).await?;
     let copied = device.filter(|device| device.is_pv && charts::may_copy(&present, &jobs.found));
     let sketches = vec![
         charts::throughput("Throughput", &subject),

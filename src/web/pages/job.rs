@@ -52,7 +52,11 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         (None, None) => around(job, &present),
         _ => view.range(&present)?,
     };
-    let figures = charts::draw(site, view, range, std::slice::from_ref(job), sketches(job, &present)).await?;
+    let figures = match job.is_imported() {
+        // Its course came with it: nothing here was measured of it.
+        true => super::compare::alone(job, site.cost(job).await?, view.width()),
+        false => charts::draw(site, view, range, std::slice::from_ref(job), sketches(job, &present)).await?,
+    };
     let page = shown(&Subjects {
         name: job.name.clone(),
         description: describe(job, &present),
@@ -65,7 +69,11 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         phases: phases::phases(job, present.interval.at),
         notes: notes(job, present.interval.at),
         layout: Vec::new(),
-        links: links(job).into_iter().chain(others(site, job, &present).await?).collect(),
+        links: links(job)
+            .into_iter()
+            .filter(|_| !job.is_imported())
+            .chain(others(site, job, &present).await?)
+            .collect(),
         jobs: JobTable::default(),
     })?;
     let cost = super::job_cost::section(site, job).await?;
@@ -96,6 +104,9 @@ fn notes(job: &Job, now: jiff::Timestamp) -> Vec<NoteRow> {
 
 /// A sentence where not every tick of the job is kept any more.
 async fn rolled_up(site: &Site, job: &Job, present: &Present) -> Result<Option<String>, Problem> {
+    if job.is_imported() {
+        return Ok(None);
+    }
     let ran = Range { from: job.started_at, to: job.ended_at.unwrap_or(present.interval.at) };
     // Where the database does not answer, the charts say so.
     let finest = Partly::or_from_memory(site.archive.finest(ran).await, || None, "")?;
@@ -152,7 +163,8 @@ fn describe(job: &Job, present: &Present) -> String {
         _ => "Command".to_string(),
     };
     let until = job.ended_at.map_or_else(String::new, |at| format!(" to {}", moment(at, now)));
-    format!("{what} · {}{until} UTC", moment(job.started_at, now))
+    let host = job.imported_from().map_or_else(String::new, |host| format!("From {host} · "));
+    format!("{host}{what} · {}{until} UTC", moment(job.started_at, now))
 }
 
 fn notice(job: &Job, present: &Present) -> Option<String> {

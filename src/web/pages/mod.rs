@@ -189,6 +189,18 @@ pub async fn job_list(
     Ok(Partly { found: jobs, missing })
 }
 
+/// The same, without those that ran on other hosts: what is drawn of this one has nothing of them.
+pub async fn own_job_list(
+    site: &Site,
+    present: &Arc<Present>,
+    range: Range,
+    most: usize,
+) -> Result<Partly<Vec<Job>>, Problem> {
+    let mut jobs = job_list(site, present, range, most).await?;
+    jobs.found.retain(|job| !job.is_imported());
+    Ok(jobs)
+}
+
 /// Alerts, the latest first: those that are raised now as they are now, the others as they were kept.
 pub async fn alert_list(site: &Site, most: usize) -> Result<Partly<Vec<Alert>>, Problem> {
     let present = site.present()?;

@@ -8,7 +8,7 @@ use axum::response::Html;
 
 use super::charts::{self, Figure, RangeLink, Sketch, Trace, View};
 use super::rows::{self, FillRow, JobTable};
-use super::{Answer, Content, framed, job_list, shown, text};
+use super::{Answer, Content, framed, own_job_list, shown, text};
 use crate::alert::Severity;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
@@ -60,7 +60,7 @@ pub async fn fragment(State(site): State<Site>, Asked(view): Asked<View>) -> Ans
 async fn now(site: &Site, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
     let range = view.range(&present)?;
-    let jobs = job_list(site, &present, range, MOST_JOBS).await?;
+    let jobs = own_job_list(site, &present, range, MOST_JOBS).await?;
     let sketches =
         vec![disks(&present), copying(&present, &jobs.found), fills(&present, &jobs.found), charts::paging()];
     let figures = charts::draw(site, view, range, &jobs.found, sketches).await?;

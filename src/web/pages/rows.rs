@@ -205,10 +205,14 @@ fn job_row(job: &Job, now: Timestamp) -> JobRow {
         took: duration_text(job.seconds(now)),
         read: text::or_dash(job.bytes_read.map(|bytes| bytes_text(bytes as f64, Prefix::Binary))),
         peak: text::or_dash(job.peak_fill_percent.map(|percent| format!("{percent:.2} %"))),
-        of: match (&job.vg, &job.origin) {
-            (Some(vg), Some(origin)) => format!("snapshot of {vg}/{origin}"),
-            _ => job.kind.text().into(),
-        },
+        of: format!(
+            "{}{}",
+            match (&job.vg, &job.origin) {
+                (Some(vg), Some(origin)) => format!("snapshot of {vg}/{origin}"),
+                _ => job.kind.text().into(),
+            },
+            job.imported_from().map_or_else(String::new, |host| format!(" on {host}"))
+        ),
     }
 }
 

@@ -7,7 +7,7 @@ use super::charts::{self, View};
 use super::device::{KeyFigure, LayoutRow, Subjects};
 use super::rows::{self, JobTable};
 use super::text::{self, Writing};
-use super::{Answer, Content, framed, job_list, moment, shown};
+use super::{Answer, Content, framed, moment, own_job_list, shown};
 use crate::interval::Interval;
 use crate::present::Present;
 use crate::sample::lvm::{Policies, Segment};
@@ -50,7 +50,7 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
         return Err(Problem::NotFound(format!("No volume called {name} was ever seen here.")));
     }
     let range = view.range(&present)?;
-    let mut jobs = job_list(site, &present, range, MOST_JOBS).await?;
+    let mut jobs = own_job_list(site, &present, range, MOST_JOBS).await?;
     jobs.found.retain(|job| {
         job.vg.as_deref() == Some(vg) && [job.lv.as_deref(), job.origin.as_deref()].contains(&Some(lv))
     });

@@ -55,6 +55,8 @@ pub struct JobBody {
     pub program: Option<String>,
     /// It had begun before cowbell looked, or went on while it did not.
     pub partly_seen: bool,
+    /// The host that it was imported from; `null` of this host's own.
+    pub imported_from: Option<String>,
 }
 
 impl From<&Job> for JobBody {
@@ -86,6 +88,7 @@ impl From<&Job> for JobBody {
             notes: job.notes.clone(),
             program: job.program.clone(),
             partly_seen: job.partly_seen,
+            imported_from: job.imported_from().map(String::from),
         }
     }
 }

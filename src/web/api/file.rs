@@ -1,0 +1,107 @@
+//! Jobs as files: one that is over is given out, one of another host is taken in.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderName, StatusCode, header};
+
+use super::words::hand_on;
+use crate::job::{IMPORTED, Job};
+use crate::report::file;
+use crate::source::{Imported, Word};
+use crate::store::packed;
+use crate::web::Site;
+use crate::web::answer::{Problem, ProblemBody};
+use crate::web::api::JobBody;
+
+/// A file at most: eleven hours of seconds with four PVs are some 8 MiB.
+pub const LONGEST_FILE: usize = 64 * 1024 * 1024;
+/// A file that was taken is in the database within this time, unless its disk hangs.
+const KEPT_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A job that is over as one file, for another host. What is in it is described in `src/report/file/mod.rs`.
+#[utoipa::path(get, path = "/api/v1/jobs/{id}/export", tag = "jobs",
+    params(("id" = i64, Path, description = "As in the list of jobs")),
+    responses((status = 200, description = "The file", content_type = "application/json", body = String), (status = 404, body = ProblemBody), (status = 409, description = "It runs", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn export_job(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<([(HeaderName, &'static str); 1], Vec<u8>), Problem> {
+    let job = super::numbered(&site, &id).await?;
+    if job.is_running() {
+        return Err(Problem::Conflict(format!("job {id} runs: export it when it is over")));
+    }
+    Ok(([(header::CONTENT_TYPE, "application/json")], site.file_of(&job).await?))
+}
+
+/// Takes in the file of a job of another host, whole or not at all. The same file twice is the same job.
+#[utoipa::path(post, path = "/api/v1/jobs/import", tag = "jobs", request_body(content = String, content_type = "application/json", description = "As `export` gives it, 64 MiB at most"),
+    responses((status = 200, description = "It was here already", body = JobBody), (status = 201, description = "It is kept", body = JobBody), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "A recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn import_job(
+    State(site): State<Site>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<JobBody>), Problem> {
+    let body = body.map_err(|_| {
+        let most = LONGEST_FILE / 1024 / 1024;
+        Problem::Bad(format!("cannot take the file in: expected {most} MiB at most, and all of it"))
+    })?;
+    let checking = tokio::task::spawn_blocking(move || word(&body));
+    let word = checking.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))??;
+    let key = word.imported.clone();
+    if let Some(job) = kept(&site, &key).await? {
+        return Ok((StatusCode::OK, Json(JobBody::from(&job))));
+    }
+    hand_on(&site, Word::Imported(word))?;
+    let until = tokio::time::Instant::now() + KEPT_WITHIN;
+    while tokio::time::Instant::now() < until {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if let Some(job) = kept(&site, &key).await? {
+            return Ok((StatusCode::CREATED, Json(JobBody::from(&job))));
+        }
+    }
+    Err(Problem::Unavailable(
+        "the file is whole and was taken, but the disk of the database has not kept it yet: look at /jobs in a while"
+            .into(),
+    ))
+}
+
+/// The job of this key, when it and its file are in the database.
+async fn kept(site: &Site, key: &str) -> Result<Option<Job>, Problem> {
+    Ok(match site.archive.has_imported(key).await? {
+        true => site.archive.job_of(key).await?,
+        false => None,
+    })
+}
+
+/// The whole file is checked before anything is told of it; what is kept is written anew, so that nothing else is in it.
+fn word(body: &[u8]) -> Result<Imported, Problem> {
+    let (job, course) = file::read(body).map_err(|error| Problem::Bad(error.to_string()))?;
+    let inside = |error: serde_json::Error| Problem::Inside(anyhow::Error::new(error));
+    let text = file::write(&job, &course).map_err(inside)?;
+    let file = packed(&text).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
+    let imported = format!("{IMPORTED}{:032x}", fingerprint(text.as_bytes()));
+    Ok(Imported { imported, job: serde_json::to_string(&job).map_err(inside)?, file })
+}
+
+/// FNV-1a of 128 bits: no two files that people make have the same.
+fn fingerprint(bytes: &[u8]) -> u128 {
+    const BEGIN: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    bytes.iter().fold(BEGIN, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_told_apart_by_what_is_in_them() {
+        // As the authors' own test vectors have it.
+        assert_eq!(fingerprint(b""), 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
+        assert_eq!(fingerprint(b"a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
+    }
+}
