@@ -68,6 +68,13 @@ impl Present {
         self.jobs.iter().map(Arc::as_ref).find(|job| job.is_running() && job.key == *volume.uuid)
     }
 
+    /// All parts in the order in which they are read, and how they did; `None` of one that has not answered yet.
+    pub fn parts_in_order(&self) -> impl Iterator<Item = (Part, Option<&PartState>)> {
+        let parts = Part::ALL.into_iter().map(|part| (part, self.parts.get(&part)));
+        // A recording of before it was read has none, and lacks nothing.
+        parts.filter(|(part, state)| *part != Part::Usage || state.is_some())
+    }
+
     /// Whether ticks come as they should. A recording that is at its end is not late.
     pub fn is_fresh(&self) -> bool {
         self.ended.is_some() || self.published.elapsed() < LEAST_FRESHNESS.max(self.interval_length * 3)

@@ -106,6 +106,7 @@ impl Machine {
             dm_answered: true,
             estimates: Vec::new(),
             policies: None,
+            usages: Arc::default(),
         }
     }
 

@@ -17,6 +17,7 @@ use estimate::Estimate;
 use crate::sample::Sample;
 use crate::sample::diskstats::{Counters, DeviceLine, Number};
 use crate::sample::lvm::Policies;
+use crate::sample::usage::Usage;
 use crate::topology::{Topology, Volume, VolumeState};
 use crate::units::Sectors;
 
@@ -41,6 +42,8 @@ pub struct Interval {
     pub estimates: Vec<Option<Estimate>>,
     /// What LVM does by itself before a volume is full, as last said.
     pub policies: Option<Policies>,
+    /// How much file systems hold that may be a snapshot's, as last told.
+    pub usages: Arc<Vec<Usage>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -147,6 +150,7 @@ impl Interval {
             dm_answered: now.sample.dm.is_some(),
             estimates: Vec::new(),
             policies: now.sample.policies,
+            usages: Arc::clone(&now.sample.usages),
         }
     }
 
@@ -167,6 +171,16 @@ impl Interval {
         estimates
             .filter(|(other, _)| Arc::ptr_eq(&other.uuid, &volume.uuid))
             .find_map(|(_, estimate)| *estimate)
+    }
+
+    /// How many bytes the file system on a volume uses, where it is mounted and told it.
+    pub fn held_on(&self, volume: &Volume) -> Option<u64> {
+        let number = self.topology.devices.get(volume.device?)?.number;
+        let is_there = |usage: &&Usage| {
+            usage.mount.number == number
+                && volume.mounted_on.as_ref().is_some_and(|points| points.contains(&usage.mount.point))
+        };
+        self.usages.iter().find(is_there).map(|usage| usage.used_bytes)
     }
 
     /// What a volume's own device did.

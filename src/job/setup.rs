@@ -48,6 +48,8 @@ pub struct Setup {
     pub read_ahead_kib: Option<u64>,
     /// On which origin and COW area lie; of a job without a snapshot, all of the host.
     pub disks: Option<Vec<Disk>>,
+    /// What its file system uses, where the snapshot is mounted.
+    pub file_system_bytes: Option<u64>,
 }
 
 impl Setup {
@@ -75,6 +77,7 @@ impl Setup {
         let disks = disks_below(topology, pvs);
         learn(&mut self.disks, &disks);
         self.processors = processors(interval).or(self.processors);
+        self.file_system_bytes = interval.held_on(snapshot).or(self.file_system_bytes);
     }
 
     /// Learns what a tick shows of the host, for a job that has no snapshot.

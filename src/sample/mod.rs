@@ -11,6 +11,7 @@ pub mod lvm;
 pub mod mounts;
 pub mod mylvmbackup;
 pub mod sysfs;
+pub mod usage;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use dm::DmDevice;
 use host::{CpuTimes, Paging};
 use mounts::Mount;
 use sysfs::BlockDevice;
+use usage::Usage;
 
 /// Lines that were not understood are logged once each, and no more of them than this.
 const MOST_COMPLAINTS: usize = 1_000;
@@ -58,6 +60,8 @@ pub struct Sample {
     pub policies: Option<lvm::Policies>,
     /// Mounts of block devices; the same `Arc` for as long as they do not change. `None` where they cannot be read.
     pub mounts: Option<Arc<Vec<Mount>>>,
+    /// How much file systems hold that may be a snapshot's, of those that told it.
+    pub usages: Arc<Vec<Usage>>,
 }
 
 /// What a device of the device-mapper is, apart from how it is.
@@ -110,6 +114,7 @@ pub struct Sampler {
     dm_told_us: Option<u64>,
     policies: Option<lvm::Policies>,
     mounts: Option<Arc<Vec<Mount>>>,
+    usages: Arc<Vec<Usage>>,
     parts: BTreeMap<Part, PartState>,
     complaints: HashSet<String>,
 }
@@ -132,12 +137,14 @@ impl Sampler {
             report_tells_fills: false,
             policies: None,
             mounts: None,
+            usages: Arc::default(),
         };
         for text in &reading.texts {
             let error = match &text.said {
                 Said::Text(said) => self.understand(text.part, said, &mut sample).err(),
                 Said::Error(error) if text.part == Part::Mounts => {
                     self.mounts = None;
+                    self.usages = Arc::default();
                     Some(error.clone())
                 }
                 Said::Error(error) => Some(error.clone()),
@@ -154,6 +161,7 @@ impl Sampler {
         sample.report_tells_fills = self.report_tells_fills(reading.uptime_us);
         sample.policies = self.policies;
         sample.mounts = self.mounts.clone();
+        sample.usages = Arc::clone(&self.usages);
         sample
     }
 
@@ -208,11 +216,26 @@ impl Sampler {
             Part::LvmConfig => self.policies = Some(lvm::parse_policies(text)?),
             Part::Mounts => {
                 let (mounts, not_understood) = mounts::parse(text);
+                self.forget_unmounted(&mounts);
                 self.mounts = Some(Arc::new(mounts));
                 all_understood(&not_understood)?;
             }
+            Part::Usage => {
+                let found = usage::parse(text);
+                self.usages = Arc::new(found.usages);
+                all_understood(&found.not_understood)?;
+                found.unknown.into_iter().next().map_or(Ok(()), Err)?;
+            }
         }
         Ok(())
+    }
+
+    /// What was mounted there held so much; what comes there next holds something else.
+    fn forget_unmounted(&mut self, mounts: &[Mount]) {
+        let is_there = |usage: &Usage| mounts.contains(&usage.mount);
+        if !self.usages.iter().all(is_there) {
+            self.usages = Arc::new(self.usages.iter().filter(|usage| is_there(usage)).cloned().collect());
+        }
     }
 
     fn learn_names(&mut self, names: Vec<BlockDevice>) {

@@ -1,6 +1,7 @@
 //! Which block devices are mounted where, from lines of `/proc/self/mountinfo`.
 
 use super::diskstats::Number;
+use crate::source::files::unescaped;
 
 /// One mount of a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,20 +29,6 @@ fn mount(line: &str) -> Option<Mount> {
     let mut words = line.split(' ');
     let number = words.nth(2)?.parse().ok()?;
     Some(Mount { number, point: unescaped(words.nth(1)?) })
-}
-
-/// The kernel writes blank, tab, line feed and backslash as three octal digits behind a backslash.
-fn unescaped(text: &str) -> String {
-    let mut parts = text.split('\\');
-    let mut plain = parts.next().unwrap_or_default().to_string();
-    for part in parts {
-        let letter = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match letter.filter(u8::is_ascii) {
-            Some(letter) => plain.extend([char::from(letter).to_string().as_str(), &part[3..]]),
-            None => plain.extend(["\\", part]),
-        }
-    }
-    plain
 }
 
 #[cfg(test)]

@@ -151,6 +151,20 @@ fn has_changed(file: &File) -> bool {
     }
 }
 
+/// A folder's name in a table of mounts: the kernel writes blank, tab, line feed and backslash as three octal digits behind a backslash.
+pub fn unescaped(text: &str) -> String {
+    let mut parts = text.split('\\');
+    let mut plain = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let letter = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match letter.filter(u8::is_ascii) {
+            Some(letter) => plain.extend([char::from(letter).to_string().as_str(), &part[3..]]),
+            None => plain.extend(["\\", part]),
+        }
+    }
+    plain
+}
+
 fn describe(folder: &Path, name: &str, text: &mut String) {
     for attribute in ATTRIBUTES {
         if let Ok(value) = fs::read_to_string(folder.join(attribute)) {

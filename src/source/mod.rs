@@ -12,6 +12,7 @@ pub mod lvm;
 pub mod own;
 mod processes;
 pub mod recording;
+pub mod usage;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -89,16 +90,19 @@ pub enum Part {
     LvmConfig,
     /// Mounts of block devices, as `/proc/self/mountinfo` has them
     Mounts,
+    /// How much the file systems of snapshots hold, as [`usage`] writes it
+    Usage,
 }
 
 impl Part {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Diskstats,
         Self::Vmstat,
         Self::Stat,
         Self::Pressure,
         Self::Sysfs,
         Self::Mounts,
+        Self::Usage,
         Self::Dm,
         Self::Lvm,
         Self::LvmConfig,
@@ -115,6 +119,7 @@ impl Part {
             Self::Lvm => "lvm",
             Self::LvmConfig => "lvm_config",
             Self::Mounts => "mounts",
+            Self::Usage => "usage",
         }
     }
 }

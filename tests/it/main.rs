@@ -42,6 +42,7 @@ mod stopping;
 mod store;
 mod unanswered;
 mod words;
+mod usage;
 
 use std::time::{Duration, Instant};
 

@@ -47,6 +47,7 @@ impl Tick {
             dm_answered: true,
             estimates: Vec::new(),
             policies: None,
+            usages: Arc::default(),
         }))
     }
 }

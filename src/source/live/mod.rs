@@ -13,6 +13,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::files::{KeptFile, Mounts, Root};
 use super::hooks::Ear;
+use super::usage::Usage;
 use super::{Hook, Part, Reading, Said, Text, Word};
 use crate::config::LvmSource;
 use device_mapper::DeviceMapper;
@@ -35,6 +36,7 @@ pub struct Live {
     ear: Option<Ear>,
     device_mapper: Option<DeviceMapper>,
     names: Names,
+    usage: Usage,
     lvm: Option<Lvm>,
     /// Said once: what is not read because the configuration says so.
     unasked: Vec<Text>,
@@ -78,6 +80,7 @@ impl Live {
             mounts: Mounts::below(&root),
         };
         Ok(Self {
+            usage: Usage::below(&root),
             root,
             files,
             ticker,
@@ -136,6 +139,7 @@ impl Live {
         }
         texts.extend(self.files.mounts.read_if_changed().map(|read| timed(Part::Mounts, || read)));
         texts.extend(self.read_names(&diskstats));
+        texts.extend(self.ask_file_systems(&texts));
         texts.extend(self.lvm.iter_mut().flat_map(Lvm::said));
         texts.append(&mut self.unasked);
         texts.insert(0, diskstats);
@@ -166,6 +170,19 @@ impl Live {
         }
         self.names.text = Some(text.said.clone());
         Some(text)
+    }
+
+    /// What the file systems of snapshots told, which are known by the names and mounts that were read last.
+    fn ask_file_systems(&mut self, texts: &[Text]) -> Option<Text> {
+        for text in texts {
+            match (text.part, &text.said) {
+                (Part::Mounts, Said::Text(mounts)) => self.usage.mounts_are(mounts),
+                (Part::Mounts, Said::Error(_)) => self.usage.mounts_are(""),
+                (Part::Sysfs, Said::Text(names)) => self.usage.names_are(names),
+                _ => {}
+            }
+        }
+        self.usage.said()
     }
 
     fn ask_for_report(&mut self, texts: &[Text]) {

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use super::{Answer, Content, Refresh, framed, moment, shown};
 use crate::config::Age;
 use crate::present::Present;
-use crate::source::Part;
 use crate::store::{Gap, Level};
 use crate::units::{Prefix, bytes_text};
 use crate::web::Site;
@@ -122,8 +121,7 @@ fn gap_row(gap: &Gap, now: Timestamp) -> GapRow {
 }
 
 fn parts(present: &Present) -> Vec<PartRow> {
-    let read = Part::ALL.into_iter().map(|part| {
-        let state = present.parts.get(&part);
+    let read = present.parts_in_order().map(|(part, state)| {
         let error = state.map_or_else(|| Some("it has not answered yet".into()), |state| state.error.clone());
         PartRow {
             name: part.name(),

@@ -60,7 +60,7 @@ pub struct PercentilesBody {
 /// A part of the machine that is read, or the database that is written.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PartBody {
-    /// `diskstats`, `vmstat`, `stat`, `pressure`, `sysfs`, `mounts`, `dm`, `lvm`, `lvm_config` or `store`
+    /// `diskstats`, `vmstat`, `stat`, `pressure`, `sysfs`, `mounts`, `usage`, `dm`, `lvm`, `lvm_config` or `store`
     pub name: String,
     pub ok: bool,
     pub error: Option<String>,
@@ -110,7 +110,7 @@ impl TicksBody {
 
 /// All parts in the order in which they are read; one that was not asked yet is not ok.
 fn parts(present: &Present) -> Vec<PartBody> {
-    let read = crate::source::Part::ALL.into_iter().map(|part| match present.parts.get(&part) {
+    let read = present.parts_in_order().map(|(part, state)| match state {
         Some(state) => PartBody {
             name: part.name().into(),
             ok: state.error.is_none(),
