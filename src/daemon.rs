@@ -13,6 +13,7 @@ use crate::alert::{Alert, Rules, Severity};
 use crate::config;
 use crate::interval::estimate::Estimator;
 use crate::interval::{Interval, Observed};
+use crate::job::pace::Lately;
 use crate::job::{Job, JobBook};
 use crate::notify::Notifier;
 use crate::present::{Percentiles, Present, Ticks};
@@ -102,6 +103,7 @@ struct Watcher {
     estimator: Estimator,
     last: Option<Arc<Interval>>,
     jobs: JobBook,
+    lately: Arc<Lately>,
     /// How many words of hooks, and what was wrong with the last.
     not_understood: (u64, String),
     rules: Rules,
@@ -126,6 +128,7 @@ impl Watcher {
             estimator: Estimator::default(),
             last: None,
             jobs,
+            lately: Arc::default(),
             not_understood: Default::default(),
             rules,
             tallies: Arc::default(),
@@ -214,6 +217,8 @@ impl Watcher {
             log(alert);
         }
         let jobs = self.jobs.advance(interval);
+        let length = self.terms.interval_length;
+        Arc::make_mut(&mut self.lately).advance(interval, self.jobs.running(), length);
         self.judge_jobs(jobs, interval.at, outlets).await;
         for alert in news {
             self.keep(Entry::Alert(Box::new(alert)), outlets).await;
@@ -321,6 +326,7 @@ impl Watcher {
                 .cloned()
                 .chain(self.jobs.running().iter().cloned().map(Arc::new))
                 .collect(),
+            lately: Arc::clone(&self.lately),
             alerts: self.rules.open().to_vec(),
             ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
             parts: self.sampler.parts().clone(),

@@ -10,11 +10,14 @@ use crate::alert::Alert;
 use crate::config;
 use crate::interval::Interval;
 use crate::job::Job;
+use crate::job::finish::{Outlook, Room, outlook};
+use crate::job::left::{Earlier, Left};
+use crate::job::pace::{Lately, overflows};
 use crate::sample::PartState;
 use crate::source::Part;
 use crate::store::Health;
 use crate::tally::Tallies;
-use crate::topology::Volume;
+use crate::topology::{Volume, VolumeKind, VolumeState};
 
 /// Ticks are fresh for three intervals, and never for less than this.
 const LEAST_FRESHNESS: Duration = Duration::from_secs(3);
@@ -31,6 +34,8 @@ pub struct Present {
     pub tallies: Arc<Tallies>,
     /// Jobs that run, and the last ones that ended.
     pub jobs: Vec<Arc<Job>>,
+    /// How fast snapshots that live were read and filled of late.
+    pub lately: Arc<Lately>,
     pub alerts: Vec<Alert>,
     pub ticks: Ticks,
     pub parts: BTreeMap<Part, PartState>,
@@ -75,8 +80,29 @@ impl Present {
         parts.filter(|(part, state)| *part != Part::Usage || state.is_some())
     }
 
+    /// What can be expected of a snapshot's job that runs; `None` of one that is over, or whose snapshot is dead. Takes
+    /// milliseconds.
+    pub fn outlook(&self, job: &Job) -> Option<Outlook> {
+        let snapshot = self.interval.topology.volume(&job.key)?;
+        if !job.is_running() || job.died_at.is_some() {
+            return None;
+        }
+        let ended = self.jobs.iter().rev().map(Arc::as_ref).filter(|other| !other.is_running());
+        let left = Left::of(job, &Earlier::of(job, ended));
+        Some(outlook(left, overflows(&self.interval, snapshot).and_then(room), &self.lately.of(job.id)))
+    }
+
     /// Whether ticks come as they should. A recording that is at its end is not late.
     pub fn is_fresh(&self) -> bool {
         self.ended.is_some() || self.published.elapsed() < LEAST_FRESHNESS.max(self.interval_length * 3)
     }
+}
+
+fn room((volume, state): (&Volume, &VolumeState)) -> Option<Room> {
+    let fill = state.fill.filter(|fill| fill.unit > 0)?;
+    Some(Room {
+        name: format!("{} {}", volume.kind.text(), volume.full_name()),
+        is_pool: volume.kind == VolumeKind::ThinPool,
+        free_bytes: fill.total_bytes().saturating_sub(fill.used_bytes()),
+    })
 }

@@ -18,7 +18,7 @@ pub async fn export(daemon: &Daemon, id: i64) -> anyhow::Result<String> {
 
 /// Hands a file to the daemon; gives a line for a person.
 pub async fn import(daemon: &Daemon, file: Vec<u8>) -> anyhow::Result<String> {
-    let request = daemon.http.post(daemon.url("/api/v1/jobs/import")).timeout(TIME_LIMIT);
+    let request = daemon.http()?.post(daemon.url("/api/v1/jobs/import")).timeout(TIME_LIMIT);
     let request = request.header("Content-Type", "application/json").body(file);
     let answer = request.send().await.with_context(|| format!("no daemon answers at {}", daemon.address))?;
     let status = answer.status();

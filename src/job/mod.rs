@@ -11,6 +11,8 @@ pub mod diagnosis;
 pub mod figures;
 pub mod finish;
 pub mod layout;
+pub mod left;
+pub mod pace;
 pub mod phase;
 mod runs;
 pub mod setup;

@@ -1,0 +1,251 @@
+//! How much a backup still has to read of its snapshot, and from what that follows.
+//!
+//! A file system tells what it uses; a backup that leaves files out reads less, and one that reads twice reads more.
+//! Where none is seen, earlier runs tell, each with its own total: how far those differ is part of the answer.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::statistics::Sorted;
+use super::words::size;
+use super::{Job, JobKind, Outcome};
+
+/// Runs that tell of the next: two weeks of nights.
+const MOST_RUNS: usize = 14;
+
+/// How much is still to be read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Left {
+    pub from: Basis,
+    /// What it read so far; `null` where nobody saw it.
+    pub read_bytes: Option<u64>,
+    /// What it will have read in the end, of earlier runs the median; `null` where nothing tells it.
+    pub expected_bytes: Option<u64>,
+    /// What is left of that; `null` where that is not known.
+    pub left_bytes: Option<u64>,
+    /// Earlier runs that told.
+    pub runs: usize,
+    pub text: String,
+    /// Each equally likely.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub may_be: Vec<f64>,
+}
+
+/// From what it follows how much is still to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// What the snapshot's file system uses.
+    FileSystem,
+    /// What earlier runs of the same origin read.
+    EarlierRuns,
+    /// Neither is known.
+    Nothing,
+}
+
+/// What earlier runs read in all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Earlier {
+    pub totals: Vec<u64>,
+    /// Nobody said how they ended.
+    pub is_unreported: bool,
+}
+
+impl Left {
+    pub fn of(job: &Job, earlier: &Earlier) -> Self {
+        match job.setup.file_system_bytes {
+            Some(used) => Self::of_file_system(used, job.bytes_read),
+            None if !earlier.totals.is_empty() => Self::of_runs(earlier, job.bytes_read),
+            None => Self::unknown(job.bytes_read),
+        }
+    }
+
+    fn of_file_system(used: u64, read: Option<u64>) -> Self {
+        let left = read.and_then(|read| used.checked_sub(read));
+        let text = match read {
+            Some(read) if left.is_none() => format!(
+                "It has read {}, more than its file system holds ({}): how much is left is not known.",
+                bytes(read),
+                bytes(used)
+            ),
+            _ => format!("Of {} that its file system uses, {}.", bytes(used), are_read(read)),
+        };
+        Self {
+            from: Basis::FileSystem,
+            read_bytes: read,
+            expected_bytes: Some(used),
+            left_bytes: left,
+            runs: 0,
+            text,
+            may_be: left.map(|left| left as f64).into_iter().collect(),
+        }
+    }
+
+    /// A run that read less in all than this one did already tells nothing of what is left.
+    fn of_runs(earlier: &Earlier, read: Option<u64>) -> Self {
+        let totals = Sorted::new(earlier.totals.iter().map(|total| *total as f64));
+        let still = |read: u64| earlier.totals.iter().filter_map(move |total| total.checked_sub(read));
+        let may_be: Vec<f64> = read.into_iter().flat_map(still).map(|left| left as f64).collect();
+        let left = Sorted::new(may_be.iter().copied()).map(|sorted| sorted.median() as u64);
+        let runs = earlier.totals.len();
+        let which = if runs == 1 { "The last run".into() } else { format!("The last {runs} runs") };
+        let unreported = if earlier.is_unreported { ", whose ends nobody reported," } else { "" };
+        let spread = totals.as_ref().filter(|_| runs > 1).map_or_else(String::new, |totals| {
+            format!(" ({} to {})", size(totals.percentile(0.0)), size(totals.most()))
+        });
+        let median = totals.map(|totals| totals.median());
+        let read_in_all = size(median.unwrap_or_default());
+        let ends = match read {
+            Some(read) if left.is_none() => {
+                format!("{} are read already, so how much is left is not known", bytes(read))
+            }
+            _ => are_read(read),
+        };
+        Self {
+            from: Basis::EarlierRuns,
+            read_bytes: read,
+            expected_bytes: median.map(|median| median as u64),
+            left_bytes: left,
+            runs,
+            text: format!("{which} of the same origin{unreported} read {read_in_all}{spread}; {ends}."),
+            may_be,
+        }
+    }
+
+    fn unknown(read: Option<u64>) -> Self {
+        let text = "How much is left to read is not known: no file system is seen on it, and no earlier run of the \
+                    same origin tells.";
+        Self {
+            from: Basis::Nothing,
+            read_bytes: read,
+            expected_bytes: None,
+            left_bytes: None,
+            runs: 0,
+            text: text.into(),
+            may_be: Vec::new(),
+        }
+    }
+}
+
+impl Earlier {
+    /// Of runs, the latest first: those that succeeded, or where nobody ever said how one ended, those that ended well
+    /// as far as was seen.
+    pub fn of<'a>(job: &Job, jobs: impl Iterator<Item = &'a Job>) -> Self {
+        let alike: Vec<&Job> = jobs.filter(|other| is_alike(other, job)).collect();
+        let totals = |outcome| -> Vec<u64> {
+            let ended = alike.iter().filter(|other| other.outcome == Some(outcome));
+            ended.filter_map(|other| other.bytes_read.filter(|bytes| *bytes > 0)).take(MOST_RUNS).collect()
+        };
+        match totals(Outcome::Succeeded) {
+            none if none.is_empty() => Self { totals: totals(Outcome::Unknown), is_unreported: true },
+            totals => Self { totals, is_unreported: false },
+        }
+    }
+}
+
+/// Whether it was a snapshot of the same kind and origin that was seen as a whole.
+fn is_alike(other: &Job, job: &Job) -> bool {
+    other.id != job.id
+        && other.kind == JobKind::Snapshot
+        && !other.partly_seen
+        && job.origin.is_some()
+        && (&other.vg, &other.origin, other.setup.kind) == (&job.vg, &job.origin, job.setup.kind)
+}
+
+fn are_read(read: Option<u64>) -> String {
+    read.map_or_else(
+        || "how much is read so far is not known".into(),
+        |read| format!("{} are read", bytes(read)),
+    )
+}
+
+fn bytes(bytes: u64) -> String {
+    size(bytes as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    const GIB: u64 = 1 << 30;
+
+    fn job(id: i64, read_gib: Option<u64>, outcome: Option<Outcome>) -> Job {
+        let mut job = Job::new(id, JobKind::Snapshot, &id.to_string(), "snap", Timestamp::UNIX_EPOCH);
+        (job.vg, job.origin) = (Some("vg0".into()), Some("data".into()));
+        (job.bytes_read, job.outcome) = (read_gib.map(|gib| gib * GIB), outcome);
+        job
+    }
+
+    fn check(
+        file_system_gib: Option<u64>,
+        read_gib: Option<u64>,
+        totals_gib: &[u64],
+        left_gib: Option<u64>,
+        text: &str,
+    ) {
+        let mut job = job(1, read_gib, None);
+        job.setup.file_system_bytes = file_system_gib.map(|gib| gib * GIB);
+        let totals = totals_gib.iter().map(|gib| gib * GIB).collect();
+        let left = Left::of(&job, &Earlier { totals, is_unreported: false });
+        assert_eq!((&*left.text, left.left_bytes), (text, left_gib.map(|gib| gib * GIB)));
+    }
+
+    #[test]
+    fn what_is_left_is_what_the_file_system_uses_and_was_not_read() {
+        check(
+            Some(40),
+            Some(12),
+            &[99],
+            Some(28),
+            "Of 40.0 GiB that its file system uses, 12.0 GiB are read.",
+        );
+        check(
+            Some(40),
+            None,
+            &[],
+            None,
+            "Of 40.0 GiB that its file system uses, how much is read so far is not known.",
+        );
+        let text = "It has read 41.0 GiB, more than its file system holds (40.0 GiB): how much is left is not known.";
+        check(Some(40), Some(41), &[50], None, text);
+    }
+
+    #[test]
+    fn without_a_file_system_earlier_runs_tell_with_their_spread() {
+        let text =
+            "The last 3 runs of the same origin read 40.0 GiB (36.0 GiB to 44.0 GiB); 12.0 GiB are read.";
+        check(None, Some(12), &[44, 36, 40], Some(28), text);
+        let text =
+            "The last 3 runs of the same origin read 40.0 GiB (36.0 GiB to 44.0 GiB); 38.0 GiB are read.";
+        check(None, Some(38), &[44, 36, 40], Some(4), text);
+        let text = "The last run of the same origin read 40.0 GiB; 41.0 GiB are read already, so how much is left is \
+                    not known.";
+        check(None, Some(41), &[40], None, text);
+    }
+
+    #[test]
+    fn where_neither_tells_it_is_said() {
+        let text = "How much is left to read is not known: no file system is seen on it, and no earlier run of the same \
+                    origin tells.";
+        check(None, Some(12), &[], None, text);
+    }
+
+    #[test]
+    fn only_runs_that_succeeded_tell_and_others_where_nobody_ever_said() {
+        let mut jobs = vec![
+            job(2, Some(5), Some(Outcome::Succeeded)),
+            job(3, Some(6), Some(Outcome::Unknown)),
+            job(4, Some(7), Some(Outcome::Overflowed)),
+            job(5, None, Some(Outcome::Succeeded)),
+            job(6, Some(8), None),
+        ];
+        jobs.push(Job { origin: Some("other".into()), ..job(7, Some(9), Some(Outcome::Succeeded)) });
+        jobs.push(Job { partly_seen: true, ..job(8, Some(9), Some(Outcome::Succeeded)) });
+        let of = |jobs: &[Job]| Earlier::of(&job(1, None, None), jobs.iter());
+        assert_eq!(of(&jobs), Earlier { totals: vec![5 * GIB], is_unreported: false });
+        jobs.retain(|job| job.id != 2 && job.id != 5 && job.id < 7);
+        assert_eq!(of(&jobs), Earlier { totals: vec![6 * GIB], is_unreported: true });
+    }
+}

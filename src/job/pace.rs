@@ -1,0 +1,164 @@
+//! How fast snapshots were read of late, and how fast what they overflow with filled: some minutes, in memory.
+//!
+//! It answers while the database does not. What is handed on is a copy; all but its last block is shared.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Job, JobKind};
+use crate::interval::Interval;
+use crate::topology::{Volume, VolumeKind, VolumeState};
+
+/// What is longer ago tells less of what comes.
+const LATELY_S: f64 = 600.0;
+/// Of long ticks more time is kept, since fewer than these tell too little.
+const LEAST_KEPT: usize = 120;
+/// What a tick copies.
+const BLOCK: usize = 60;
+/// Snapshots that are followed, the latest ones: each takes 20 KiB.
+const MOST_FOLLOWED: usize = 100;
+/// A tick out of turn is short; together with the next it is at least this part of one.
+const LEAST_PART: f64 = 0.9;
+
+/// A tick of late, or some short ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    pub read_bytes_per_s: f64,
+    /// Of the COW area or the pool; `None` where it was not seen.
+    pub growth_bytes_per_s: Option<f64>,
+    pub seconds: f64,
+}
+
+/// The pace of each snapshot that lives, by its job's number.
+#[derive(Clone, Debug, Default)]
+pub struct Lately {
+    jobs: HashMap<i64, Recent>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Recent {
+    blocks: VecDeque<Arc<Vec<Pace>>>,
+    /// Ticks that are too short to stand alone.
+    short: Option<Pace>,
+    used_bytes: Option<u64>,
+}
+
+impl Lately {
+    /// Takes a tick, of which there is one each `length`.
+    pub fn advance(&mut self, interval: &Interval, running: &[Job], length: Duration) {
+        let followed = running.iter().rev().filter(|job| job.kind == JobKind::Snapshot).take(MOST_FOLLOWED);
+        let followed: Vec<&Job> = followed.collect();
+        self.jobs.retain(|id, _| followed.iter().any(|job| job.id == *id));
+        for job in followed {
+            self.jobs.entry(job.id).or_default().advance(interval, &job.key, length);
+        }
+    }
+
+    /// What was seen of a job, in the order of time.
+    pub fn of(&self, job: i64) -> Vec<Pace> {
+        self.jobs.get(&job).map(|recent| recent.paces().copied().collect()).unwrap_or_default()
+    }
+}
+
+impl Recent {
+    fn paces(&self) -> impl Iterator<Item = &Pace> {
+        self.blocks.iter().flat_map(|block| block.iter())
+    }
+
+    fn advance(&mut self, interval: &Interval, uuid: &str, length: Duration) {
+        let before = self.used_bytes.take();
+        let Some((volume, _)) = interval.volumes().find(|(volume, _)| *volume.uuid == *uuid) else { return };
+        let fill = overflows(interval, volume).and_then(|(_, state)| state.fill).filter(|fill| fill.unit > 0);
+        self.used_bytes = fill.map(|fill| fill.used_bytes());
+        let Some(work) = interval.device_of(volume).and_then(|device| device.work) else { return };
+        let seconds = interval.elapsed_us as f64 / 1e6;
+        if seconds > 0.0 {
+            // What shrinks, such as a pool that is trimmed, fills by less than nothing.
+            let growth = before.zip(self.used_bytes).map(|(before, now)| now as f64 - before as f64);
+            self.push(
+                Pace {
+                    read_bytes_per_s: work.sectors_read.bytes() as f64 / seconds,
+                    growth_bytes_per_s: growth.map(|bytes| bytes / seconds),
+                    seconds,
+                },
+                length.as_secs_f64(),
+            );
+        }
+    }
+
+    fn push(&mut self, pace: Pace, length_s: f64) {
+        let pace = self.short.take().map_or(pace, |short| short.with(pace));
+        if pace.seconds < length_s * LEAST_PART {
+            self.short = Some(pace);
+            return;
+        }
+        match self.blocks.back_mut().filter(|block| block.len() < BLOCK) {
+            Some(block) => Arc::make_mut(block).push(pace),
+            None => self.blocks.push_back(Arc::new(vec![pace])),
+        }
+        while self.first_is_old() {
+            self.blocks.pop_front();
+        }
+    }
+
+    fn first_is_old(&self) -> bool {
+        let newer = || self.blocks.iter().skip(1).flat_map(|block| block.iter());
+        newer().count() >= LEAST_KEPT && newer().map(|pace| pace.seconds).sum::<f64>() >= LATELY_S
+    }
+}
+
+impl Pace {
+    fn with(self, next: Self) -> Self {
+        let seconds = self.seconds + next.seconds;
+        let mean = |a: f64, b: f64| (a * self.seconds + b * next.seconds) / seconds;
+        Self {
+            read_bytes_per_s: mean(self.read_bytes_per_s, next.read_bytes_per_s),
+            growth_bytes_per_s: self.growth_bytes_per_s.zip(next.growth_bytes_per_s).map(|(a, b)| mean(a, b)),
+            seconds,
+        }
+    }
+}
+
+/// What is full when a snapshot overflows: a thick one's own COW area, or the pool of a thin one.
+pub fn overflows<'a>(interval: &'a Interval, snapshot: &'a Volume) -> Option<(&'a Volume, &'a VolumeState)> {
+    let is_it = |volume: &Volume| match snapshot.kind {
+        VolumeKind::ThinSnapshot => {
+            volume.kind == VolumeKind::ThinPool
+                && volume.vg == snapshot.vg
+                && Some(&volume.lv) == snapshot.pool.as_ref()
+        }
+        _ => volume.uuid == snapshot.uuid,
+    };
+    interval.volumes().find(|(volume, _)| is_it(volume))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(read: f64, seconds: f64) -> Pace {
+        Pace { read_bytes_per_s: read, growth_bytes_per_s: Some(read), seconds }
+    }
+
+    #[test]
+    fn short_ticks_are_one_with_the_next() {
+        let mut recent = Recent::default();
+        for tick in [pace(100.0, 0.25), pace(20.0, 0.75), pace(7.0, 1.0)] {
+            recent.push(tick, 1.0);
+        }
+        assert_eq!(recent.paces().copied().collect::<Vec<_>>(), [pace(40.0, 1.0), pace(7.0, 1.0)]);
+    }
+
+    #[test]
+    fn what_is_long_ago_is_forgotten() {
+        for (length_s, kept) in [(1.0, 600..=660), (60.0, 120..=180)] {
+            let mut recent = Recent::default();
+            for _ in 0..2_000 {
+                recent.push(pace(1.0, length_s), length_s);
+            }
+            let found = recent.paces().count();
+            assert!(kept.contains(&found), "{found} of {length_s} s");
+        }
+    }
+}
