@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::Daemon;
 use crate::job::Outcome;
+use crate::job::finish::Outlook;
 use crate::report::figure::figures;
 use crate::report::job::JobReport;
 use crate::units::{Prefix, bytes_text, duration_text};
@@ -44,7 +45,7 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
     }
     let body: FiguresBody = understood(&answer)?;
     let report = JobReport::new(&body.name, body.figures, &body.setup, body.sizing, Prefix::default());
-    Ok(if form == Form::Markdown { report.markdown() } else { shown(&report) })
+    Ok(if form == Form::Markdown { report.markdown() } else { shown(&report, body.outlook.as_ref()) })
 }
 
 pub(super) async fn ask(daemon: &Daemon, path: &str, query: &[(&str, &str)]) -> anyhow::Result<String> {
@@ -113,9 +114,12 @@ fn row(job: &JobBody, now: Timestamp) -> [String; 8] {
     ]
 }
 
-/// What the figures say, what would help, and every figure that is known.
-fn shown(report: &JobReport) -> String {
+/// What can be expected, what the figures say, what would help, and every figure that is known.
+fn shown(report: &JobReport, outlook: Option<&Outlook>) -> String {
     let mut text = format!("{}\n\n", report.name);
+    if let Some(outlook) = outlook {
+        let _ = writeln!(text, "{}\n{}\n", outlook.text, outlook.left.text);
+    }
     for sentence in &report.sentences {
         let _ = writeln!(text, "{}", sentence.text);
     }

@@ -1,5 +1,6 @@
 //! `cowbell status`: fills, running jobs and alerts as text, with the exit status of a Nagios plugin.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use anyhow::Context;
@@ -8,9 +9,13 @@ use serde::de::DeserializeOwned;
 
 use super::Daemon;
 use crate::job::JobKind;
+use crate::job::finish::Outlook;
 use crate::topology::{State, VolumeKind};
 use crate::units::{Prefix, bytes_text, duration_text};
 use crate::web::{JobBody, StatusBody, VolumeBody};
+
+/// Jobs that run of which it is said what can be expected.
+const MOST_OUTLOOKS: usize = 5;
 
 /// Exit statuses of a Nagios plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +51,8 @@ struct Answers {
     health: Option<String>,
     volumes: Vec<VolumeBody>,
     jobs: Vec<JobBody>,
+    /// What can be expected of jobs that run, by their numbers.
+    outlooks: HashMap<i64, Outlook>,
     alerts: Vec<AlertLine>,
 }
 
@@ -67,13 +74,28 @@ async fn ask(daemon: &Daemon) -> anyhow::Result<Answers> {
     })?;
     let is_late = !health.status().is_success();
     let said = health.text().await.unwrap_or_default();
+    let jobs: Vec<JobBody> = get(daemon, "/api/v1/jobs?from=-1h").await?;
     Ok(Answers {
+        outlooks: outlooks(daemon, &jobs).await,
         status: get(daemon, "/api/v1/status").await?,
         health: is_late.then(|| said.trim().to_string()),
         volumes: get(daemon, "/api/v1/volumes").await?,
-        jobs: get(daemon, "/api/v1/jobs?from=-1h").await?,
+        jobs,
         alerts: get(daemon, "/api/v1/alerts").await?,
     })
+}
+
+/// Of the snapshots that were made last. An older daemon knows none, and its word on all else counts.
+async fn outlooks(daemon: &Daemon, jobs: &[JobBody]) -> HashMap<i64, Outlook> {
+    let running = jobs.iter().filter(|job| job.ended_at.is_none() && job.kind == JobKind::Snapshot);
+    let mut found = HashMap::new();
+    for job in running.take(MOST_OUTLOOKS) {
+        let path = format!("/api/v1/jobs/{}/outlook", job.id);
+        if let Ok(Some(outlook)) = get::<Option<Outlook>>(daemon, &path).await {
+            found.insert(job.id, outlook);
+        }
+    }
+    found
 }
 
 async fn get<T: DeserializeOwned>(daemon: &Daemon, path: &str) -> anyhow::Result<T> {
@@ -202,5 +224,14 @@ fn job_line(job: &JobBody, answers: &Answers) -> String {
     let read = job
         .bytes_read
         .map_or_else(String::new, |bytes| format!(", {} read", bytes_text(bytes as f64, Prefix::Binary)));
-    format!("job {} ({}): running for {}{since}{read}", job.name, job.kind.text(), duration_text(seconds))
+    let mut line = format!(
+        "job {} ({}): running for {}{since}{read}",
+        job.name,
+        job.kind.text(),
+        duration_text(seconds)
+    );
+    if let Some(outlook) = answers.outlooks.get(&job.id) {
+        let _ = write!(line, "\n  {} {}", outlook.text, outlook.left.text);
+    }
+    line
 }

@@ -98,6 +98,7 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/jobs/{key}", put(api::put_job).delete(api::delete_job))
         .route("/api/v1/jobs/{id}/notes", post(api::note_job))
         .route("/api/v1/jobs/{id}/figures", get(api::figures))
+        .route("/api/v1/jobs/{id}/outlook", get(api::outlook))
         .route("/api/v1/alerts", get(api::alerts))
         .route("/api/v1/series", get(api::series))
         .route("/api/v1/live", get(live::stream))

@@ -33,6 +33,7 @@ mod migrations;
 mod notify;
 mod openapi;
 mod order;
+mod outlook;
 mod recordings;
 mod reports;
 mod run;

@@ -16,6 +16,7 @@ use super::Site;
 use super::answer::{Asked, Partly, Problem, ProblemBody};
 use super::compare::Choice;
 use crate::job::Job;
+use crate::job::finish::Outlook;
 use crate::notify::AlertBody;
 use crate::series::when::{Span, with_the_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
@@ -78,7 +79,21 @@ pub async fn jobs(State(site): State<Site>, Asked(span): Asked<Span>) -> List<Jo
 pub async fn figures(State(site): State<Site>, Path(id): Path<String>) -> Result<Json<FiguresBody>, Problem> {
     let job = numbered(&site, &id).await?;
     let cost = site.cost(&job).await?;
-    Ok(Json(FiguresBody::new(&job, &cost)))
+    let outlook = site.present()?.outlook(&job);
+    Ok(Json(FiguresBody::new(&job, &cost, outlook)))
+}
+
+/// Whether a backup that runs will be done before its snapshot overflows; `null` of a job that is over, or that is no
+/// snapshot's. It needs no database.
+#[utoipa::path(get, path = "/api/v1/jobs/{id}/outlook", tag = "jobs",
+    params(("id" = i64, Path, description = "As in the list of jobs")),
+    responses((status = 200, body = Option<Outlook>), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn outlook(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<Json<Option<Outlook>>, Problem> {
+    let job = numbered(&site, &id).await?;
+    Ok(Json(site.present()?.outlook(&job)))
 }
 
 /// Jobs side by side: every figure with its mean, standard deviation and ratio to the first set, what looks odd, and what

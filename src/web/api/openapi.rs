@@ -23,6 +23,7 @@ use utoipa::OpenApi;
         super::file::export_job,
         super::file::import_job,
         crate::web::pages::report::report,
+        super::outlook,
         super::alerts,
         super::series,
         super::healthz,

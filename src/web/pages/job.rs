@@ -9,6 +9,7 @@ use super::phases;
 use super::rows::{self, JobTable};
 use super::text::{self, Writing};
 use super::{Answer, Content, Refresh, framed, moment, shown};
+use crate::job::finish::{Expected, Outlook, Verdict};
 use crate::job::{Harm, Job, JobKind, Outcome};
 use crate::present::Present;
 use crate::series::Range;
@@ -57,12 +58,13 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         true => super::compare::alone(job, site.cost(job).await?, view.width()),
         false => charts::draw(site, view, range, std::slice::from_ref(job), sketches(job, &present)).await?,
     };
+    let outlook = present.outlook(job);
     let page = shown(&Subjects {
         name: job.name.clone(),
         description: describe(job, &present),
-        remarks: remarks(site, job, &present).await?,
-        notice: notice(job, &present),
-        key_figures: key_figures(job, &present),
+        remarks: remarks(site, job, &present, outlook.as_ref()).await?,
+        notice: outlook.as_ref().and_then(overflowing).or_else(|| notice(job, &present)),
+        key_figures: key_figures(job, &present, outlook.as_ref()),
         ranges: Vec::new(),
         span: String::new(),
         figures,
@@ -81,10 +83,16 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
     Ok(page + &cost + &ran)
 }
 
-async fn remarks(site: &Site, job: &Job, present: &Present) -> Result<Vec<String>, Problem> {
+async fn remarks(
+    site: &Site,
+    job: &Job,
+    present: &Present,
+    outlook: Option<&Outlook>,
+) -> Result<Vec<String>, Problem> {
     let locked = phases::locked(job, present.interval.at);
-    let said = labelled(job).into_iter().chain(made_by(job));
-    Ok(said.chain(mounted(job, present)).chain(locked).chain(rolled_up(site, job, present).await?).collect())
+    let expected = outlook.map(expected).unwrap_or_default();
+    let said = labelled(job).into_iter().chain(made_by(job)).chain(mounted(job, present)).chain(locked);
+    Ok(expected.into_iter().chain(said).chain(rolled_up(site, job, present).await?).collect())
 }
 
 fn labelled(job: &Job) -> Option<String> {
@@ -100,6 +108,17 @@ fn made_by(job: &Job) -> Option<String> {
 
 fn notes(job: &Job, now: jiff::Timestamp) -> Vec<NoteRow> {
     job.notes.iter().map(|note| NoteRow { at: moment(note.at, now), text: note.text.clone() }).collect()
+}
+
+/// What is said in a box: that the backup will be lost unless somebody does something.
+fn overflowing(outlook: &Outlook) -> Option<String> {
+    (outlook.verdict == Verdict::FullFirst).then(|| outlook.text.clone())
+}
+
+/// When it will be done, and from what that follows.
+fn expected(outlook: &Outlook) -> Vec<String> {
+    let calm = overflowing(outlook).is_none().then(|| outlook.text.clone());
+    calm.into_iter().chain([outlook.left.text.clone()]).collect()
 }
 
 /// A sentence where not every tick of the job is kept any more.
@@ -247,7 +266,7 @@ fn mounted(job: &Job, present: &Present) -> Option<String> {
     })
 }
 
-fn key_figures(job: &Job, present: &Present) -> Vec<KeyFigure> {
+fn key_figures(job: &Job, present: &Present, outlook: Option<&Outlook>) -> Vec<KeyFigure> {
     let (outcome, _) = rows::outcome(job);
     let percent = |percent: Option<f64>| text::or_dash(percent.map(|percent| format!("{percent:.2} %")));
     let seconds = job.seconds(present.interval.at);
@@ -265,6 +284,11 @@ fn key_figures(job: &Job, present: &Present) -> Vec<KeyFigure> {
         figures.push(KeyFigure::new("Peak fill", percent(job.peak_fill_percent), ""));
         figures.push(KeyFigure::new("Last fill", percent(job.last_fill_percent), ""));
     }
+    let in_time = |name, expected: Expected| {
+        KeyFigure::new(name, duration_text(expected.likely_s), expected.bounds_text())
+    };
+    figures.extend(outlook.and_then(|outlook| outlook.done).map(|done| in_time("Done in", done)));
+    figures.extend(outlook.and_then(|outlook| outlook.full).map(|full| in_time("Full in", full)));
     figures
 }
 

@@ -24,6 +24,8 @@ use crate::web::answer::{Asked, Problem};
 const MOST_DISKS: usize = 4;
 const MOST_FILLS: usize = 6;
 const MOST_JOBS: usize = 10;
+/// Each is two lines, and takes milliseconds.
+const MOST_OUTLOOKS: usize = 3;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -93,6 +95,7 @@ fn verdict(present: &Arc<Present>) -> Verdict {
     }
     more.extend(present.ended.iter().map(|how| format!("This is a recording of {}: {how}.", present.host)));
     more.extend(running(present));
+    more.extend(outlooks(present));
     more.extend(present.store.error.clone());
     Verdict { grade, word, sentence: text::with_commands(&sentence), more }
 }
@@ -138,6 +141,16 @@ fn running(present: &Present) -> Option<String> {
         .map(|job| format!("{} for {}", job.name, duration_text(job.seconds(present.interval.at))))
         .collect();
     (!running.is_empty()).then(|| format!("Running: {}.", running.join(", ")))
+}
+
+/// What can be expected of the backups that began last, as far as it can be said.
+fn outlooks(present: &Present) -> Vec<String> {
+    let running = present.jobs.iter().rev().filter(|job| job.is_running() && job.kind == JobKind::Snapshot);
+    let said = running.take(MOST_OUTLOOKS).filter_map(|job| {
+        let outlook = present.outlook(job).filter(|outlook| outlook.done.or(outlook.full).is_some())?;
+        Some(format!("{}: {}", job.name, outlook.text))
+    });
+    said.collect()
 }
 
 /// Why there is nothing: because there is none, or because it cannot be seen.

@@ -8,6 +8,7 @@ use crate::job::Job;
 use crate::job::advice::Advice;
 use crate::job::diagnosis::Sentence;
 use crate::job::figures::Figures;
+use crate::job::finish::Outlook;
 use crate::job::setup::Setup;
 use crate::job::sizing::Sizing;
 use crate::web::costs::Cost;
@@ -28,10 +29,12 @@ pub struct FiguresBody {
     pub advice: Vec<Advice>,
     /// How large the next COW area should be, from the last jobs of the same origin; `null` where no peak is known.
     pub sizing: Option<Sizing>,
+    /// Whether it will be done before its snapshot overflows; `null` when it is over, or is no snapshot's job.
+    pub outlook: Option<Outlook>,
 }
 
 impl FiguresBody {
-    pub fn new(job: &Job, cost: &Cost) -> Self {
+    pub fn new(job: &Job, cost: &Cost, outlook: Option<Outlook>) -> Self {
         let report = cost.report.clone();
         Self {
             id: job.id,
@@ -42,6 +45,7 @@ impl FiguresBody {
             diagnosis: report.sentences,
             advice: report.advice,
             sizing: report.sizing,
+            outlook,
         }
     }
 }
