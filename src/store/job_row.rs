@@ -23,7 +23,8 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
              reported, reported_ms, io_error_ms, exit_status, setup, set_name, variant, repeat, notes, program)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
              ?)
-         ON CONFLICT (key) DO UPDATE SET name = excluded.name, vg = excluded.vg, lv = excluded.lv,
+         -- A key that memory had forgotten has a new number.
+         ON CONFLICT (key) DO UPDATE SET id = excluded.id, name = excluded.name, vg = excluded.vg, lv = excluded.lv,
              origin = excluded.origin, started_ms = excluded.started_ms, ended_ms = excluded.ended_ms,
              outcome = excluded.outcome, died_ms = excluded.died_ms, partly_seen = excluded.partly_seen,
              last_fill_percent = excluded.last_fill_percent, peak_fill_percent = excluded.peak_fill_percent,

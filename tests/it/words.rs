@@ -166,6 +166,13 @@ fn a_key_is_one_jobs_for_ever() {
     command["kind"] = json!("command");
     put_refused(&daemon, "first", &command, "is over since");
     assert_eq!(listed(&daemon).len(), 202, "none was made anew");
+    let fresh = json!({"name": "again", "kind": "command", "started_at": jiff::Timestamp::now().to_string()});
+    assert_eq!(put(&daemon, "first", &fresh).status, 202, "a command that begins now is not looked up");
+    let again = wait_for("it is one row in the database", || {
+        let jobs = listed(&daemon);
+        jobs.iter().find(|job| job["name"] == "again").filter(|_| jobs.len() == 202).cloned()
+    });
+    assert_eq!(again["id"], 203, "{again}");
 }
 
 #[test]

@@ -25,6 +25,8 @@ const MOST_AHEAD: SignedDuration = SignedDuration::from_mins(1);
 const CHOSEN: &str = "mark:";
 /// Whether a job of this key is over for long is looked up for so long.
 const LOOK_UP_WITHIN: Duration = Duration::from_millis(500);
+/// A command that began within this time is not looked up.
+const FRESH: SignedDuration = SignedDuration::from_mins(10);
 /// The loop takes a word at once, unless it waits for the kernel.
 const LISTED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -108,6 +110,10 @@ async fn take(site: &Site, mark: Mark) -> Result<Option<i64>, Problem> {
         refuse_other_word(job, &mark)?;
         hand_on(site, Word::Mark(mark))?;
         return Ok(Some(job.id));
+    }
+    // Who runs a command waits for the answer, and has made a key that nobody had.
+    if mark.kind == MarkKind::Command && mark.started_at + FRESH > crate::source::live::now() {
+        return hand_on(site, Word::Mark(mark)).map(|_| None);
     }
     // A disk that hangs is no reason not to record what runs now.
     let kept = tokio::time::timeout(LOOK_UP_WITHIN, site.archive.job_of(&mark.key)).await;
