@@ -107,6 +107,7 @@ impl Machine {
             estimates: Vec::new(),
             policies: None,
             usages: Arc::default(),
+            maker: None,
         }
     }
 

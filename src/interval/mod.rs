@@ -44,6 +44,8 @@ pub struct Interval {
     pub policies: Option<Policies>,
     /// How much file systems hold that may be a snapshot's, as last told.
     pub usages: Arc<Vec<Usage>>,
+    /// The program that made a snapshot just then, where one was seen.
+    pub maker: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -151,6 +153,7 @@ impl Interval {
             estimates: Vec::new(),
             policies: now.sample.policies,
             usages: Arc::clone(&now.sample.usages),
+            maker: now.sample.maker.clone(),
         }
     }
 

@@ -15,6 +15,10 @@ use crate::topology::{Volume, VolumeKind};
 
 /// A running job's figures are handed on to be kept this often; its beginning, death and end at once.
 const KEEP_EVERY_MS: i64 = 10_000;
+/// A program that was seen to make a snapshot made the one that appeared at most this much before or after.
+const MAKING_MS: i64 = 3_000;
+/// That a thin volume is a snapshot is known when LVM has said it, which may take this long.
+const MAKER_REMEMBERED_MS: i64 = 60_000;
 /// Ended jobs that are remembered, so that a volume that comes back goes on with its job.
 const REMEMBERED: usize = 200;
 
@@ -41,6 +45,8 @@ impl Silence {
 #[derive(Debug, Default)]
 pub struct JobBook {
     runs: Runs,
+    /// Programs that were seen to make a snapshot, and when.
+    makers: Vec<(Timestamp, String)>,
     running: Vec<Job>,
     ended: Vec<Arc<Job>>,
     /// Of commands that run, by their keys.
@@ -94,7 +100,9 @@ impl JobBook {
         }
         let known = self.running.len();
         let last_seen_at = self.last_seen_at.take().unwrap_or(interval.at);
+        let programs: Vec<bool> = self.running.iter().map(|job| job.program.is_some()).collect();
         self.begin_snapshots(interval);
+        self.find_makers(interval);
         self.find_runs();
         let keep_all = self
             .kept_at
@@ -112,7 +120,8 @@ impl JobBook {
                     abandon_silent(job, silence, interval.elapsed_us);
                 }
             }
-            if keep_all || index >= known || before != turns(job) {
+            let is_told = programs.get(index).is_some_and(|had| *had != job.program.is_some());
+            if keep_all || index >= known || is_told || before != turns(job) {
                 news.push(job.clone());
             }
         }
@@ -210,6 +219,20 @@ impl JobBook {
     pub fn forget(&mut self, key: &str) -> bool {
         self.ended.retain(|job| job.key != key);
         self.running.iter().all(|job| job.key != key)
+    }
+
+    /// Gives snapshots the programs that were seen to make one when they appeared.
+    fn find_makers(&mut self, interval: &Interval) {
+        let apart_ms = |a: Timestamp, b: Timestamp| (a.as_millisecond() - b.as_millisecond()).abs();
+        self.makers.retain(|(at, _)| apart_ms(*at, interval.at) <= MAKER_REMEMBERED_MS);
+        self.makers.extend(interval.maker.clone().map(|maker| (interval.at, maker)));
+        let is_open =
+            |job: &&mut Job| job.kind == JobKind::Snapshot && job.program.is_none() && job.heard.is_none();
+        for job in self.running.iter_mut().filter(is_open) {
+            let near = self.makers.iter().filter(|(at, _)| apart_ms(*at, job.started_at) <= MAKING_MS);
+            let nearest = near.min_by_key(|(at, _)| apart_ms(*at, job.started_at));
+            job.program = nearest.map(|(_, maker)| maker.clone());
+        }
     }
 
     /// Gives snapshots the runs that made them; gives the last job that got one.

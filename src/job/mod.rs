@@ -18,6 +18,7 @@ mod runs;
 pub mod setup;
 pub mod sizing;
 pub mod statistics;
+pub mod tool;
 mod words;
 
 use jiff::Timestamp;

@@ -10,6 +10,7 @@ pub mod host;
 pub mod lvm;
 pub mod mounts;
 pub mod mylvmbackup;
+pub mod processes;
 pub mod sysfs;
 pub mod usage;
 
@@ -62,6 +63,8 @@ pub struct Sample {
     pub mounts: Option<Arc<Vec<Mount>>>,
     /// How much file systems hold that may be a snapshot's, of those that told it.
     pub usages: Arc<Vec<Usage>>,
+    /// The program that made a snapshot just then, where one was seen.
+    pub maker: Option<String>,
 }
 
 /// What a device of the device-mapper is, apart from how it is.
@@ -138,6 +141,7 @@ impl Sampler {
             policies: None,
             mounts: None,
             usages: Arc::default(),
+            maker: None,
         };
         for text in &reading.texts {
             let error = match &text.said {
@@ -214,6 +218,11 @@ impl Sampler {
                 self.reported_us = Some(sample.uptime_us);
             }
             Part::LvmConfig => self.policies = Some(lvm::parse_policies(text)?),
+            Part::Processes => {
+                let (processes, not_understood) = processes::parse(text);
+                sample.maker = processes::maker(&processes);
+                all_understood(&not_understood)?;
+            }
             Part::Mounts => {
                 let (mounts, not_understood) = mounts::parse(text);
                 self.forget_unmounted(&mounts);

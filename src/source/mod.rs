@@ -92,9 +92,12 @@ pub enum Part {
     Mounts,
     /// How much the file systems of snapshots hold, as [`usage`] writes it
     Usage,
+    /// The processes that make a snapshot and those above them, one `number (name) state parent` a line
+    Processes,
 }
 
 impl Part {
+    /// What is read in any case; processes are looked at only when a device is new.
     pub const ALL: [Self; 10] = [
         Self::Diskstats,
         Self::Vmstat,
@@ -120,6 +123,7 @@ impl Part {
             Self::LvmConfig => "lvm_config",
             Self::Mounts => "mounts",
             Self::Usage => "usage",
+            Self::Processes => "processes",
         }
     }
 }

@@ -29,6 +29,7 @@ mod jobs;
 mod importing;
 mod kills;
 mod lvm;
+mod makers;
 mod migrations;
 mod notify;
 mod openapi;

@@ -48,6 +48,7 @@ impl Tick {
             estimates: Vec::new(),
             policies: None,
             usages: Arc::default(),
+            maker: None,
         }))
     }
 }

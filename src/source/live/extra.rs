@@ -21,10 +21,11 @@ impl ExtraTicks {
         Self { due_at: None, left: MOST_EXTRA_TICKS, refilled_at: Instant::now() }
     }
 
-    /// Plans a tick for soon after the last one, or for when there may be one again.
-    pub fn plan(&mut self, last: Option<Instant>) {
+    /// Plans a tick for soon after the last one, or for when there may be one again; false where one is planned
+    /// already.
+    pub fn plan(&mut self, last: Option<Instant>) -> bool {
         if self.due_at.is_some() {
-            return;
+            return false;
         }
         let pauses = self.refilled_at.elapsed().as_millis() / STORM_PAUSE.as_millis();
         if let Some(pauses) = u32::try_from(pauses).ok().filter(|pauses| *pauses > 0) {
@@ -34,6 +35,7 @@ impl ExtraTicks {
         let pause = if self.left > 0 { EVENT_PAUSE } else { STORM_PAUSE };
         self.due_at = Some(last.map_or_else(Instant::now, |last| last + pause));
         self.left = self.left.saturating_sub(1);
+        true
     }
 
     /// There was a tick: none is planned any more.

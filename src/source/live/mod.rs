@@ -2,6 +2,7 @@
 
 mod device_mapper;
 mod extra;
+mod makers;
 mod reports;
 
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use super::{Hook, Part, Reading, Said, Text, Word};
 use crate::config::LvmSource;
 use device_mapper::DeviceMapper;
 use extra::ExtraTicks;
+use makers::Makers;
 use reports::Lvm;
 
 /// Names of devices are read again after this long even when nothing seems to have changed, for renames that nobody
@@ -35,6 +37,7 @@ pub struct Live {
     words: mpsc::Receiver<Word>,
     ear: Option<Ear>,
     device_mapper: Option<DeviceMapper>,
+    makers: Makers,
     names: Names,
     usage: Usage,
     lvm: Option<Lvm>,
@@ -81,6 +84,7 @@ impl Live {
         };
         Ok(Self {
             usage: Usage::below(&root),
+            makers: Makers::below(&root),
             root,
             files,
             ticker,
@@ -116,10 +120,12 @@ impl Live {
         }
     }
 
-    /// Something happened: names are read anew, and soon.
+    /// Something happened: names are read anew, and soon. Who did it is looked for at once, since it may be gone by then.
     fn hear(&mut self) {
         self.names.read_at = None;
-        self.extra.plan(self.read_at);
+        if self.extra.plan(self.read_at) {
+            self.makers.look();
+        }
     }
 
     async fn read(&mut self) -> Reading {
@@ -136,6 +142,7 @@ impl Live {
         ];
         if let Some(device_mapper) = &mut self.device_mapper {
             texts.push(device_mapper.read(self.interval / 2).await);
+            texts.extend(self.makers.read_if_new(texts.last()));
         }
         texts.extend(self.files.mounts.read_if_changed().map(|read| timed(Part::Mounts, || read)));
         texts.extend(self.read_names(&diskstats));

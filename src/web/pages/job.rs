@@ -10,7 +10,7 @@ use super::rows::{self, JobTable};
 use super::text::{self, Writing};
 use super::{Answer, Content, Refresh, framed, moment, shown};
 use crate::job::finish::{Expected, Outlook, Verdict};
-use crate::job::{Harm, Job, JobKind, Outcome};
+use crate::job::{Harm, Job, JobKind, Outcome, tool};
 use crate::present::Present;
 use crate::series::Range;
 use crate::store::{Level, Subject};
@@ -103,7 +103,12 @@ fn labelled(job: &Job) -> Option<String> {
 }
 
 fn made_by(job: &Job) -> Option<String> {
-    job.program.as_ref().map(|program| format!("Made by {program}."))
+    match (&job.program, tool::above_lvcreate(job)) {
+        (Some(program), _) => Some(format!("Made by {program}.")),
+        (None, Some(tool)) if job.heard.is_some() => Some(format!("Made by {tool}.")),
+        (None, Some(tool)) => Some(format!("By its name it is of {tool}; who made it was not seen.")),
+        (None, None) => None,
+    }
 }
 
 fn notes(job: &Job, now: jiff::Timestamp) -> Vec<NoteRow> {

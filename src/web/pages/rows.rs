@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::{moment, text};
 use crate::config::{Alerts, Thresholds};
 use crate::interval::estimate::Estimate;
-use crate::job::{Job, JobKind, Outcome};
+use crate::job::{Job, JobKind, Outcome, tool};
 use crate::present::Present;
 use crate::source::Label;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
@@ -208,7 +208,9 @@ fn job_row(job: &Job, now: Timestamp) -> JobRow {
         of: format!(
             "{}{}",
             match (&job.vg, &job.origin) {
-                (Some(vg), Some(origin)) => format!("snapshot of {vg}/{origin}"),
+                (Some(vg), Some(origin)) => {
+                    format!("{} of {vg}/{origin}", tool::above_lvcreate(job).unwrap_or("snapshot"))
+                }
                 _ => job.kind.text().into(),
             },
             job.imported_from().map_or_else(String::new, |host| format!(" on {host}"))

@@ -189,6 +189,7 @@ snapshots_are_jobs() {
     within 60 is_one_job short
     check_that "lvremove of a snapshot that is watched" lvremove -y vg0/short
     within 60 has_ended short
+    check "who made it was seen, sandbox or not" "true" "$(jobs_of short '.[0].program != null')"
     check "its job has ended, outcome not known" "1 unknown true" "$(jobs_of short '"\(length) \(.[0].outcome) \(.[0].ended_at != null)"')"
 }
 

@@ -1,0 +1,92 @@
+//! Which program made a snapshot: from readings to the job that is kept.
+
+use cowbell::job::{Job, JobBook};
+use cowbell::source::{Part, Said};
+
+use crate::host::{self, Host};
+use crate::observer::{Observer, reading};
+
+const MANY: u64 = 614_400;
+
+struct Watched {
+    observer: Observer,
+    book: JobBook,
+    news: Vec<Job>,
+}
+
+impl Watched {
+    fn take(&mut self, seconds: f64, host: &Host, more: Vec<(Part, &str)>) {
+        let texts = vec![
+            (Part::Diskstats, host.diskstats()),
+            (Part::Sysfs, host.names()),
+            (Part::Dm, host.device_mapper()),
+        ];
+        let more = more.into_iter().map(|(part, text)| (part, text.to_string()));
+        let texts = texts.into_iter().chain(more).map(|(part, text)| (part, Said::Text(text)));
+        let interval = self.observer.take(&reading(seconds, texts.collect()));
+        self.news.extend(self.book.advance(&interval));
+    }
+
+    /// The programs of all snapshots, in the order in which they appeared.
+    fn programs(&self) -> Vec<Option<&str>> {
+        self.book.running().iter().map(|job| job.program.as_deref()).collect()
+    }
+}
+
+fn watched() -> (Watched, Host, String) {
+    let mut host = Host::new(&["sda"]);
+    let real = host.add_origin("data", &["sda"], MANY);
+    let mut watched = Watched { observer: Observer::default(), book: JobBook::default(), news: Vec::new() };
+    watched.take(0.0, &host, Vec::new());
+    (watched, host, real)
+}
+
+fn chain(program: &str) -> String {
+    format!("1 (systemd) S 0\n40 (cron) S 1\n50 ({program}) S 40\n60 (sh) S 50\n70 (lvcreate) D 60\n")
+}
+
+#[test]
+fn a_snapshot_has_the_program_that_was_seen_when_it_appeared_or_just_before_or_after() {
+    for (seen, appeared) in [(1.0, 1.0), (0.5, 1.0), (1.5, 1.0)] {
+        let (mut watched, mut host, real) = watched();
+        for second in [0.5, 1.0, 1.5] {
+            if second == appeared {
+                host.add_snapshot("snap", &real, &["sda"], 8192, "snapshot 16/8192 16");
+            }
+            let nightly = chain("nightly.sh");
+            let more = if second == seen { vec![(Part::Processes, nightly.as_str())] } else { Vec::new() };
+            watched.take(second, &host, more);
+        }
+        assert_eq!(watched.programs(), [Some("nightly.sh")], "seen at {seen}");
+        let kept = watched.news.last().and_then(|job| job.program.as_deref());
+        assert_eq!(kept, Some("nightly.sh"), "it is kept at once, seen at {seen}");
+    }
+}
+
+#[test]
+fn a_program_that_was_seen_long_before_made_another_snapshot() {
+    let (mut watched, mut host, real) = watched();
+    watched.take(1.0, &host, vec![(Part::Processes, &chain("early.sh"))]);
+    host.add_snapshot("snap", &real, &["sda"], 8192, "snapshot 16/8192 16");
+    watched.take(10.0, &host, Vec::new());
+    host.add_snapshot("other", &real, &["sda"], 8192, "snapshot 16/8192 16");
+    watched.take(20.0, &host, vec![(Part::Processes, &chain("late.sh"))]);
+    assert_eq!(watched.programs(), [None, Some("late.sh")]);
+}
+
+#[test]
+fn a_thin_snapshot_has_the_program_that_was_seen_when_it_was_made() {
+    let (mut watched, mut host, _) = watched();
+    host.add("thin", "", &["sda"], MANY, "thin 0 -");
+    watched.take(1.0, &host, Vec::new());
+    host.add("snap", "", &["sda"], MANY, "thin 0 -");
+    watched.take(5.0, &host, vec![(Part::Processes, &chain("thin.sh"))]);
+    watched.take(20.0, &host, vec![(Part::Processes, &chain("later.sh"))]);
+    assert_eq!(watched.programs(), [None; 0], "that it is a snapshot LVM has not said yet");
+    let mut snap = host::row("snap", "Vwi-a-tz--");
+    snap["origin"] = "thin".into();
+    snap["lv_time"] = (crate::tape::BEGIN.as_second() + 5).to_string().into();
+    let report = host::report(&[host::row("thin", "Vwi-a-tz--"), snap]);
+    watched.take(30.0, &host, vec![(Part::Lvm, &report)]);
+    assert_eq!(watched.programs(), [Some("thin.sh")]);
+}
