@@ -28,8 +28,10 @@ pub struct Outlook {
     /// What overflows: the snapshot itself, or the pool of a thin one; `null` where nobody says how full it is.
     pub overflows: Option<String>,
     pub free_bytes: Option<u64>,
-    /// Ticks of late that tell the speeds.
+    /// Ticks that were seen since it began to read, of the last ten minutes.
     pub ticks: usize,
+    /// The speeds are those of so many seconds until now; `null` while it is too early.
+    pub seen_s: Option<f64>,
     /// `null` while nothing is read, or where it is not known.
     pub done: Option<Expected>,
     /// `null` while it does not fill, or where it is not known.
@@ -77,7 +79,7 @@ pub fn outlook(left: Left, room: Option<Room>, recent: &[Pace]) -> Outlook {
             .all(|it| it.is_some_and(f64::is_finite))
     };
     let known: Vec<Pace> = since_reading(recent.iter().filter(is_known).copied().collect());
-    let speeds = Speeds::of(&known);
+    let speeds = Speeds::latest(&known);
     let (done_s, full_s) = match &speeds {
         Some(speeds) => speeds.futures(&left.may_be, room.as_ref().map(|room| room.free_bytes as f64)),
         None => Default::default(),
@@ -90,6 +92,7 @@ pub fn outlook(left: Left, room: Option<Room>, recent: &[Pace]) -> Outlook {
         free_bytes: room.as_ref().map(|room| room.free_bytes),
         left,
         ticks: known.len(),
+        seen_s: speeds.as_ref().map(|speeds| speeds.seen_s),
         verdict,
         text: String::new(),
     };
@@ -106,6 +109,14 @@ struct Speeds {
 }
 
 impl Speeds {
+    /// Of as much of the past as is of one kind: when the writer of the origin begins, the speeds become others, and what
+    /// was before tells nothing any more. `None` where even the last minute rises or falls all along.
+    fn latest(known: &[Pace]) -> Option<Self> {
+        let shorter = |ticks: &usize| (*ticks > LEAST_TICKS).then(|| (ticks * 3 / 4).max(LEAST_TICKS));
+        let mut lengths = std::iter::successors(Some(known.len()), shorter);
+        lengths.find_map(|ticks| Self::of(&known[known.len() - ticks..]))
+    }
+
     /// `None` where they tell too little.
     fn of(known: &[Pace]) -> Option<Self> {
         let is_idle = is_idle(known);
@@ -230,20 +241,21 @@ impl Outlook {
             (Some(name), None) => format!("{name} does not fill"),
             (Some(name), Some(full)) => format!("{name} is full in {}", full.text()),
         };
+        let lately = format!("as in the last {}", duration_text(self.seen_s.unwrap_or_default()));
         let verdict = match self.verdict {
-            _ if self.overflows.is_none() => "",
-            _ if self.full.is_none() && self.done.is_none() => "",
-            _ if !is_left_known => ", if it goes on as of late",
-            Verdict::DoneFirst => ": if both go on as of late, the backup will be done first",
+            _ if self.full.is_none() && self.done.is_none() => return format!("{done}, and {full}."),
+            _ if self.overflows.is_none() => return format!("{done}, if it goes on {lately}; {full}."),
+            _ if !is_left_known => return format!("{done}, and {full}, if it goes on {lately}."),
+            Verdict::DoneFirst => "the backup will be done first",
             Verdict::FullFirst if is_pool => {
-                ": if both go on as of late, the pool will be full first, for all that is in it: make it larger now"
+                "the pool will be full first, for all that is in it: make it larger now"
             }
             Verdict::FullFirst => {
-                ": if both go on as of late, the snapshot will overflow first and the backup be lost: make it larger now"
+                "the snapshot will overflow first and the backup be lost: make it larger now"
             }
-            _ => ": if both go on as of late, which will come first cannot be said",
+            _ => "which will come first cannot be said",
         };
-        format!("{done}, and {full}{verdict}.")
+        format!("{done}, and {full}: if both go on {lately}, {verdict}.")
     }
 
     fn too_early(&self) -> String {
@@ -251,7 +263,7 @@ impl Outlook {
             few @ ..LEAST_TICKS => {
                 format!("{few} ticks of its speeds were seen, and {LEAST_TICKS} tell enough")
             }
-            _ => "its speeds rise and fall too slowly for what was seen".into(),
+            _ => "its speeds rise or fall all along".into(),
         };
         format!("It is too early to say when the backup will be done or the snapshot full: {why}.")
     }
@@ -301,7 +313,7 @@ mod tests {
         assert!((590.0..=610.0).contains(&done.likely_s), "{done:?}");
         assert!(done.soonest_s <= done.likely_s && done.likely_s <= done.latest_s.unwrap());
         assert!(
-            found.text.ends_with("if both go on as of late, the backup will be done first."),
+            found.text.ends_with("if both go on as in the last 5 min 00 s, the backup will be done first."),
             "{}",
             found.text
         );
@@ -366,12 +378,18 @@ mod tests {
                 .text
                 .starts_with("When it will be done is not known, and snapshot vg0/snap is full in 10 min")
         );
-        assert!(found.text.ends_with("), if it goes on as of late."), "{}", found.text);
+        assert!(found.text.ends_with("), if it goes on as in the last 5 min 00 s."), "{}", found.text);
         let unseen: Vec<Pace> =
             recent.iter().map(|pace| Pace { growth_bytes_per_s: None, ..*pace }).collect();
         let found = outlook(left(60_000 * MB), None, &unseen);
         assert_eq!((found.verdict, found.full, found.overflows), (Verdict::Open, None, None));
-        assert!(found.text.ends_with("), and nobody says how full the snapshot is."), "{}", found.text);
+        assert!(
+            found.text.ends_with(
+                "), if it goes on as in the last 5 min 00 s; nobody says how full the snapshot is."
+            ),
+            "{}",
+            found.text
+        );
         let found = outlook(left(60_000 * MB), room(MB), &unseen);
         assert_eq!(
             (found.verdict, found.ticks),
@@ -400,6 +418,21 @@ mod tests {
         let found = known(60_000, 10_000, &recent);
         assert_eq!((found.verdict, found.ticks), (Verdict::DoneFirst, 90));
         assert!((590.0..=610.0).contains(&found.done.unwrap().likely_s), "{found:?}");
+    }
+
+    #[test]
+    fn speeds_that_became_others_are_those_of_since_then() {
+        let mut recent = paces(200, 100.0, 0.1);
+        recent.extend(paces(120, 20.0, 2.0));
+        let found = known(60_000, 10_000, &recent);
+        assert!(found.seen_s.unwrap() <= 135.0, "{found:?}");
+        assert!((2_700.0..=3_300.0).contains(&found.done.unwrap().likely_s), "{found:?}");
+        // While they rise or fall all along, nobody can say.
+        let falling =
+            |tick: usize| Pace { read_bytes_per_s: 1e8 / (1.0 + tick as f64), ..paces(1, 1.0, 2.0)[0] };
+        let found = outlook(left(60_000 * MB), room(10_000 * MB), &(0..300).map(falling).collect::<Vec<_>>());
+        assert_eq!(found.verdict, Verdict::TooEarly);
+        assert!(found.text.ends_with("its speeds rise or fall all along."), "{}", found.text);
     }
 
     #[test]
