@@ -1,8 +1,10 @@
-//! How much a snapshot's file system holds: told now and then, and true while it is mounted.
+//! How much a snapshot's file system holds: told now and then, and true while it is mounted. And what overflows with it.
 
+use cowbell::job::pace::overflows;
 use cowbell::source::{Part, Said};
+use cowbell::topology::VolumeKind;
 
-use crate::host::Host;
+use crate::host::{Host, report, row};
 use crate::observer::{Observer, reading, volume};
 
 const MOUNTS: &str = "36 35 253:3 / /mnt/my\\040snap ro shared:1 - xfs /dev/mapper/vg0-snap ro\n";
@@ -48,4 +50,28 @@ fn what_a_snapshot_holds_is_known_while_it_is_mounted() {
     assert!(
         complaint.unwrap().contains("on /mnt/my snap (device 253:3) holds is not known: Permission denied")
     );
+}
+
+#[test]
+fn a_thin_snapshot_overflows_with_its_pool_and_a_thick_one_by_itself() {
+    let mut host = host();
+    let pool = host.add("pool", "tpool", &["sda"], 131_072, "thin-pool 1 112/1024 162/1024 - rw - -");
+    host.layer("pool", "tpool").table = Some("253:1 253:2 128 0 0".into());
+    host.add("thin_snap", "", &[&pool], 65_536, "thin 2048 65535");
+    let mut thin_snap = row("thin_snap", "Vwi-a-tz-k");
+    (thin_snap["origin"], thin_snap["pool_lv"]) = ("thin".into(), "pool".into());
+    let texts = [
+        (Part::Diskstats, host.diskstats()),
+        (Part::Sysfs, host.names()),
+        (Part::Dm, host.device_mapper()),
+        (Part::Lvm, report(&[thin_snap])),
+    ];
+    let texts = texts.into_iter().map(|(part, text)| (part, Said::Text(text)));
+    let interval = Observer::default().take(&reading(0.0, texts.collect()));
+    let of = |lv| {
+        let (full, state) = overflows(&interval, volume(&interval, lv).0).unwrap();
+        (full.lv.clone(), full.kind, state.fill.unwrap().used_bytes())
+    };
+    assert_eq!(of("thin_snap"), ("pool".into(), VolumeKind::ThinPool, 162 * 64 * 1024));
+    assert_eq!(of("snap"), ("snap".into(), VolumeKind::Snapshot, 13_000 * 512));
 }
