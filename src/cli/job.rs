@@ -65,8 +65,11 @@ pub enum Job {
 #[derive(Args)]
 pub struct Which {
     /// Their numbers in the list; others are compared with the first
-    #[arg(value_name = "ID", required_unless_present = "set")]
+    #[arg(value_name = "ID", required_unless_present_any = ["set", "groups"])]
     ids: Vec<i64>,
+    /// Repeats of one thing, such as `before:3,4` and `after:7,9`; as often as one likes
+    #[arg(long = "group", value_name = "NAME:ID,ID")]
+    groups: Vec<String>,
     /// All jobs of this set, by its variants
     #[arg(long, value_name = "NAME")]
     set: Option<String>,
@@ -124,7 +127,7 @@ pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
 
 impl Which {
     fn chosen(self) -> Chosen {
-        Chosen { ids: self.ids, set: self.set }
+        Chosen { ids: self.ids, set: self.set, groups: self.groups }
     }
 }
 

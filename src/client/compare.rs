@@ -15,10 +15,12 @@ use crate::web::CompareBody;
 /// Sixty jobs are summed up one after another, from a disk that may be busy.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// Which jobs: by their numbers, or all of a set.
+/// Which jobs: by their numbers, in groups, or all of a set.
 pub struct Chosen {
     pub ids: Vec<i64>,
     pub set: Option<String>,
+    /// As `before:3,4`.
+    pub groups: Vec<String>,
 }
 
 /// The text to print.
@@ -66,6 +68,7 @@ impl Chosen {
     pub fn query(&self) -> Vec<(&'static str, String)> {
         let ids: Vec<String> = self.ids.iter().map(i64::to_string).collect();
         let ids = (!ids.is_empty()).then(|| ("ids", ids.join(",")));
-        ids.into_iter().chain(self.set.clone().map(|set| ("set", set))).collect()
+        let groups = self.groups.iter().map(|group| ("group", group.clone()));
+        groups.chain(ids).chain(self.set.clone().map(|set| ("set", set))).collect()
     }
 }

@@ -11,6 +11,7 @@ use crate::report::compare::{Comparison, Run, Set, compare};
 use crate::report::facts::facts;
 use crate::report::group::{Group, grouped, run_name};
 use crate::series::Range;
+use crate::source::Label;
 
 /// Jobs of one comparison at most: an experiment has up to some sixty runs, and each is summed up from all its ticks.
 pub const MOST_COMPARED: usize = 64;
@@ -22,6 +23,8 @@ const MOST_JOBS: usize = 1_000;
 pub struct Choice {
     ids: Vec<i64>,
     set: Option<String>,
+    /// Jobs that are taken as the repeats of one variant, whatever set they belong to.
+    groups: Vec<(String, Vec<i64>)>,
 }
 
 /// Jobs in columns, each with what it cost.
@@ -36,7 +39,8 @@ pub struct Column {
 }
 
 impl Choice {
-    /// `ids` as often as one likes, each with numbers between commas; and `set`. Each `id` comes from a page that lists the
+    /// `ids` as often as one likes, each with numbers between commas; `group`, which has a name and a colon before them;
+    /// and `set`. Each `id` comes from a page that lists the
     /// latest first: those are taken in the order in which they ran.
     pub fn of(query: &[(String, String)]) -> Result<Self, Problem> {
         let choice = Self::or_nothing(query)?;
@@ -51,15 +55,12 @@ impl Choice {
 
     /// The same, which may name none.
     pub fn or_nothing(query: &[(String, String)]) -> Result<Self, Problem> {
-        let (mut ids, mut chosen, mut set) = (Vec::new(), Vec::new(), None);
+        let (mut ids, mut chosen, mut set, mut groups) = (Vec::new(), Vec::new(), None, Vec::new());
         for (key, value) in query {
             match &**key {
                 "id" => chosen.insert(0, number(value)?),
-                "ids" => {
-                    for word in value.split(',').filter(|word| !word.trim().is_empty()) {
-                        ids.push(number(word)?);
-                    }
-                }
+                "ids" => ids.append(&mut numbers(value)?),
+                "group" => groups.push(group(value)?),
                 "set" if !value.is_empty() => set = Some(value.clone()),
                 _ => {}
             }
@@ -67,15 +68,28 @@ impl Choice {
         chosen.append(&mut ids);
         let mut seen = std::collections::HashSet::new();
         chosen.retain(|id| seen.insert(*id));
-        Ok(Self { ids: chosen, set })
+        Ok(Self { ids: chosen, set, groups })
     }
 
     pub fn is_empty(&self) -> bool {
-        self.ids.is_empty() && self.set.is_none()
+        self.ids.is_empty() && self.set.is_none() && self.groups.is_empty()
     }
 
     pub fn set(&self) -> Option<&str> {
         self.set.as_deref()
+    }
+
+    /// The words of `cowbell job compare` that ask for the same; quoted, since names may hold anything.
+    pub fn words(&self) -> String {
+        let quoted = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
+        let listed =
+            |ids: &[i64], between: &str| ids.iter().map(i64::to_string).collect::<Vec<_>>().join(between);
+        let group = |(name, ids): &(String, Vec<i64>)| {
+            format!("--group {}", quoted(&format!("{name}:{}", listed(ids, ","))))
+        };
+        let ids = (!self.ids.is_empty()).then(|| listed(&self.ids, " "));
+        let set = self.set.as_ref().map(|set| format!("--set {}", quoted(set)));
+        self.groups.iter().map(group).chain(ids).chain(set).collect::<Vec<_>>().join(" ")
     }
 
     /// The query that asks for the same again.
@@ -83,22 +97,32 @@ impl Choice {
         let ids: Vec<String> = self.ids.iter().map(i64::to_string).collect();
         let ids = (!ids.is_empty()).then(|| format!("ids={}", ids.join(",")));
         let set = self.set.as_ref().map(|set| format!("set={}", super::pages::escaped(set)));
-        ids.into_iter().chain(set).collect::<Vec<_>>().join("&")
+        let groups = self.groups.iter().map(|(name, ids)| {
+            let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
+            format!("group={}", super::pages::escaped(&format!("{name}:{}", ids.join(","))))
+        });
+        groups.chain(ids).chain(set).collect::<Vec<_>>().join("&")
     }
 
     /// The jobs, those that were named by their numbers first.
     pub async fn jobs(&self, site: &Site) -> Result<Vec<Job>, Problem> {
-        check_number(self.ids.len())?;
+        let grouped: Vec<i64> = self.groups.iter().flat_map(|(_, ids)| ids).copied().collect();
+        check_number(self.ids.len() + grouped.len())?;
         let mut jobs = Vec::new();
-        for id in &self.ids {
-            let missing = || {
-                Problem::NotFound(format!("there is no job {id}; /api/v1/jobs lists those that there are"))
-            };
-            jobs.push(job_numbered(site, *id).await?.ok_or_else(missing)?);
+        for (name, ids) in &self.groups {
+            for id in ids {
+                let label = Some(Label { set: name.clone(), variant: None, repeat: None });
+                jobs.push(Job { label, ..existing(site, *id).await? });
+            }
+        }
+        for id in self.ids.iter().filter(|id| !grouped.contains(id)) {
+            jobs.push(existing(site, *id).await?);
         }
         if let Some(set) = &self.set {
             let of_set = jobs_of_set(site, set).await?;
-            jobs.extend(of_set.into_iter().filter(|job| !self.ids.contains(&job.id)));
+            jobs.extend(
+                of_set.into_iter().filter(|job| !self.ids.contains(&job.id) && !grouped.contains(&job.id)),
+            );
         }
         check_number(jobs.len())?;
         Ok(jobs)
@@ -190,6 +214,30 @@ async fn latest(site: &Site) -> Result<Vec<Job>, Problem> {
     Ok(job_list(site, &present, ever, MOST_JOBS).await?.found)
 }
 
+async fn existing(site: &Site, id: i64) -> Result<Job, Problem> {
+    let missing =
+        || Problem::NotFound(format!("there is no job {id}; /api/v1/jobs lists those that there are"));
+    job_numbered(site, id).await?.ok_or_else(missing)
+}
+
+fn group(value: &str) -> Result<(String, Vec<i64>), Problem> {
+    let named = value.split_once(':').map(|(name, ids)| (name.trim(), ids));
+    let (name, ids) = named.filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+        Problem::Bad(format!(
+            "expected a name and jobs' numbers, such as `group=before:3,4`, but found `{value}`"
+        ))
+    })?;
+    let ids = numbers(ids)?;
+    if ids.is_empty() {
+        return Err(Problem::Bad(format!("expected jobs' numbers for `{name}`, such as `group={name}:3,4`")));
+    }
+    Ok((name.into(), ids))
+}
+
+fn numbers(words: &str) -> Result<Vec<i64>, Problem> {
+    words.split(',').filter(|word| !word.trim().is_empty()).map(number).collect()
+}
+
 fn number(word: &str) -> Result<i64, Problem> {
     let wrong = |_| {
         Problem::Bad(format!(
@@ -220,8 +268,14 @@ mod tests {
     fn jobs_are_named_by_numbers_in_one_word_or_many() {
         let found =
             choice(&[("id", "3"), ("id", "5"), ("ids", "4,3"), ("set", "a b"), ("width", "9")]).unwrap();
-        assert_eq!(found, Choice { ids: vec![5, 3, 4], set: Some("a b".into()) });
+        assert_eq!(found, Choice { ids: vec![5, 3, 4], set: Some("a b".into()), groups: Vec::new() });
         assert_eq!(found.query(), "ids=5,3,4&set=a%20b");
+    }
+
+    #[test]
+    fn jobs_can_be_grouped_by_who_asks() {
+        let found = choice(&[("group", "before:3,4"), ("group", "after, at night:5")]).unwrap();
+        assert_eq!(found.query(), "group=before%3A3%2C4&group=after%2C%20at%20night%3A5");
     }
 
     #[test]
@@ -230,6 +284,8 @@ mod tests {
             (vec![], "expected jobs' numbers"),
             (vec![("ids", ""), ("set", "")], "expected jobs' numbers"),
             (vec![("ids", "1,x")], "but found `x`"),
+            (vec![("group", "3,4")], "expected a name"),
+            (vec![("group", "before:")], "expected jobs' numbers for `before`"),
         ] {
             let Err(Problem::Bad(sentence)) = choice(&query) else { panic!("{query:?}") };
             assert!(sentence.contains(part), "{sentence}");

@@ -99,7 +99,7 @@ pub async fn outlook(
 /// Jobs side by side: every figure with its mean, standard deviation and ratio to the first set, what looks odd, and what
 /// differs besides. Jobs of the same set and variant are repeats of one another; each other stands for itself.
 #[utoipa::path(get, path = "/api/v1/jobs/compare", tag = "jobs",
-    params(("ids" = Option<String>, Query, description = "Jobs' numbers with commas between them, 64 at most; the first is what others are compared with"), ("set" = Option<String>, Query, description = "All jobs of the set of this name")),
+    params(("ids" = Option<String>, Query, description = "Jobs' numbers with commas between them, 64 at most; the first is what others are compared with"), ("group" = Option<String>, Query, description = "Repeats of one thing, such as `before:3,4`; as often as one likes"), ("set" = Option<String>, Query, description = "All jobs of the set of this name")),
     responses((status = 200, body = CompareBody), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "They have no figure in common", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn compare(
     State(site): State<Site>,

@@ -163,22 +163,12 @@ pub fn section(compared: &Compared, choice: &Choice, now: Timestamp, width: u32)
         heads: comparison.sets.iter().map(set_text).collect(),
         rows: rows_of(compared),
         besides: besides.collect(),
-        command: command(choice, columns),
+        command: format!("cowbell job compare {}", choice.words()),
     })
 }
 
 fn joined(values: &[String]) -> Option<String> {
     (!values.is_empty()).then(|| values.join("; "))
-}
-
-fn command(choice: &Choice, columns: &[Column]) -> String {
-    match choice.set() {
-        Some(set) => format!("cowbell job compare --set '{}'", set.replace('\'', "'\\''")),
-        None => {
-            let ids = columns.iter().flat_map(|column| &column.runs).map(|(job, _)| job.id.to_string());
-            format!("cowbell job compare {}", ids.collect::<Vec<_>>().join(" "))
-        }
-    }
 }
 
 fn column_row(place: usize, column: &Column, now: Timestamp) -> ColumnRow {

@@ -124,7 +124,7 @@ stop_recorder() {
 
 compare_all() {
     local variant groups=()
-    for variant in writing idle thin pbzip2; do groups+=("$variant=${jobs[$variant]}"); done
+    for variant in writing idle thin pbzip2; do groups+=(--group "$variant:${jobs[$variant]}"); done
     {
         "$COWBELL" job compare --markdown "${groups[@]}"
         echo
