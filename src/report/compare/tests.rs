@@ -83,3 +83,18 @@ fn a_cold_first_run_and_an_outlier_are_named_and_kept() {
     assert!(found.remarks.iter().all(|remark| remark.run == "a-1" && remark.oddity == Oddity::ColdFirst));
     assert_eq!(set.without_first().runs.len(), 6);
 }
+
+#[test]
+fn sets_have_something_in_common_where_a_figure_is_known_of_two() {
+    let nothing = |name: &str| Set {
+        name: name.into(),
+        runs: vec![Run { name: "1".into(), figures: Vec::new(), facts: Vec::new() }; 2],
+    };
+    let has = |sets: &[Set]| compare(sets).has_common_figures();
+    assert!(has(&[set("a", &[100.0]), set("b", &[90.0])]) && has(&[set("a", &[100.0, 90.0])]));
+    assert!(
+        !has(&[set("a", &[100.0, 90.0]), nothing("b")]),
+        "a figure of one alone is compared with nothing"
+    );
+    assert!(!has(&[nothing("a"), nothing("b")]) && !has(&[set("a", &[100.0])]) && !has(&[]));
+}

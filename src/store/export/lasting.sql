@@ -69,7 +69,8 @@ INSERT INTO jobs
         strftime('%Y-%m-%dT%H:%M:%fZ', cleanup_ms / 1000.0, 'unixepoch'), strftime('%Y-%m-%dT%H:%M:%fZ', locked_from_ms / 1000.0, 'unixepoch'),
         strftime('%Y-%m-%dT%H:%M:%fZ', locked_until_ms / 1000.0, 'unixepoch'), reported,
         strftime('%Y-%m-%dT%H:%M:%fZ', io_error_ms / 1000.0, 'unixepoch'), exit_status
-    FROM kept.job, export WHERE started_ms <= to_ms AND coalesce(ended_ms, to_ms) >= from_ms ORDER BY id;
+    FROM kept.job, export
+    WHERE started_ms <= to_ms AND coalesce(ended_ms, to_ms) >= from_ms AND key NOT LIKE 'imported:%' ORDER BY id;
 
 CREATE TABLE alerts (
     id       INTEGER PRIMARY KEY,
