@@ -79,7 +79,7 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         jobs: JobTable::default(),
     })?;
     let cost = super::job_cost::section(site, job).await?;
-    let ran = super::job_ran::section(site, job, present.interval.at).await?;
+    let ran = super::job_ran::section(site, job).await?;
     Ok(page + &cost + &ran)
 }
 
