@@ -5,7 +5,7 @@ hooks=/mnt/hooks
 
 need() {
     local command
-    for command; do type -P "$command" >/dev/null || fail "needs $command: apt-get install mylvmbackup mariadb-server"; done
+    for command; do type -P "$command" >/dev/null || fail "needs $command: apt-get install mylvmbackup mariadb-server pbzip2"; done
 }
 
 # install_database FOLDER: makes its tables.

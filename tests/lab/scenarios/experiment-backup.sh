@@ -12,7 +12,7 @@ source "$repo/tests/lab/guest/database.sh"
 source "$repo/tests/lab/guest/experiment.sh"
 
 repeats=${1:-2}
-clients=4
+clients=16
 calm=25        # s before a backup and after it
 ballast=60    # MiB of the data folder that nobody writes to
 declare -A jobs=()
@@ -46,7 +46,9 @@ make_tables() {
 	INSERT INTO shop.orders SELECT seq, RPAD(MD5(RAND(seq)), 900, MD5(RAND(seq + 1))) FROM seq_1_to_40000;
 	DELIMITER //
 	CREATE PROCEDURE shop.work() LOOP
-	    UPDATE shop.orders SET note = RPAD(MD5(RAND()), 900, MD5(RAND())) WHERE id = 1 + FLOOR(RAND() * 40000);
+	    SET @id = 1 + FLOOR(RAND() * 40000);
+	    UPDATE shop.orders SET note = RPAD(MD5(RAND()), 900, MD5(RAND())) WHERE id = @id;
+	    DO SLEEP(0.1);
 	END LOOP //
 	END
 }
@@ -74,7 +76,7 @@ back_up() {
     start_database "/mnt/$lv/mysql" --innodb-buffer-pool-size=64M --innodb-max-dirty-pages-pct=5 \
         --innodb-max-dirty-pages-pct-lwm=1 --innodb-io-capacity=400 --innodb-flush-log-at-trx-commit=2
     mariadb --no-defaults shop -e 'SELECT SUM(LENGTH(note)) FROM orders' >/dev/null    # into memory, as a server has it
-    backup_settings "$lv" 140M "${@:4}"
+    backup_settings "$lv" 80M "${@:4}"
     # A thin snapshot has no size, and is not active unless lvcreate is told so.
     [[ $lv != thindata ]] || sed -i 's/^\[tools\]/&\nlvcreate=lvcreate -kn/; s/^\[misc\]/&\nthin=1/' /mnt/mylvmbackup.conf
     [[ $3 == idle ]] || start_clients

@@ -90,6 +90,7 @@ forget_what_was_read() {
     done
 }
 
+type -P bonnie++ >/dev/null || fail "needs bonnie++: apt-get install bonnie++"
 make_machine
 forget_what_was_read &
 for ((repeat = 0; repeat < repeats; repeat++)); do
