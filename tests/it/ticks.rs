@@ -86,6 +86,11 @@ pub async fn keep(db: &Path, ticks: &[Tick]) -> Archive {
     for tick in ticks {
         inlet.append_when_there_is_room(tick.entry(&topology)).await;
     }
+    // A stop gives up after some seconds, and a busy disk may need more for thousands of ticks.
+    let began = std::time::Instant::now();
+    while inlet.health().0.written < ticks.len() as u64 && began.elapsed() < crate::PATIENCE * 4 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     inlet.close().await;
     archive
 }
