@@ -1,8 +1,9 @@
 # Does a backup's reading slow down as its snapshot fills, and what makes it so? Asked in 2013: 11 h under writes, less
 # than 3 h without; a reader asked for a thin snapshot. Here: a real mylvmbackup of a real MariaDB, while clients update
 # it; the same with the clients stopped; with a thin snapshot; with pbzip2, so that the processors are the limit. The disk
-# serves one request of up to 64 KiB at a time, each in 10 ms. The first run is recorded: $OUT/demo.cowbell is what
-# `cowbell demo` plays. `experiment-backup REPEATS`.
+# serves one request of up to 64 KiB at a time, each in 10 ms. At last the first again, with a COW area that is too small,
+# which mylvmbackup does not notice; it is recorded: $OUT/demo.cowbell is what `cowbell demo` plays.
+# `experiment-backup REPEATS`; with 0 there is nothing but the recording.
 #
 # LAB_DISKS=1
 # LAB_MEM=2600M
@@ -56,7 +57,7 @@ make_tables() {
 start_clients() {
     local number
     for ((number = 0; number < clients; number++)); do
-        mariadb --no-defaults -e 'CALL shop.work()' >/dev/null 2>&1 &
+        mariadb --no-defaults shop -e 'CALL work()' >/dev/null 2>&1 &
         workers+=($!)
     done
 }
@@ -64,38 +65,43 @@ workers=()
 
 stop_clients() {
     ((${#workers[@]} > 0)) || return 0
-    mariadb --no-defaults -N -e "SELECT CONCAT('KILL ', id, ';') FROM information_schema.processlist WHERE info LIKE 'CALL%'" |
+    mariadb --no-defaults -N -e "SELECT CONCAT('KILL ', id, ';') FROM information_schema.processlist WHERE db = 'shop'" |
         mariadb --no-defaults
     wait "${workers[@]}" || true
     workers=()
 }
 
-# back_up VARIANT LV busy|idle [COMPRESSOR ARGUMENTS]: between some calm, a run of mylvmbackup, which cowbell knows by itself.
+# back_up VARIANT LV busy|idle SIZE OUTCOME [COMPRESSOR ARGUMENTS]: between some calm, a run of mylvmbackup, which cowbell
+# knows by itself.
 back_up() {
     local variant=$1 lv=$2 before
     start_database "/mnt/$lv/mysql" --innodb-buffer-pool-size=64M --innodb-max-dirty-pages-pct=5 \
         --innodb-max-dirty-pages-pct-lwm=1 --innodb-io-capacity=2000 --innodb-io-capacity-max=4000 \
         --innodb-write-io-threads=16 --innodb-flush-log-at-trx-commit=2
     mariadb --no-defaults shop -e 'SELECT SUM(LENGTH(note)) FROM orders' >/dev/null    # into memory, as a server has it
-    backup_settings "$lv" 80M "${@:4}"
+    backup_settings "$lv" "$4" "${@:6}"
     # A thin snapshot has no size, and is not active unless lvcreate is told so.
     [[ $lv != thindata ]] || sed -i 's/^\[tools\]/&\nlvcreate=lvcreate -kn/; s/^\[misc\]/&\nthin=1/' /mnt/mylvmbackup.conf
     [[ $3 == idle ]] || start_clients
     sync
     echo 3 >/proc/sys/vm/drop_caches
     sleep "$calm"
-    before=$(mariadb --no-defaults -N -e "SHOW GLOBAL STATUS LIKE 'Com_update'" | cut -f 2)
+    before=$(updates)
     mylvmbackup --configfile=/mnt/mylvmbackup.conf >"$OUT/mylvmbackup-$variant.log" 2>&1 ||
         fail "mylvmbackup failed: $(tail -n 3 "$OUT/mylvmbackup-$variant.log")"
-    echo "info  $variant: $(mariadb --no-defaults -N -e "SHOW GLOBAL STATUS LIKE 'Com_update'" | xargs) in all, of that $before before"
+    echo "info  $variant: $(($(updates) - before)) updates while it ran, $before before"
     sleep "$calm"
     await_ticks 2
     jobs[$variant]+="${jobs[$variant]:+,}$(latest .id)"
-    check "$variant: outcome" succeeded "$(latest .outcome)"
+    check "$variant: outcome" "$5" "$(latest .outcome)"
     stop_clients
     stop_database
     rm -f /mnt/backup/*
     sync
+}
+
+updates() {
+    mariadb --no-defaults -N -e "SHOW GLOBAL STATUS LIKE 'Com_update'" | cut -f 2
 }
 
 latest() {
@@ -141,18 +147,15 @@ make_machine
 link_hooks
 : >"$OUT/experiment.md"
 start_cowbell_with_hooks
+for ((repeat = 0; repeat < repeats; repeat++)); do
+    back_up writing data busy 80M succeeded
+    back_up idle data idle 80M succeeded
+    back_up thin thindata busy 80M succeeded
+    back_up pbzip2 data busy 80M succeeded pbzip2 '-9 -c -p1'
+done
+((repeats == 0)) || compare_all
 also_to_the_recorder
 start_recorder
-back_up writing data busy
+back_up small data busy 8M untrustworthy
 stop_recorder
-back_up idle data idle
-back_up thin thindata busy
-back_up pbzip2 data busy pbzip2 '-9 -c -p1'
-for ((repeat = 1; repeat < repeats; repeat++)); do
-    back_up writing data busy
-    back_up idle data idle
-    back_up thin thindata busy
-    back_up pbzip2 data busy pbzip2 '-9 -c -p1'
-done
-compare_all
 finish_experiment
