@@ -60,21 +60,18 @@ mark() {
     "$COWBELL" job note "bonnie++ $1" "$name"
 } >>"$OUT/runs.log"
 
-# The same command, under `cowbell run`.
-watched() {
+# run_bonnie watched|unwatched VARIANT, the former under `cowbell run`; what it says is heard to the end.
+run_bonnie() {
+    local words hearing command=(bonnie "$2")
     sync
-    "$COWBELL" run --name "bonnie++ $1" --set 'bonnie++' --variant "$1" --settle 2s --drop-caches -- \
-        bash -c "$(declare -f bonnie); size=$size; bonnie $1" \
-        2> >(tee -a "$OUT/bonnie.log" | phases watched "$1") >>"$OUT/watched-$1.csv"
-    wait $!
-}
-
-unwatched() {
-    sync
-    echo 3 >/proc/sys/vm/drop_caches
-    sleep 2
-    bonnie "$1" 2> >(tee -a "$OUT/bonnie.log" | phases unwatched "$1") >>"$OUT/unwatched-$1.csv"
-    wait $!
+    exec {words}> >(tee -a "$OUT/bonnie.log" | phases "$1" "$2")
+    hearing=$!
+    [[ $1 == unwatched ]] || command=("$COWBELL" run --name "bonnie++ $2" --set 'bonnie++' --variant "$2" --settle 2s
+        --drop-caches -- bash -c "$(declare -f bonnie); size=$size; bonnie $2")
+    [[ $1 == watched ]] || { echo 3 >/proc/sys/vm/drop_caches; sleep 2; }
+    "${command[@]}" 2>&"$words" >>"$OUT/$1-$2.csv"
+    exec {words}>&-
+    wait "$hearing"
 }
 
 # bonnie++'s own figures, in KiB/s: writing, rewriting, reading.
@@ -94,11 +91,11 @@ type -P bonnie++ >/dev/null || fail "needs bonnie++: apt-get install bonnie++"
 make_machine
 forget_what_was_read &
 for ((repeat = 0; repeat < repeats; repeat++)); do
-    for variant in linear striped; do unwatched "$variant"; done
+    for variant in linear striped; do run_bonnie unwatched "$variant"; done
 done
 start_experiment
 for ((repeat = 0; repeat < repeats; repeat++)); do
-    for variant in linear striped; do watched "$variant"; done
+    for variant in linear striped; do run_bonnie watched "$variant"; done
 done
 for variant in linear striped; do as_many 'bonnie++' "$variant" "$repeats"; done
 pvs=()
