@@ -58,7 +58,7 @@ mark() {
     [[ -n $name ]] || return 0
     "$COWBELL" job start "$name" --set "bonnie++, $name" --variant "$1"
     "$COWBELL" job note "bonnie++ $1" "$name"
-} >>"$OUT/runs.log"
+} >>"$OUT/runs.log" 2>&1
 
 # run_bonnie watched|unwatched VARIANT, the former under `cowbell run`; what it says is heard to the end.
 run_bonnie() {
