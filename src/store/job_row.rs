@@ -95,8 +95,16 @@ pub async fn write_note(connection: &mut SqliteConnection, noted: &Noted) -> any
     Ok(())
 }
 
-/// Forgets a job that has ended.
+/// Forgets a job that has ended, but for its number, which no other job is to have.
 pub async fn remove_job(connection: &mut SqliteConnection, key: &str) -> anyhow::Result<()> {
+    sqlx::query(
+        "INSERT INTO deleted_number (one, job) SELECT 1, id FROM job WHERE key = ? AND ended_ms IS NOT NULL
+         ON CONFLICT (one) DO UPDATE SET job = max(job, excluded.job)",
+    )
+    .bind(key)
+    .execute(&mut *connection)
+    .await
+    .with_context(|| format!("cannot keep the number of job {key}"))?;
     sqlx::query("DELETE FROM job WHERE key = ? AND ended_ms IS NOT NULL")
         .bind(key)
         .execute(connection)

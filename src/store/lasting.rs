@@ -102,7 +102,8 @@ async fn known(connection: &mut SqliteConnection) -> anyhow::Result<Known> {
         .fetch_all(&mut *connection)
         .await?;
     let (last_job_id, last_alert_id) = sqlx::query_as(
-        "SELECT coalesce((SELECT max(id) FROM job), 0), coalesce((SELECT max(id) FROM alert), 0)",
+        "SELECT max(coalesce((SELECT max(id) FROM job), 0), coalesce((SELECT job FROM deleted_number), 0)),
+             coalesce((SELECT max(id) FROM alert), 0)",
     )
     .fetch_one(&mut *connection)
     .await?;

@@ -121,7 +121,7 @@ async fn the_program_reads_what_the_samples_hold() {
         ["pool_data", "snapshot_fill"]
     );
     let known = archive.known().await.unwrap();
-    assert_eq!((known.last_job_id, known.last_alert_id, known.alerts.len()), (6, 2, 1));
+    assert_eq!((known.last_job_id, known.last_alert_id, known.alerts.len()), (9, 2, 1));
     let file = archive.imported("imported:00").await.unwrap();
     assert_eq!((jobs[5].is_imported(), file), (true, Some(b"{\"cowbell_job\":1}".to_vec())));
     inlet.close().await;
@@ -151,6 +151,8 @@ async fn the_table_refuses_what_cannot_be() {
         "UPDATE job SET reported_ms = NULL WHERE reported IS NOT NULL",
         "UPDATE job SET exit_status = 256",
         "UPDATE job SET setup = 'thick'",
+        "UPDATE deleted_number SET job = 0",
+        "INSERT INTO deleted_number (one, job) VALUES (2, 1)",
     ] {
         let done = sqlx::query(nonsense).execute(&mut connection).await;
         assert!(done.is_err(), "{nonsense}");

@@ -203,6 +203,20 @@ fn notes_deletion_and_what_runs_survive_a_restart() {
 }
 
 #[test]
+fn the_number_of_a_deleted_job_is_not_given_again_after_a_restart() {
+    let (machine, mut first) = watching();
+    let root = machine.root().to_str().unwrap().to_string();
+    for name in ["kept", "deleted"] {
+        done(&first, &["start", name]);
+        done(&first, &["stop", name]);
+    }
+    done(&first, &["delete", "2"]);
+    first.stop(Signal::TERM);
+    let second = Start::with(&["serve", "--interval", "60s", "--root", &root]).db(&first.db).start();
+    assert_eq!(done(&second, &["start", "next"]), "3\n");
+}
+
+#[test]
 fn a_recordings_jobs_are_left_as_they_are() {
     let tape = crate::tape::Tape::of(Duration::from_secs(1), &[crate::tape::Snapshot::Filled(75.0); 5]);
     let daemon = Start::playing(&tape, "max").start();

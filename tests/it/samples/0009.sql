@@ -1,0 +1,2 @@
+-- The last job was deleted.
+INSERT INTO deleted_number (one, job) VALUES (1, 9);
