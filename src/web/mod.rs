@@ -9,6 +9,7 @@ mod door;
 mod guard;
 mod live;
 mod pages;
+mod slow;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::{from_fn_with_state, map_response_with_state};
+use axum::middleware::{from_fn, from_fn_with_state, map_response_with_state};
 use axum::routing::{get, post, put};
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
@@ -109,6 +110,7 @@ pub fn router(site: Site) -> Router {
     pages
         .merge(api)
         .layer(from_fn_with_state(site.token.clone(), guard::only_friends_change_anything))
+        .layer(from_fn(slow::bodies_come_in_time))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(SetResponseHeaderLayer::if_not_present(
             header::CONTENT_SECURITY_POLICY,

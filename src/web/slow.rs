@@ -1,0 +1,55 @@
+//! Bodies come in time: who sends a part of one and then says nothing would keep his place at the door for ever.
+
+use std::io;
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream, HttpBody};
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use futures_util::StreamExt;
+use futures_util::stream::unfold;
+use tokio::time::{Instant, timeout_at};
+
+/// A request's body is there whole within this time; the largest, a job's file, comes from a machine nearby.
+pub const LONGEST: Duration = Duration::from_secs(30);
+
+/// Reading of a body that takes longer is an error, which is answered, and then the connection is closed.
+pub async fn bodies_come_in_time(request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    next.run(request.map(in_time)).await
+}
+
+fn in_time(body: Body) -> Body {
+    let until = Instant::now() + LONGEST;
+    let part = move |rest: Option<BodyDataStream>| async move {
+        let mut rest = rest?;
+        match timeout_at(until, rest.next()).await {
+            Ok(part) => part.map(|part| (part, Some(rest))),
+            Err(_) => Some((Err(axum::Error::new(io::Error::from(io::ErrorKind::TimedOut))), None)),
+        }
+    };
+    Body::from_stream(unfold(Some(body.into_data_stream()), part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stalls_is_an_error() {
+        let first = futures_util::stream::iter([Ok::<_, io::Error>("{")]);
+        let stalled = Body::from_stream(first.chain(futures_util::stream::pending()));
+        let begun = Instant::now();
+        assert!(axum::body::to_bytes(in_time(stalled), 100).await.is_err());
+        assert_eq!(begun.elapsed().as_secs(), LONGEST.as_secs());
+    }
+
+    #[tokio::test]
+    async fn a_body_that_comes_is_left_as_it_is() {
+        let whole = axum::body::to_bytes(in_time(Body::from("{}")), 100).await.unwrap();
+        assert_eq!(&*whole, b"{}");
+    }
+}
