@@ -19,6 +19,9 @@ use crate::config::Token;
 const ANOTHER_TOKEN: &str =
     "the token is another one: expected `Authorization: Bearer` and what is in the daemon's `token_file`";
 
+/// Headers of a proxy: who asks through one is not this machine, whatever the connection says.
+const PASSED_ON: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
+
 /// Lets reading through, and changes only from friends.
 pub async fn only_friends_change_anything(
     State(token): State<Option<Arc<Token>>>,
@@ -75,6 +78,9 @@ fn refusal(peer: Option<IpAddr>, headers: &HeaderMap) -> Option<&'static str> {
              `token_file` in [changes]",
         );
     }
+    if PASSED_ON.iter().any(|name| headers.contains_key(*name)) {
+        return Some("changes through a proxy need the token: set `token_file` in [changes], and send it");
+    }
     if !is_loopback_name(host) {
         return Some("changes without a token are accepted for the host 127.0.0.1, ::1 or localhost alone");
     }
@@ -130,7 +136,11 @@ mod tests {
             &[json.clone(), host.clone(), (header::ORIGIN, "http://evil.example")],
             Some("another site"),
         );
-        check("127.0.0.1", &[json, host.clone(), (header::ORIGIN, "null")], Some("another site"));
+        check("127.0.0.1", &[json.clone(), host.clone(), (header::ORIGIN, "null")], Some("another site"));
+        for name in PASSED_ON {
+            let passed_on = (header::HeaderName::from_static(name), "127.0.0.1");
+            check("127.0.0.1", &[json.clone(), host.clone(), passed_on], Some("through a proxy"));
+        }
         check("127.0.0.1", &[(header::CONTENT_TYPE, "text/plain"), host], Some("as JSON alone"));
     }
 }

@@ -342,6 +342,7 @@ fn who_has_the_token_may_tell_of_jobs_from_anywhere() {
         ("lower", vec![elsewhere, ("authorization", &*right.replace("Bearer", "bearer")), JSON]),
         ("page", vec![elsewhere, ("Origin", "http://evil.example"), good, JSON]),
         ("local", vec![HOST, JSON]),
+        ("proxied", vec![HOST, ("X-Forwarded-For", "8.8.8.8"), good, JSON]),
     ] {
         let answer = put(key, &headers);
         assert_eq!(answer.status, 202, "{headers:?}: {answer:?}");
@@ -354,6 +355,7 @@ fn who_has_the_token_may_tell_of_jobs_from_anywhere() {
         (vec![HOST, ("Authorization", "Basic eDp5"), JSON], 401),
         (vec![HOST, good, good, JSON], 401),
         (vec![elsewhere, JSON], 403),
+        (vec![HOST, ("X-Forwarded-For", "8.8.8.8"), JSON], 403),
         (vec![elsewhere, good], 403),
         (vec![elsewhere, good, ("Content-Type", "text/plain")], 403),
     ] {
@@ -361,7 +363,7 @@ fn who_has_the_token_may_tell_of_jobs_from_anywhere() {
         assert_eq!(answer.status, status, "{headers:?}: {answer:?}");
         assert!(answer.sentence().len() > 20 && !answer.body.contains("0123456789"), "{answer:?}");
     }
-    assert_eq!(daemon.json("/api/v1/jobs").as_array().unwrap().len(), 4);
+    assert_eq!(daemon.json("/api/v1/jobs").as_array().unwrap().len(), 5);
     assert!(!daemon.log().contains("0123456789"), "{}", daemon.log());
 }
 
