@@ -87,6 +87,7 @@ fn what_makes_no_sense_is_refused_with_a_sentence_and_nothing_is_half_done() {
     refused(&daemon, &["stop", "nightly", "--at=-1h"], "cannot end before it started");
     refused(&daemon, &["stop", "nightly", "--at", "2999-01-01T00:00:00Z"], "`ended_at` from 1970 to now");
     refused(&daemon, &["delete", "1"], "job 1 runs");
+    refused(&daemon, &["start", "2"], "digits alone are the number of a job");
     done(&daemon, &["stop", "nightly"]);
     refused(&daemon, &["stop", "nightly"], "the last one ended at");
     refused(&daemon, &["stop", "1"], "the last one ended at");
@@ -149,6 +150,9 @@ fn a_key_is_one_jobs_for_ever() {
     assert_eq!(put(&daemon, "first", &begun).json(), json!({"id": 1}));
     let later = json!({"name": "backup", "started_at": "2026-03-01T02:00:02Z"});
     put_refused(&daemon, "first", &later, "runs since 2026-03-01T02:00:01Z: choose another key");
+    let mut other_start = ended(5);
+    other_start["started_at"] = json!("2026-03-01T02:00:02Z");
+    put_refused(&daemon, "first", &other_start, "runs since 2026-03-01T02:00:01Z: choose another key");
     for body in [&ended(5), &ended(5), &begun] {
         assert_eq!(put(&daemon, "first", body).json(), json!({"id": 1}), "the same may be told twice");
     }

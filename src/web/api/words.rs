@@ -90,6 +90,9 @@ pub async fn put_job(
             // One at a time, so that of two that begin under one name the second sees the first.
             let _turn = site.turn.lock().await;
             let before = job_of(&site, &mark.key);
+            if before.is_none() {
+                refuse_number(&mark)?;
+            }
             if before.is_none() && mark.ended.is_none() {
                 refuse_second(&site, &mark)?;
             }
@@ -130,6 +133,17 @@ fn job_of(site: &Site, key: &str) -> Option<Arc<Job>> {
     present.as_ref()?.jobs.iter().find(|job| job.key == key).cloned()
 }
 
+/// A name is told from a number by its letters.
+fn refuse_number(mark: &Mark) -> Result<(), Problem> {
+    if !mark.name.trim().bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err(Problem::Bad(format!(
+        "expected a job's name with a letter in it, but found `{}`: digits alone are the number of a job",
+        mark.name
+    )))
+}
+
 fn refuse_second(site: &Site, mark: &Mark) -> Result<(), Problem> {
     let present = site.present.borrow();
     let is_same = |job: &&Arc<Job>| job.kind == JobKind::Mark && job.is_running() && job.name == mark.name;
@@ -145,7 +159,8 @@ fn refuse_second(site: &Site, mark: &Mark) -> Result<(), Problem> {
 /// What was told of a job that is over holds, unless it was only taken for abandoned.
 fn refuse_other_word(job: &Job, mark: &Mark) -> Result<(), Problem> {
     if job.is_running() {
-        let is_same = mark.ended.is_some() || job.started_at == mark.started_at;
+        // The database keeps milliseconds.
+        let is_same = job.started_at.as_millisecond() == mark.started_at.as_millisecond();
         return is_same.then_some(()).ok_or_else(|| {
             Problem::Conflict(format!(
                 "job {} of this key runs since {}: choose another key for another run",
@@ -246,6 +261,16 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
     check_time("started_at", Some(put.started_at), now)?;
     check_time("ended_at", put.ended_at, now)?;
     let label = label(put.set, put.variant, put.repeat)?;
+    if put.status.is_some() && put.ended_at.is_none() {
+        return Err(Problem::Bad(
+            "expected `status` together with `ended_at`, since only what is over has one".into(),
+        ));
+    }
+    if let (Some(true), Some(status @ 1..)) = (put.succeeded, put.status) {
+        return Err(Problem::Bad(format!(
+            "expected `succeeded` to be false with `status` {status}: a command that succeeded has 0"
+        )));
+    }
     let ended = match (put.ended_at, put.succeeded) {
         (None, None) => None,
         (Some(at), Some(succeeded)) if at >= put.started_at => {
