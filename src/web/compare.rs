@@ -55,7 +55,8 @@ impl Choice {
 
     /// The same, which may name none.
     pub fn or_nothing(query: &[(String, String)]) -> Result<Self, Problem> {
-        let (mut ids, mut chosen, mut set, mut groups) = (Vec::new(), Vec::new(), None, Vec::new());
+        let (mut ids, mut chosen, mut set) = (Vec::new(), Vec::new(), None);
+        let mut groups: Vec<(String, Vec<i64>)> = Vec::new();
         for (key, value) in query {
             match &**key {
                 "id" => chosen.insert(0, number(value)?),
@@ -66,6 +67,13 @@ impl Choice {
             }
         }
         chosen.append(&mut ids);
+        let mut seen = std::collections::HashSet::new();
+        for (name, ids) in &mut groups {
+            ids.retain(|id| seen.insert(*id));
+            if ids.is_empty() {
+                return Err(Problem::Bad(format!("all jobs of the group `{name}` are in groups before it")));
+            }
+        }
         let mut seen = std::collections::HashSet::new();
         chosen.retain(|id| seen.insert(*id));
         Ok(Self { ids: chosen, set, groups })
@@ -279,12 +287,19 @@ mod tests {
     }
 
     #[test]
+    fn a_job_is_in_one_group_once() {
+        let found = choice(&[("group", "a:33,33,33"), ("group", "b:33,4")]).unwrap();
+        assert_eq!(found.query(), "group=a%3A33&group=b%3A4");
+    }
+
+    #[test]
     fn what_names_no_job_is_refused() {
         for (query, part) in [
             (vec![], "expected jobs' numbers"),
             (vec![("ids", ""), ("set", "")], "expected jobs' numbers"),
             (vec![("ids", "1,x")], "but found `x`"),
             (vec![("group", "3,4")], "expected a name"),
+            (vec![("group", "a:3"), ("group", "b:3,3")], "of the group `b` are in groups before it"),
             (vec![("group", "before:")], "expected jobs' numbers for `before`"),
         ] {
             let Err(Problem::Bad(sentence)) = choice(&query) else { panic!("{query:?}") };
