@@ -55,6 +55,7 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
         findings.push(will_need(config, root, &path).await);
     }
     findings.push(address(config).await);
+    findings.extend(token(config));
     findings.extend(tonights_backup(config, root, report).await);
     let would_serve = !findings.iter().any(|finding| matches!(finding, Finding::Fatal(_)));
     (findings.iter().map(Finding::line).collect(), would_serve)
@@ -201,6 +202,17 @@ async fn will_need(config: &Config, root: &Root, path: &Path) -> Finding {
             "{held}if it {basis}, the database will need {need}, and may take {size}: the oldest ticks will go before \
              their time; set `size` in [store], or keep less"
         )),
+    }
+}
+
+/// Nothing where no token is named.
+fn token(config: &Config) -> Option<Finding> {
+    match config.changes.token() {
+        Ok(None) => None,
+        Ok(Some(_)) => {
+            Some(Finding::Good("the token can be read, with which other machines tell of jobs".into()))
+        }
+        Err(error) => Some(Finding::Fatal(error.to_string())),
     }
 }
 

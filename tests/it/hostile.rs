@@ -390,6 +390,11 @@ fn a_token_that_is_none_ends_the_daemon_with_a_sentence() {
         let found = crate::daemon::said(command.arg("--db").arg(folder.path().join("cowbell.db")));
         assert_eq!((found.code, found.err.lines().count()), (Some(2), 1), "{found:?}");
         assert!(found.err.contains(part) && !found.err.contains(TOKEN), "{found:?}");
+        let mut check = crate::daemon::cowbell();
+        check.args(["check", "--listen", "127.0.0.1:1", "--config"]).arg(&config);
+        let check = crate::daemon::said(check.arg("--db").arg(folder.path().join("cowbell.db")));
+        let is_said = check.out.lines().any(|line| line.starts_with("FAILS") && line.contains(part));
+        assert!(check.code == Some(1) && is_said, "{check:?}");
         let status = crate::daemon::said(crate::daemon::cowbell().args(["status", "--config"]).arg(&config));
         assert!(!status.err.contains("token"), "whoever only asks needs no token: {status:?}");
     }
