@@ -140,6 +140,22 @@ fn axes_say_their_unit_once_and_count_in_round_numbers() {
 }
 
 #[test]
+fn labels_have_room_beside_the_plot() {
+    let mut chart = percent_chart(300, &[(0, Some(1_500_000.0)), (300, Some(1e5))]);
+    chart.left = Axis { unit: Unit::KibPerSecond, most: None };
+    assert_eq!(labels(&draw(&chart))[..6], ["0", "500", "1,000", "1,500", "k KiB/s", "UTC"]);
+    for most in [1e3, 99_999.0, 1e6, 4.2e6, 1e8, 3e9] {
+        for unit in [Unit::KibPerSecond, Unit::Count, Unit::Requests, Unit::BytesPerSecond(Prefix::Binary)] {
+            chart.left = Axis { unit, most: None };
+            chart.lines[0].series = series(&[(0, Some(most)), (300, Some(0.0))]);
+            let svg = draw(&chart);
+            let longest = labels(&svg).into_iter().take_while(|label| *label != "UTC").map(str::len).max();
+            assert!(longest <= Some("500,000".len()), "{unit:?} to {most}: {:?}", labels(&svg));
+        }
+    }
+}
+
+#[test]
 fn times_are_whole_and_named_once_as_utc() {
     for (seconds, expected) in [
         (40, vec!["UTC", "22:14:10", "22:14:20", "22:14:30"]),

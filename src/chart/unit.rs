@@ -67,7 +67,10 @@ impl Unit {
         match self {
             Self::BytesPerSecond(Prefix::Binary) => largest_below(step, 1024.0, &BINARY),
             Self::BytesPerSecond(Prefix::Decimal) => largest_below(step, 1000.0, &DECIMAL),
-            Self::KibPerSecond => Multiple { by: 1.0, name: "KiB/s" },
+            // As vmstat counts, for as long as there is room beside the plot.
+            Self::KibPerSecond if step < 2e5 => Multiple { by: 1.0, name: "KiB/s" },
+            Self::KibPerSecond if step < 2e8 => Multiple { by: 1e3, name: "k KiB/s" },
+            Self::KibPerSecond => Multiple { by: 1e6, name: "M KiB/s" },
             Self::Percent => Multiple { by: 1.0, name: "%" },
             Self::Share => Multiple { by: 0.01, name: "%" },
             Self::Milliseconds if step >= 1000.0 => Multiple { by: 1000.0, name: "s" },
