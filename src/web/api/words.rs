@@ -150,8 +150,9 @@ fn refuse_second(site: &Site, mark: &Mark) -> Result<(), Problem> {
     match present.as_ref().and_then(|present| present.jobs.iter().find(is_same)) {
         None => Ok(()),
         Some(job) => Err(Problem::Conflict(format!(
-            "a job called `{}` runs since {}, with number {}: end it first, or choose another name",
-            job.name, job.started_at, job.id
+            "a job called `{}` runs since {}, with number {}: end it first, with `cowbell job stop {} --failed` if it came \
+             to nothing, or choose another name",
+            job.name, job.started_at, job.id, job.id
         ))),
     }
 }
