@@ -15,6 +15,9 @@ use crate::web::{JobBody, NoteJob, PutJob};
 /// For the last job of a name it is looked back so far.
 const LOOK_BACK: &str = "-366d";
 
+/// To find any job.
+const EVER: &str = "1970-01-01T00:00:00Z";
+
 /// A job that somebody marks.
 #[derive(Clone, Debug, Default)]
 pub struct Begin {
@@ -100,12 +103,31 @@ pub async fn note(daemon: &Daemon, which: &str, text: String, at: Option<&str>) 
 
 /// Forgets jobs that are over.
 pub async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    let ids: Vec<i64> = ids.iter().copied().filter(|id| seen.insert(*id)).collect();
+    if ids.len() > 1 {
+        all_are_over(daemon, &ids).await.context("nothing was deleted")?;
+    }
     for (index, id) in ids.iter().enumerate() {
         let told = daemon.tell("DELETE", &format!("/api/v1/jobs/{id}"), "").await;
         told.with_context(|| match index {
             0 => "nothing was deleted".to_string(),
             _ => format!("only {} were deleted", listed(&ids[..index])),
         })?;
+    }
+    Ok(())
+}
+
+/// Looked at before the first is deleted, so that a slip of the finger does not delete half of them.
+async fn all_are_over(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
+    let known = jobs(daemon, EVER).await?;
+    for id in ids {
+        match known.iter().find(|job| job.id == *id) {
+            Some(job) if job.ended_at.is_none() => bail!("job {id} runs: it can be deleted when it is over"),
+            Some(_) => {}
+            // The list has an end, and what ran before it can still be asked for.
+            None => drop(ask(daemon, &format!("/api/v1/jobs/{id}/figures"), &[]).await?),
+        }
     }
     Ok(())
 }

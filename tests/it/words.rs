@@ -93,6 +93,10 @@ fn what_makes_no_sense_is_refused_with_a_sentence_and_nothing_is_half_done() {
     refused(&daemon, &["stop", "nightly"], "the last one ended at");
     refused(&daemon, &["stop", "1"], "the last one ended at");
     refused(&daemon, &["delete", "9"], "nothing was deleted");
+    refused(&daemon, &["delete", "1", "9"], "there is no job 9");
+    done(&daemon, &["start", "second"]);
+    refused(&daemon, &["delete", "1", "2"], "job 2 runs");
+    done(&daemon, &["stop", "second"]);
     refused(&daemon, &["note", "9", "text"], "there is no job 9");
     refused(&daemon, &["note", "weekly", "text"], "no job called `weekly`");
     refused(&daemon, &["note", "1", ""], "a note to be 1 to 1000 letters");
