@@ -201,12 +201,15 @@ pub struct Label {
 /// Letters of the name of a job, a set or a variant at most.
 pub const LONGEST_NAME: usize = 200;
 
-/// Whether a text is fit to be shown as one line: not empty, not too long, without control characters, and without
+/// Whether a text is fit to be shown as one line: something is to be seen, not too long, without control characters, and without
 /// those that turn the writing of what follows. Markup is text. Else a sentence.
 pub fn check_letters(what: &str, text: &str, most: usize) -> Result<(), String> {
     let turns = |letter: char| matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_unfit = |letter: char| letter.is_control() || turns(letter);
-    let is_fine = !text.trim().is_empty() && text.chars().count() <= most && !text.chars().any(is_unfit);
+    let is_unseen = |letter: char| {
+        letter.is_whitespace() || matches!(letter, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
+    };
+    let is_fine = !text.chars().all(is_unseen) && text.chars().count() <= most && !text.chars().any(is_unfit);
     is_fine
         .then_some(())
         .ok_or_else(|| format!("expected {what} to be 1 to {most} letters without control characters"))

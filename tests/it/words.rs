@@ -108,7 +108,7 @@ fn what_makes_no_sense_is_refused_with_a_sentence_and_nothing_is_half_done() {
         refused(&daemon, &["start", "weekly", &format!("--at={at}")], "expected `--at` to be a time such as");
     }
     let long = "x".repeat(10_000);
-    for name in [&*long, "a\tb", "a\u{1b}[31mb", "a\u{202e}b", "", " "] {
+    for name in [&*long, "a\tb", "a\u{1b}[31mb", "a\u{202e}b", "", " ", "\u{200b}\u{feff} \u{2060}"] {
         for option in [None, Some("--set"), Some("--variant")] {
             let named: Vec<&str> =
                 option.map_or(vec!["start", name], |option| vec!["start", "weekly", option, name]);
