@@ -14,8 +14,9 @@ use utoipa::ToSchema;
 use crate::job::{Job, JobKind, MOST_NOTES, Outcome};
 use crate::present::Present;
 use crate::source::{LONGEST_NAME, Label, Mark, MarkKind, MarkedEnd, Note, Noted, Removed, Word};
-use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
+use crate::web::slow::LONGEST as LONGEST_WAIT;
+use crate::web::{LONGEST_BODY, Site};
 
 /// Letters of a note: some sentences.
 const LONGEST_NOTE: usize = 1_000;
@@ -77,12 +78,8 @@ pub async fn put_job(
     Path(key): Path<String>,
     body: Result<Json<PutJob>, JsonRejection>,
 ) -> Result<(StatusCode, Json<ToldJob>), Problem> {
-    let Json(put) = body.map_err(|rejection| {
-        Problem::Bad(format!(
-            "expected a job as JSON, such as {{\"name\": …, \"started_at\": …}}: {}",
-            rejection.body_text()
-        ))
-    })?;
+    let Json(put) = body
+        .map_err(|rejection| unread("a job as JSON, such as {\"name\": …, \"started_at\": …}", &rejection))?;
     let mark = mark(key, put, crate::source::live::now())?;
     let id = match mark.kind {
         MarkKind::Command => take(&site, mark).await?,
@@ -216,9 +213,7 @@ pub async fn note_job(
     Path(id): Path<String>,
     body: Result<Json<NoteJob>, JsonRejection>,
 ) -> Result<StatusCode, Problem> {
-    let Json(note) = body.map_err(|rejection| {
-        Problem::Bad(format!("expected a note as JSON, such as {{\"text\": …}}: {}", rejection.body_text()))
-    })?;
+    let Json(note) = body.map_err(|rejection| unread("a note as JSON, such as {\"text\": …}", &rejection))?;
     let now = crate::source::live::now();
     check_letters("a note", &note.text, LONGEST_NOTE)?;
     check_time("at", note.at, now)?;
@@ -254,6 +249,22 @@ pub(super) fn hand_on(site: &Site, word: Word) -> Result<StatusCode, Problem> {
     let refused = |_| Problem::Unavailable("the daemon is stopping, or too busy; try again".into());
     words.try_send(word).map_err(refused)?;
     Ok(StatusCode::ACCEPTED)
+}
+
+/// Why a body is none, in our words as far as we have them.
+fn unread(expected: &str, rejection: &JsonRejection) -> Problem {
+    let text = rejection.body_text();
+    let found = match rejection {
+        JsonRejection::BytesRejection(_) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            format!("but found more than the {} KiB that are read", LONGEST_BODY / 1024)
+        }
+        JsonRejection::BytesRejection(_) => {
+            format!("but it did not come whole within {} seconds", LONGEST_WAIT.as_secs())
+        }
+        // What went wrong, and where, stands behind the library's own opening.
+        _ => text.split_once(": ").map_or(&*text, |(_, why)| why).to_string(),
+    };
+    Problem::Bad(format!("expected {expected}: {found}"))
 }
 
 fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
