@@ -158,7 +158,14 @@ fn the_daemon_is_found_by_the_configuration() {
 #[test]
 fn signals_to_the_program_reach_the_command() {
     let (_machine, daemon) = watching();
-    for (signal, name) in [(Signal::TERM, "TERM"), (Signal::HUP, "HUP")] {
+    for (signal, name) in [
+        (Signal::TERM, "TERM"),
+        (Signal::HUP, "HUP"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+    ] {
         let script = format!(
             "trap 'echo got {name}; exit 5' {name}; echo ready; for i in $(seq 250); do sleep 0.02; done"
         );
@@ -170,6 +177,51 @@ fn signals_to_the_program_reach_the_command() {
         assert_eq!(lines.next().as_deref(), Some(&*format!("got {name}")));
         assert_eq!(child.wait().unwrap().code(), Some(5));
     }
+}
+
+/// What a command says that a shell starts, after these words of the shell, with and without `cowbell run`.
+fn under_a_shell(words: &str, after: &str, command: &str) -> (String, String) {
+    let run = format!("{} run --listen 127.0.0.1:{} --", env!("CARGO_BIN_EXE_cowbell"), free_port());
+    let said = |program: &str| {
+        let script = format!("{words}; {program} {command} {after}; exit 0");
+        String::from_utf8(Command::new("sh").args(["-c", &script]).output().unwrap().stdout).unwrap()
+    };
+    (said(&run), said(""))
+}
+
+#[test]
+fn a_command_finds_signals_ignored_and_files_closed_as_they_came() {
+    // Up to 31; those above are libc's own.
+    let status = "/bin/grep -oE '^Sig(Ign|Blk)|[0-9a-f]{8}$' /proc/self/status";
+    for words in ["trap '' HUP INT QUIT", "trap '' PIPE USR1", "trap '' CHLD TERM", ":"] {
+        let (found, expected) = under_a_shell(words, "", status);
+        assert!(expected.contains("SigIgn\n"), "{expected}");
+        assert_eq!(found, expected, "{words}");
+    }
+    let (found, expected) = under_a_shell(":", "& wait", status);
+    assert_eq!(found, expected, "INT and QUIT are ignored in the background");
+    for after in ["<&-", "2>&-", "<&- 2>&-"] {
+        let (found, expected) = under_a_shell(":", after, "/bin/ls /proc/self/fd");
+        assert_eq!(found, expected, "{after}");
+    }
+}
+
+#[test]
+fn a_hang_up_that_was_ignored_does_not_end_the_command() {
+    let line = format!(
+        "trap '' HUP; exec {} run --listen 127.0.0.1:{} -- sh -c 'echo ready; read line; echo {{}}'",
+        env!("CARGO_BIN_EXE_cowbell"),
+        free_port()
+    );
+    let mut child =
+        Command::new("sh").args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert_eq!(lines.next().as_deref(), Some("ready"));
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    drop(child.stdin.take());
+    assert_eq!(lines.next().as_deref(), Some("{}"));
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

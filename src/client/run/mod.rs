@@ -4,6 +4,7 @@
 //! standard error only. Without a daemon the command runs all the same.
 
 mod caches;
+mod came;
 mod child;
 
 use std::process::ExitStatus;
@@ -100,7 +101,7 @@ async fn prepare(plan: &Plan, number: u32, root: &Root, signals: &mut Signals) -
         let dropping = tokio::task::spawn_blocking(move || caches::drop_caches(&root, is_forced));
         let dropped = tokio::select! {
             dropped = dropping => dropped.unwrap_or_else(|error| Err(error.to_string())),
-            signal = signals.next() => return ended_by(signal),
+            signal = signals.ending() => return ended_by(signal),
         };
         if let Err(sentence) = dropped {
             eprintln!("cowbell run: {sentence}; the command is not run");
