@@ -110,6 +110,8 @@ pub struct Health {
     busy_since: Option<Instant>,
     /// Entries that are in the database or its journal since the start.
     pub written: u64,
+    /// Entries that the database refused, since they broke one of its constraints.
+    pub refused: u64,
     pub last_ok_at: Option<Timestamp>,
     /// What was found when the database was opened, such as damage: a sentence each.
     pub notes: Vec<String>,
@@ -291,7 +293,8 @@ impl Inlet {
     pub fn health(&self) -> (Health, u64) {
         let mut health = self.health.borrow().clone();
         health.error = health.error.take().or_else(|| health.hang());
-        (health, self.lost.load(Ordering::Relaxed))
+        let lost = self.lost.load(Ordering::Relaxed) + health.refused;
+        (health, lost)
     }
 
     /// Takes no more entries, and waits until all are written, or five seconds are over.
@@ -302,7 +305,8 @@ impl Inlet {
             // It waits still, or ended before it could open the database.
             Ok(Err(_)) | Err(_) => {
                 let lost = self.lost.load(Ordering::Relaxed);
-                let left = (self.taken - lost).saturating_sub(self.health.borrow().written);
+                let health = self.health.borrow();
+                let left = (self.taken - lost).saturating_sub(health.written + health.refused);
                 tracing::error!("the disk takes nothing: {left} entries could not be kept");
             }
         }

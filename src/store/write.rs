@@ -43,6 +43,8 @@ const MOST_HELD: usize = 4_096;
 /// recording is played fast, that is fast too.
 const TIDY_EVERY_MS: i64 = 60_000;
 const TIDY_PAUSE_MS: i64 = 1_000;
+/// SQLite's primary code of what breaks a constraint.
+const SQLITE_CONSTRAINT: i32 = 19;
 /// A power cut costs the ticks since the journal last reached the disk: none that is older than five seconds, and what a
 /// tick may come late.
 const SYNC_WITHIN: Duration = Duration::from_millis(5_250);
@@ -85,6 +87,8 @@ pub struct Writer {
     retention: Retention,
     /// When old things are next looked for.
     tidy_at_ms: i64,
+    /// Loads that broke a constraint since the health was last told.
+    refused: u64,
     /// Held for as long as anything is written: no other may write here meanwhile.
     _lock: File,
 }
@@ -211,6 +215,7 @@ impl Writer {
             clock: Clock::new(kept_at),
             retention: Retention::new(writing.keep),
             tidy_at_ms: i64::MIN,
+            refused: 0,
             _lock: lock,
         };
         writer.seal_when_complete().await;
@@ -296,7 +301,7 @@ impl Writer {
     }
 
     fn tell(
-        &self,
+        &mut self,
         written: usize,
         last_at: Option<Timestamp>,
         started: Instant,
@@ -304,6 +309,7 @@ impl Writer {
     ) {
         let error = error.map(|error| format!("cannot write to the database: {error:#}"));
         let error = error.or_else(|| self.sealing.clone());
+        let refused = std::mem::take(&mut self.refused);
         self.report.send_modify(|health| {
             if let (Some(error), None) = (&error, &health.error) {
                 tracing::error!("going on from memory: {error}");
@@ -313,7 +319,8 @@ impl Writer {
             }
             health.error = error.or_else(|| self.tidying.clone());
             health.took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-            health.written += written as u64;
+            health.written += (written as u64).saturating_sub(refused);
+            health.refused += refused;
         });
     }
 
@@ -360,22 +367,28 @@ impl Writer {
         Ok(())
     }
 
+    /// What breaks a constraint would break it for ever: it is left out, and all else is kept.
     async fn write_lasting(&mut self, batch: &[Load]) -> anyhow::Result<()> {
         self.mend().await?;
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
-        for load in batch {
-            match load {
-                Load::Tick(..) => {}
-                Load::Rows(rows) => write_rows(&mut transaction, rows).await?,
-                Load::Gap(gap) => write_gap(&mut transaction, gap).await?,
-                Load::Job(job) => write_job(&mut transaction, job).await?,
-                Load::Alert(alert) => write_alert(&mut transaction, alert).await?,
-                Load::Noted(noted) => write_note(&mut transaction, noted).await?,
-                Load::Removed(removed) => remove_job(&mut transaction, &removed.removed).await?,
-                Load::Imported(job, file) => write_imported(&mut transaction, job, file).await?,
+        let mut refused = Vec::new();
+        for load in batch.iter().filter(|load| !matches!(load, Load::Tick(..))) {
+            let mut part = transaction.begin().await?;
+            match write_one(&mut part, load).await {
+                Ok(()) => part.commit().await?,
+                Err(error) if breaks_a_constraint(&error) => {
+                    part.rollback().await?;
+                    refused.push(error);
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok(transaction.commit().await?)
+        transaction.commit().await?;
+        for error in &refused {
+            tracing::error!("an entry is left out, since the database refuses what it says: {error:#}");
+        }
+        self.refused += refused.len() as u64;
+        Ok(())
     }
 
     /// Adds the tick to the journal. One that begins a segment is in there before the segment before it is sealed.
@@ -501,6 +514,30 @@ impl Writer {
             tracing::warn!("the last ticks are in the journal alone: {error:#}");
         }
     }
+}
+
+async fn write_one(connection: &mut SqliteConnection, load: &Load) -> anyhow::Result<()> {
+    match load {
+        // The journal has them.
+        Load::Tick(..) => Ok(()),
+        Load::Rows(rows) => write_rows(connection, rows).await,
+        Load::Gap(gap) => write_gap(connection, gap).await,
+        Load::Job(job) => write_job(connection, job).await,
+        Load::Alert(alert) => write_alert(connection, alert).await,
+        Load::Noted(noted) => write_note(connection, noted).await,
+        Load::Removed(removed) => remove_job(connection, &removed.removed).await,
+        Load::Imported(job, file) => write_imported(connection, job, file).await,
+    }
+}
+
+/// Whether no disk is to blame, but what was to be written.
+fn breaks_a_constraint(error: &anyhow::Error) -> bool {
+    let of_database = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref() {
+        Some(sqlx::Error::Database(error)) => error.code()?.parse::<i32>().ok(),
+        _ => None,
+    };
+    // The low byte of an extended code is the primary one.
+    error.chain().find_map(of_database).is_some_and(|code| code & 0xff == SQLITE_CONSTRAINT)
 }
 
 /// Ticks are not to wait for somebody who holds the database: what cannot be written now is tried again.

@@ -4,6 +4,7 @@ mod converted;
 mod course;
 mod deleted;
 mod every;
+mod refused;
 mod rolled;
 mod series;
 mod told;
