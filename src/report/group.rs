@@ -1,4 +1,5 @@
-//! Which jobs are repeats of one another: those of the same set and variant. Any other stands for itself.
+//! Which jobs are repeats of one another: those of the same set and variant, on the same host. Any other
+//! stands for itself.
 
 use crate::job::Job;
 use crate::source::Label;
@@ -14,7 +15,7 @@ pub struct Group {
 pub fn grouped(jobs: Vec<Job>) -> Vec<Group> {
     let mut groups: Vec<Vec<Job>> = Vec::new();
     for job in jobs {
-        let is_its = |group: &&mut Vec<Job>| job.label.is_some() && variant(&group[0]) == variant(&job);
+        let is_its = |group: &&mut Vec<Job>| job.label.is_some() && repeated(&group[0]) == repeated(&job);
         match groups.iter_mut().find(is_its) {
             Some(group) => group.push(job),
             None => groups.push(vec![job]),
@@ -34,7 +35,16 @@ pub fn run_name(place: usize, job: &Job) -> String {
     format!("{} (job {})", repeat.map_or(place + 1, |repeat| repeat as usize), job.id)
 }
 
+/// With the host of jobs that were brought here.
 fn name(job: &Job, is_one_set: bool) -> String {
+    let name = name_here(job, is_one_set);
+    match job.is_imported() {
+        true => format!("{name} ({})", job.imported_from().unwrap_or("another host")),
+        false => name,
+    }
+}
+
+fn name_here(job: &Job, is_one_set: bool) -> String {
     match &job.label {
         None => format!("{} (job {})", job.name, job.id),
         Some(Label { variant: Some(variant), .. }) if is_one_set => variant.clone(),
@@ -47,8 +57,10 @@ fn set(job: &Job) -> Option<&String> {
     job.label.as_ref().map(|label| &label.set)
 }
 
-fn variant(job: &Job) -> Option<(&String, Option<&String>)> {
-    job.label.as_ref().map(|label| (&label.set, label.variant.as_ref()))
+/// What repeats of one thing have in common.
+fn repeated(job: &Job) -> (Option<(&String, Option<&String>)>, bool, Option<&str>) {
+    let variant = job.label.as_ref().map(|label| (&label.set, label.variant.as_ref()));
+    (variant, job.is_imported(), job.imported_from())
 }
 
 #[cfg(test)]
@@ -82,6 +94,18 @@ mod tests {
     fn runs_of_a_variant_are_repeats_in_their_order() {
         let run = |id, variant, repeat| job(id, Some(("chunks", Some(variant), Some(repeat))));
         check(vec![run(1, "64k", 2), run(2, "4k", 1), run(3, "64k", 1)], &[("64k", &[3, 1]), ("4k", &[2])]);
+    }
+
+    #[test]
+    fn runs_of_another_host_are_a_column_of_their_own() {
+        let run = |id| job(id, Some(("levels", Some("level3"), None)));
+        let of = |id, host: &str| {
+            let mut job = Job { key: format!("{}{id}", crate::job::IMPORTED), ..run(id) };
+            job.setup.host = Some(host.into());
+            job
+        };
+        let jobs = vec![run(1), of(2, "twin"), run(3), of(4, "lab"), of(5, "twin")];
+        check(jobs, &[("level3", &[1, 3]), ("level3 (twin)", &[2, 5]), ("level3 (lab)", &[4])]);
     }
 
     #[test]

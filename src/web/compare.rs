@@ -208,9 +208,10 @@ pub async fn run_before(site: &Site, job: &Job) -> Result<Option<Job>, Problem> 
         (Some(_), Some(_)) => (&other.vg, &other.origin) == (&job.vg, &job.origin),
         _ => other.name == job.name,
     };
+    let host = |job: &Job| (job.is_imported(), job.imported_from().map(String::from));
     let is_before = |other: &Job| {
         other.kind == job.kind
-            && other.is_imported() == job.is_imported()
+            && host(other) == host(job)
             && (other.started_at, other.id) < (job.started_at, job.id)
     };
     Ok(latest(site).await?.into_iter().find(|other| is_before(other) && is_alike(other)))
