@@ -29,7 +29,7 @@ pub struct Besides {
 /// Always the same facts, in the same order.
 pub fn facts(job: &Job, setup: &Setup) -> Vec<Fact> {
     let size = |bytes: Option<u64>| bytes.map(|bytes| bytes_text(bytes as f64, Prefix::Binary));
-    let kib = |kib: Option<u64>| size(kib.map(|kib| kib * 1024));
+    let kib = |kib: Option<u64>| size(kib.map(|kib| kib.saturating_mul(1024)));
     let layout = |layout: &Option<Layout>| layout.as_ref().map(Layout::text);
     let names = |names: &Option<Vec<String>>| names.as_ref().map(|names| names.join(", "));
     let disks =
