@@ -38,10 +38,13 @@ pub async fn compare(
     }
     let mut body: CompareBody = understood(&answer)?;
     only(&mut body.comparison.rows, figures)?;
+    // What is said of the whole stands before the remarks.
+    let of_all = body.sentences.len().saturating_sub(body.comparison.remarks.len());
+    let of_all: String = body.sentences[..of_all].iter().map(|sentence| format!("{sentence}\n\n")).collect();
     Ok(match form {
-        Form::Markdown => markdown(&body.comparison, Prefix::default()),
+        Form::Markdown => of_all + &markdown(&body.comparison, Prefix::default()),
         Form::Csv => csv(&body.comparison),
-        Form::Text | Form::Json => plain(&body.comparison, Prefix::default()),
+        Form::Text | Form::Json => of_all + &plain(&body.comparison, Prefix::default()),
     })
 }
 

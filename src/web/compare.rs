@@ -31,6 +31,14 @@ pub struct Choice {
 pub struct Compared {
     pub columns: Vec<Column>,
     pub comparison: Comparison,
+    /// That a set has more runs than are compared, in a sentence.
+    pub left_out: Option<String>,
+}
+
+/// The jobs that a choice comes to.
+pub struct Chosen {
+    pub jobs: Vec<Job>,
+    pub left_out: Option<String>,
 }
 
 pub struct Column {
@@ -112,11 +120,11 @@ impl Choice {
         groups.chain(ids).chain(set).collect::<Vec<_>>().join("&")
     }
 
-    /// The jobs, those that were named by their numbers first.
-    pub async fn jobs(&self, site: &Site) -> Result<Vec<Job>, Problem> {
+    /// The jobs, those that were named by their numbers first; of a set with more runs than are compared the latest.
+    pub async fn jobs(&self, site: &Site) -> Result<Chosen, Problem> {
         let grouped: Vec<i64> = self.groups.iter().flat_map(|(_, ids)| ids).copied().collect();
         check_number(self.ids.len() + grouped.len())?;
-        let mut jobs = Vec::new();
+        let (mut jobs, mut left_out) = (Vec::new(), None);
         for (name, ids) in &self.groups {
             for id in ids {
                 let label = Some(Label { set: name.clone(), variant: None, repeat: None });
@@ -127,20 +135,23 @@ impl Choice {
             jobs.push(existing(site, *id).await?);
         }
         if let Some(set) = &self.set {
-            let of_set = jobs_of_set(site, set).await?;
-            jobs.extend(
-                of_set.into_iter().filter(|job| !self.ids.contains(&job.id) && !grouped.contains(&job.id)),
-            );
+            let mut of_set = jobs_of_set(site, set).await?;
+            of_set.retain(|job| !self.ids.contains(&job.id) && !grouped.contains(&job.id));
+            let (found, room) = (of_set.len(), MOST_COMPARED.saturating_sub(jobs.len()));
+            jobs.extend(of_set.into_iter().skip(found.saturating_sub(room)));
+            left_out = (found > room).then(|| {
+                format!("Of the {found} runs of the set {set} the latest {room} are compared; the others are left out.")
+            });
         }
         check_number(jobs.len())?;
-        Ok(jobs)
+        Ok(Chosen { jobs, left_out })
     }
 }
 
 impl Site {
     /// What the jobs cost, side by side.
     pub async fn compared(&self, choice: &Choice) -> Result<Compared, Problem> {
-        let jobs = choice.jobs(self).await?;
+        let Chosen { jobs, left_out } = choice.jobs(self).await?;
         if let [_] | [] = &jobs[..] {
             return Err(Problem::Bad("expected two jobs or more to compare, but found one".into()));
         }
@@ -155,7 +166,7 @@ impl Site {
         }
         let summing_up = tokio::task::spawn_blocking(move || {
             let sets: Vec<Set> = columns.iter().map(Column::set).collect();
-            Compared { comparison: compare(&sets), columns }
+            Compared { comparison: compare(&sets), columns, left_out }
         });
         let compared = summing_up.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
         if !compared.comparison.has_common_figures() {

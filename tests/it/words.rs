@@ -226,6 +226,26 @@ fn the_number_of_a_deleted_job_is_not_given_again_after_a_restart() {
 }
 
 #[test]
+fn of_a_set_with_too_many_runs_the_latest_are_compared() {
+    let (_machine, daemon) = watching();
+    for number in 1..=66 {
+        let body = json!({
+            "name": "run", "set": "many", "repeat": number, "succeeded": true,
+            "started_at": format!("2026-03-01T02:{:02}:{:02}Z", number / 60, number % 60),
+            "ended_at": "2026-03-01T03:00:00Z",
+        });
+        assert_eq!(put(&daemon, &format!("run-{number}"), &body).status, 202);
+    }
+    wait_for("all are kept", || (listed(&daemon).len() == 66).then_some(()));
+    let body = daemon.json("/api/v1/jobs/compare?set=many");
+    let ids: Vec<_> = body["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_i64()).collect();
+    assert_eq!((ids.len(), ids[0]), (64, Some(3)));
+    let sentence = "Of the 66 runs of the set many the latest 64 are compared; the others are left out.";
+    assert_eq!(body["sentences"][0], sentence);
+    assert!(done(&daemon, &["compare", "--set", "many"]).contains(sentence));
+}
+
+#[test]
 fn a_recordings_jobs_are_left_as_they_are() {
     let tape = crate::tape::Tape::of(Duration::from_secs(1), &[crate::tape::Snapshot::Filled(75.0); 5]);
     let daemon = Start::playing(&tape, "max").start();

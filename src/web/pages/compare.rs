@@ -147,7 +147,7 @@ async fn chooser(site: &Site) -> Result<String, Problem> {
 
 /// The comparison, as HTML.
 pub fn section(compared: &Compared, choice: &Choice, now: Timestamp, width: u32) -> Result<String, Problem> {
-    let Compared { columns, comparison } = compared;
+    let Compared { columns, comparison, left_out } = compared;
     let besides = comparison.besides.iter().map(|besides| {
         let values = besides.values.iter().map(|values| super::text::or_dash(joined(values)));
         (besides.fact.clone(), values.collect())
@@ -159,7 +159,7 @@ pub fn section(compared: &Compared, choice: &Choice, now: Timestamp, width: u32)
         has_ratios: columns.len() > 1,
         first: columns.first().map(|column| column.name.clone()).unwrap_or_default(),
         figures: figures(columns, width),
-        remarks: comparison.remarks.iter().map(sentence).collect(),
+        remarks: left_out.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect(),
         heads: comparison.sets.iter().map(set_text).collect(),
         rows: rows_of(compared),
         besides: besides.collect(),

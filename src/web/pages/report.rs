@@ -40,7 +40,7 @@ pub async fn report(
     Asked(query): Asked<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let choice = Choice::of(&query)?;
-    let jobs = choice.jobs(&site).await?;
+    let jobs = choice.jobs(&site).await?.jobs;
     let present = site.present()?;
     let mut sections = Vec::new();
     if jobs.len() > 1 {

@@ -16,7 +16,7 @@ pub struct CompareBody {
     pub jobs: Vec<ComparedJob>,
     /// Sets, rows of figures, remarks, and what differs besides.
     pub comparison: Comparison,
-    /// The remarks as sentences.
+    /// The remarks as sentences; before them, where a set has more runs than are compared, that it does.
     pub sentences: Vec<String>,
 }
 
@@ -49,7 +49,8 @@ impl CompareBody {
             outcome: job.outcome,
         });
         let comparison = compared.comparison.clone();
-        let sentences = comparison.remarks.iter().map(sentence).collect();
+        let sentences =
+            compared.left_out.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect();
         Self { jobs: jobs.collect(), comparison, sentences }
     }
 }
