@@ -1,5 +1,6 @@
 //! `cowbell run`: its words on the command line. The running is done by `client::run`.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
@@ -38,7 +39,7 @@ pub struct Run {
     force_drop_caches: bool,
     /// The command, after `--`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 impl From<Run> for Plan {

@@ -1,6 +1,8 @@
 //! `cowbell run` stands in the way of a command as little as a shell does.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -142,6 +144,20 @@ fn a_job_is_called_by_its_command_where_no_name_is_given_and_runs_while_it_runs(
         job(&daemon, "sh").filter(|job| !job["ended_at"].is_null())
     });
     assert_eq!(ended["id"], running["id"], "one run, one job");
+}
+
+#[test]
+fn a_command_of_any_bytes_is_run() {
+    let (_machine, daemon) = watching();
+    let folder = tempfile::tempdir().unwrap();
+    for (bytes, name) in [(&b"p\xffq"[..], "p\u{fffd}q"), (b"a\nb", "a_b"), (b"\n\x07", "command")] {
+        let program = folder.path().join(OsStr::from_bytes(bytes));
+        std::os::unix::fs::symlink("/bin/echo", &program).unwrap();
+        let mut command = run(daemon.port, &["--"]);
+        let output = command.arg(&program).arg(OsStr::from_bytes(b"a\xfe\xff")).output().unwrap();
+        assert_eq!((&*output.stdout, &*output.stderr), (&b"a\xfe\xff\n"[..], &b""[..]), "{name}");
+        wait_at_most(Duration::from_secs(2), "the job", || job(&daemon, name));
+    }
 }
 
 #[test]

@@ -7,6 +7,8 @@ mod caches;
 mod came;
 mod child;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
 use crate::source::files::Root;
-use crate::source::{LONGEST_NAME, MarkKind};
+use crate::source::{LONGEST_NAME, MarkKind, check_letters};
 use crate::web::PutJob;
 use child::Signals;
 
@@ -43,7 +45,7 @@ pub struct Plan {
     pub repeat: u32,
     pub settle: Duration,
     pub caches: Caches,
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
 }
 
 /// What becomes of the kernel's caches before each run.
@@ -121,7 +123,7 @@ fn why_no_more(ended: &Ended, received: Option<Signal>) -> Option<&'static str> 
 
 /// One run, which is one job.
 async fn once(daemon: &Daemon, plan: &Plan, number: u32, signals: &mut Signals) -> anyhow::Result<Ended> {
-    let program = &plan.command[0];
+    let program = plan.command[0].to_string_lossy();
     let begun = plan.begun(number);
     let started_at = begun.started_at;
     let key = format!("run-{}-{}-{number}", std::process::id(), started_at.as_millisecond());
@@ -197,9 +199,16 @@ impl Plan {
 
     /// The command's name, as far as it is fit to be one.
     fn program(&self) -> String {
-        let program = self.command[0].rsplit('/').next().unwrap_or_default();
-        let letters = program.chars().filter(|letter| !letter.is_control());
-        let name: String = letters.take(LONGEST_NAME).collect();
-        if name.trim().is_empty() { "command".into() } else { name }
+        let program = Path::new(&self.command[0]).file_name().unwrap_or_default().to_string_lossy();
+        let fit = |letter: char| {
+            if letter == ' ' || is_name(letter.encode_utf8(&mut [0; 4])) { letter } else { '_' }
+        };
+        let name: String = program.chars().map(fit).take(LONGEST_NAME).collect();
+        let says_something = name.chars().any(|letter| letter != '_');
+        if says_something && is_name(&name) { name } else { "command".into() }
     }
+}
+
+fn is_name(text: &str) -> bool {
+    check_letters("a name", text, LONGEST_NAME).is_ok()
 }
