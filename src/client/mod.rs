@@ -27,6 +27,8 @@ const LONG_ANSWER: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Daemon {
     address: SocketAddr,
+    /// What is told is to be heard within this time.
+    hears_within: Duration,
     http: OnceLock<reqwest::Client>,
 }
 
@@ -37,7 +39,13 @@ impl Daemon {
             IpAddr::V6(ip) if !ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
         };
-        Ok(Self { address: SocketAddr::new(ip, listen.port()), http: OnceLock::new() })
+        let address = SocketAddr::new(ip, listen.port());
+        Ok(Self { address, hears_within: TIME_LIMIT, http: OnceLock::new() })
+    }
+
+    /// The same, for who tells it something and has no time.
+    fn hearing_within(&self, limit: Duration) -> Self {
+        Self { hears_within: limit, ..self.clone() }
     }
 
     /// What asks; made when it is first asked for, since that takes milliseconds.
@@ -71,7 +79,7 @@ impl Daemon {
     async fn tell(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
         let no_daemon = || format!("no daemon answers at {}", self.address);
         let exchange = plain::exchange(self.address, method, path, body);
-        let answer = tokio::time::timeout(TIME_LIMIT, exchange).await.with_context(no_daemon)?;
+        let answer = tokio::time::timeout(self.hears_within, exchange).await.with_context(no_daemon)?;
         let (status, text) = answer.with_context(no_daemon)?;
         if !(200..300).contains(&status) {
             bail!("the daemon at {} answers: {}", self.address, said(text));

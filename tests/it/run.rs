@@ -105,8 +105,37 @@ fn a_daemon_that_is_stopped_holds_nothing_up_for_long() {
     kill_process(daemon.pid(), Signal::CONT).unwrap();
     assert_eq!((found.code, &*found.out), (Some(7), "out\n"));
     assert!(found.err.starts_with("cowbell run: "), "{found:?}");
-    assert!(took < Duration::from_secs(6), "it took {took:?}");
+    assert!(took < Duration::from_secs(4), "it took {took:?}");
     daemon.stop(Signal::TERM);
+}
+
+/// Accepts, and never answers.
+fn mute() -> std::net::TcpListener {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+#[test]
+fn a_daemon_that_is_mute_is_waited_for_once_at_a_beginning_and_once_at_an_end() {
+    let mute = mute();
+    let began = Instant::now();
+    let found =
+        said(&mut run(mute.local_addr().unwrap().port(), &["--repeat", "5", "--", "sh", "-c", "echo out"]));
+    let took = began.elapsed();
+    assert_eq!((found.code, &*found.out), (Some(0), "out\nout\nout\nout\nout\n"));
+    assert!(took < Duration::from_secs(4), "it took {took:?}");
+    assert!(found.err.starts_with("cowbell run: the job may not be recorded: "), "{found:?}");
+}
+
+#[test]
+fn a_signal_ends_the_telling_at_once_and_the_status_is_the_commands() {
+    let mute = mute();
+    let port = mute.local_addr().unwrap().port();
+    let mut child = run(port, &["--", "sh", "-c", "exit 7"]).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let began = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+    assert!(began.elapsed() < Duration::from_millis(600), "it took {:?}", began.elapsed());
 }
 
 #[test]

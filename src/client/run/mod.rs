@@ -6,6 +6,7 @@
 mod caches;
 mod came;
 mod child;
+mod telling;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,19 +15,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::Signal;
-use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
 use crate::source::files::Root;
 use crate::source::{LONGEST_NAME, MarkKind, check_letters};
 use crate::web::PutJob;
 use child::Signals;
+use telling::Telling;
 
-/// Before the end of a job is told again, for a daemon that is just being restarted.
-const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
-/// While the command runs it is told again so often: a job of which nobody tells for two minutes is taken for abandoned,
-/// and a daemon that was not there at the beginning hears of it.
-const TELL_EVERY: Duration = Duration::from_secs(30);
 /// The status of a shell that cannot find, or cannot start, a command.
 const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
@@ -67,12 +63,13 @@ enum Ended {
 /// Runs the command as planned and tells the daemon of each run; gives the status to exit with.
 pub async fn run(daemon: &Daemon, plan: &Plan, root: &Root) -> anyhow::Result<u8> {
     let mut signals = Signals::caught()?;
+    let mut telling = Telling::to(daemon);
     let mut number = 1;
     loop {
         if let Some(status) = prepare(plan, number, root, &mut signals).await {
             return Ok(status);
         }
-        let ended = once(daemon, plan, number, &mut signals).await?;
+        let ended = once(&mut telling, plan, number, &mut signals).await?;
         let stopped = why_no_more(&ended, signals.received);
         if number == plan.repeat || stopped.is_some() {
             if let Some(why) = stopped.filter(|_| plan.repeat > 1) {
@@ -122,7 +119,12 @@ fn why_no_more(ended: &Ended, received: Option<Signal>) -> Option<&'static str> 
 }
 
 /// One run, which is one job.
-async fn once(daemon: &Daemon, plan: &Plan, number: u32, signals: &mut Signals) -> anyhow::Result<Ended> {
+async fn once(
+    telling: &mut Telling,
+    plan: &Plan,
+    number: u32,
+    signals: &mut Signals,
+) -> anyhow::Result<Ended> {
     let program = plan.command[0].to_string_lossy();
     let begun = plan.begun(number);
     let started_at = begun.started_at;
@@ -132,52 +134,18 @@ async fn once(daemon: &Daemon, plan: &Plan, number: u32, signals: &mut Signals) 
         Err(error) => {
             eprintln!("cowbell run: cannot start `{program}`: {error}");
             let failed = PutJob { ended_at: Some(started_at), succeeded: Some(false), ..begun };
-            complain(daemon.put_job(&key, &failed).await.map(drop));
+            telling.end(&key, &failed, None, signals).await;
             let is_missing = error.kind() == std::io::ErrorKind::NotFound;
             return Ok(Ended::NotStarted(if is_missing { NOT_FOUND } else { NOT_STARTED }));
         }
     };
-    let over = CancellationToken::new();
-    let telling = tokio::spawn(tell_until(over.clone(), daemon.clone(), key.clone(), begun.clone()));
+    let beginning = telling.begin(&key, &begun);
     let status = signals.wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
     let ended_at = crate::source::live::now().max(started_at);
     let (succeeded, code) = (status.success(), status.code().and_then(|code| u8::try_from(code).ok()));
     let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(succeeded), status: code, ..begun };
-    over.cancel();
-    let listened = telling.await?;
-    complain(tell_end(daemon, &key, &ended, listened).await);
+    telling.end(&key, &ended, Some(beginning), signals).await;
     Ok(Ended::Exited(status))
-}
-
-/// Tells of a job that runs, at once and then again, until it is over; gives whether anybody listened.
-async fn tell_until(over: CancellationToken, daemon: Daemon, key: String, begun: PutJob) -> bool {
-    let mut listened = false;
-    loop {
-        listened |= daemon.put_job(&key, &begun).await.is_ok();
-        tokio::select! {
-            () = over.cancelled() => return listened,
-            () = tokio::time::sleep(TELL_EVERY) => {}
-        }
-    }
-}
-
-/// The end says all that the beginning said. It is tried again only where somebody listened before.
-async fn tell_end(daemon: &Daemon, key: &str, ended: &PutJob, listened: bool) -> anyhow::Result<()> {
-    let mut heard = daemon.put_job(key, ended).await;
-    for pause in PAUSES.into_iter().filter(|_| listened) {
-        if heard.is_ok() {
-            break;
-        }
-        tokio::time::sleep(pause).await;
-        heard = daemon.put_job(key, ended).await;
-    }
-    heard.map(drop)
-}
-
-fn complain(told: anyhow::Result<()>) {
-    if let Err(error) = told {
-        eprintln!("cowbell run: the job was not recorded: {error:#}");
-    }
 }
 
 impl Plan {
