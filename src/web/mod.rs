@@ -93,7 +93,7 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/vm", get(api::vm))
         .route("/api/v1/jobs", get(api::jobs))
         .route("/api/v1/jobs/compare", get(api::compare))
-        .route("/api/v1/jobs/import", post(api::import_job).layer(DefaultBodyLimit::max(api::LONGEST_FILE)))
+        .route("/api/v1/jobs/import", post(api::import_job))
         .route("/api/v1/jobs/{id}/export", get(api::export_job))
         .route("/api/v1/jobs/report", get(pages::report::report))
         .route("/api/v1/jobs/{key}", put(api::put_job).delete(api::delete_job))

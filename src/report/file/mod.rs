@@ -21,6 +21,7 @@
 mod check;
 mod columns;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -30,6 +31,12 @@ use columns::FiledCourse;
 
 /// Raised when an older program could not understand the file any more.
 pub const VERSION: u64 = 1;
+
+/// Bytes of a file at most: eleven hours of seconds with one PV are some 5.4 MiB.
+pub const LONGEST: usize = 16 * 1024 * 1024;
+/// Numbers and names of a file at most, counted by the commas between them: eleven hours with four PVs have one and a
+/// half million. In memory each takes several times what it takes in a file.
+const MOST_VALUES: usize = 2_000_000;
 
 /// Why a file is not imported, in one sentence.
 #[derive(Debug, Error)]
@@ -46,6 +53,11 @@ pub enum Unreadable {
     Newer(u64),
     #[error("the file cannot be understood: expected {expected}, but found {found}")]
     Absurd { expected: String, found: String },
+    #[error(
+        "the file is too long: expected {} MiB and {MOST_VALUES} values at most, but found {length} bytes with {values} values",
+        LONGEST / 1024 / 1024
+    )]
+    Long { length: usize, values: usize },
     #[error("the file's course does not fit together: {0}")]
     Unfit(#[from] Unfit),
 }
@@ -78,22 +90,46 @@ pub fn write(job: &Job, course: &Course) -> serde_json::Result<String> {
     serde_json::to_string(&filed)
 }
 
-/// What a file says. The job has no number and no key: whoever keeps it gives it both.
-pub fn read(bytes: &[u8]) -> Result<(Job, Course), Unreadable> {
+/// Refuses what would take more memory than there is for a file.
+pub fn check_length(bytes: &[u8]) -> Result<(), Unreadable> {
+    let (length, values) = (bytes.len(), bytes.iter().filter(|byte| **byte == b',').count());
+    if length > LONGEST || values > MOST_VALUES { Err(Unreadable::Long { length, values }) } else { Ok(()) }
+}
+
+/// What a file says that came from elsewhere at `now`. The job has no number and no key: whoever keeps it gives it both.
+pub fn read(bytes: &[u8], now: Timestamp) -> Result<(Job, Course), Unreadable> {
+    check_length(bytes)?;
+    let filed = filed(bytes)?;
+    check::job(&filed.job, now)?;
+    filed.course.check(took_ms(&filed.job).unwrap_or_default())?;
+    understood(filed)
+}
+
+/// What a file says that was taken in before, by the rules of then.
+pub fn reread(bytes: &[u8]) -> Result<(Job, Course), Unreadable> {
+    understood(filed(bytes)?)
+}
+
+fn understood(filed: Filed) -> Result<(Job, Course), Unreadable> {
+    let course = filed.course.course(took_ms(&filed.job).map(|ms| ms as f64 / 1000.0))?;
+    Ok((filed.job, course))
+}
+
+fn took_ms(job: &Job) -> Option<i64> {
+    job.ended_at.map(|at| at.as_millisecond() - job.started_at.as_millisecond())
+}
+
+fn filed(bytes: &[u8]) -> Result<Filed, Unreadable> {
     let head: Head = serde_json::from_slice(bytes).map_err(|error| not_json(&error))?;
     match head.cowbell_job {
         None => return Err(Unreadable::Foreign("JSON without `cowbell_job`".into())),
         Some(version) if version > VERSION => return Err(Unreadable::Newer(version)),
         Some(_) => {}
     }
-    let filed: Filed = serde_json::from_slice(bytes).map_err(|error| Unreadable::Absurd {
+    serde_json::from_slice(bytes).map_err(|error| Unreadable::Absurd {
         expected: "what the description of the format says".into(),
         found: error.to_string(),
-    })?;
-    check::job(&filed.job)?;
-    let took_s = filed.job.ended_at.map(|at| at.as_millisecond() - filed.job.started_at.as_millisecond());
-    let course = filed.course.course(took_s.map(|ms| ms as f64 / 1000.0))?;
-    Ok((filed.job, course))
+    })
 }
 
 fn not_json(error: &serde_json::Error) -> Unreadable {

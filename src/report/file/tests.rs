@@ -1,7 +1,5 @@
 //! Files that are written and read back, and files that are refused.
 
-use jiff::Timestamp;
-
 use super::*;
 use crate::job::example::{setup, slowing};
 use crate::job::figures::Figures;
@@ -18,18 +16,23 @@ fn job() -> Job {
     job
 }
 
+/// A day and an hour after the job.
+fn now() -> Timestamp {
+    Timestamp::from_second(1_772_420_400).unwrap()
+}
+
 fn text() -> String {
     write(&job(), &slowing(100)).unwrap()
 }
 
 fn refused(text: &str, part: &str) {
-    let sentence = read(text.as_bytes()).unwrap_err().to_string();
+    let sentence = read(text.as_bytes(), now()).unwrap_err().to_string();
     assert!(sentence.contains(part) && sentence.len() < 400, "{sentence}");
 }
 
 #[test]
 fn what_is_read_back_has_the_same_figures() {
-    let (read, course) = read(text().as_bytes()).unwrap();
+    let (read, course) = read(text().as_bytes(), now()).unwrap();
     assert_eq!(read, Job { id: 0, key: String::new(), ..job() });
     let figures = Figures::of(&course, &read.setup);
     let before = Figures::of(&slowing(100), &setup());
@@ -42,7 +45,7 @@ fn what_is_read_back_has_the_same_figures() {
 
 #[test]
 fn what_was_read_back_is_written_as_the_same_file() {
-    let (job, course) = read(text().as_bytes()).unwrap();
+    let (job, course) = read(text().as_bytes(), now()).unwrap();
     assert_eq!(write(&job, &course).unwrap(), text());
 }
 
@@ -72,7 +75,7 @@ fn what_no_machine_says_is_refused() {
     refused(&with("\"zfs\"", "\"\""), "a name of 1 to 200 letters");
     refused(&with("\"length_us\":[1000000,", "\"length_us\":["), "does not fit together");
     refused(&with("\"length_us\":[1000000,", "\"length_us\":[-5,"), "cannot be understood");
-    refused(&with("\"length_us\":[1000000,", "\"length_us\":[0,"), "does not fit together");
+    refused(&with("\"length_us\":[1000000,", "\"length_us\":[0,"), "each of some length");
     refused(&with("\"end_ms\":[", "\"end_ms\":[NaN,"), "this is no file of a job");
     refused(&with("\"end_ms\":[", "\"end_ms\":[99999999,"), "does not fit together");
     refused(&with("\"fill_ppm\":[", "\"fill_ppm\":[1,"), "does not fit together");
@@ -84,4 +87,87 @@ fn what_no_machine_says_is_refused() {
         "ended after that",
     );
     refused(&with("\"repeat\":1", "\"repeat\":0"), "a repeat from 1");
+}
+
+/// With other values at these places of the file's JSON.
+fn changed(changes: &[(&str, serde_json::Value)]) -> String {
+    let mut file: serde_json::Value = serde_json::from_str(&text()).unwrap();
+    for (place, value) in changes {
+        let (parent, name) = place.rsplit_once('/').unwrap();
+        match file.pointer_mut(parent).unwrap() {
+            serde_json::Value::Array(list) => list[name.parse::<usize>().unwrap()] = value.clone(),
+            parent => parent[name] = value.clone(),
+        }
+    }
+    file.to_string()
+}
+
+/// What hooks told, with one thing changed.
+fn heard(name: &str, value: serde_json::Value) -> serde_json::Value {
+    let at = "2026-03-01T02:00:10Z";
+    let mut heard = serde_json::json!({
+        "run": 7, "phases": [{"phase": "flush", "at": at}, {"phase": "backup", "at": at}], "locked_from": at,
+        "locked_until": at, "reported": null, "first_at": at, "last_at": at, "is_unbroken": false
+    });
+    heard[name] = value;
+    heard
+}
+
+#[test]
+fn what_a_run_told_is_read() {
+    read(changed(&[("/job/heard", heard("run", 7.into()))]).as_bytes(), now()).unwrap();
+}
+
+#[test]
+fn what_the_database_would_refuse_is_refused_before() {
+    let at = |second| serde_json::json!(format!("2026-03-01T02:00:{second:02}Z"));
+    let backwards = serde_json::json!([{"phase": "backup", "at": at(1)}, {"phase": "flush", "at": at(2)}]);
+    for (changes, part) in [
+        (vec![("/job/unmounted_at", at(9))], "`mounted_on` beside"),
+        (vec![("/job/heard", heard("run", 0.into()))], "process from 1"),
+        (vec![("/job/heard", heard("locked_until", at(9)))], "given back after it was taken"),
+        (vec![("/job/heard", heard("phases", backwards))], "phases in their order"),
+        (vec![("/job/died_at", "2020-01-01T00:00:00Z".into())], "within a day of it"),
+        (vec![("/job/io_error_at", "2030-01-01T00:00:00Z".into())], "within a day of it"),
+        (vec![("/job/outcome", serde_json::Value::Null)], "a job that is over"),
+        (vec![("/job/exit_status", 256.into())], "from 0 to 255"),
+        (vec![("/job/label/repeat", 0.into())], "a repeat from 1"),
+        (vec![("/job/bytes_read", u64::MAX.into())], "bytes read of some disks"),
+        (vec![("/job/label", serde_json::json!({"variant": "a"}))], "missing field `set`"),
+    ] {
+        refused(&changed(&changes), part);
+    }
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let names = |count: usize| serde_json::json!(vec!["sda"; count]);
+    for (place, value, part) in [
+        ("/job/ended_at", "2026-03-04T02:00:00Z".into(), "over by now"),
+        ("/job/started_at", "1969-03-01T02:00:00Z".into(), "began after 1970"),
+        ("/job/notes/0/at", "2026-03-09T02:00:00Z".into(), "from 1970 to now"),
+        ("/job/notes/0/at", "1960-03-09T02:00:00Z".into(), "from 1970 to now"),
+        ("/job/exit_status", 1.into(), "exit status 0"),
+        ("/job/name", "a\u{202e}b".into(), "without control characters"),
+        ("/job/setup/chunk_bytes", 0.into(), "bytes of a chunk"),
+        ("/job/setup/processors", 0.into(), "processors from 1"),
+        ("/job/setup/read_ahead_kib", u64::MAX.into(), "a read-ahead of"),
+        ("/job/setup/origin_pvs", names(1_001), "1000 names of PVs at most"),
+        ("/course/during/columns/fill_ppm/3", 1_000_001.into(), "of `fill_ppm` at most"),
+        ("/course/during/pvs/sda/busy_ppm/3", 1_000_001.into(), "of `busy_ppm` at most"),
+        ("/course/during/length_us/3", 0.into(), "of some length"),
+        ("/course/during/length_us/3", 3_600_000_001_u64.into(), "ticks of an hour at most"),
+        ("/course/during/end_ms/99", 90_000_000.into(), "ten minutes around it"),
+        ("/course/before/end_ms/0", (-700_000).into(), "ten minutes around it"),
+        ("/course/during/end_ms/3", 3_000.into(), "after the one before"),
+        ("/course/during/length_us", serde_json::json!(vec![1; 864_001]), "864000 numbers at most"),
+    ] {
+        refused(&changed(&[(place, value)]), part);
+    }
+}
+
+#[test]
+fn what_would_take_too_much_memory_is_refused_unread() {
+    refused(&"a".repeat(LONGEST + 1), "expected 16 MiB");
+    refused(&",".repeat(MOST_VALUES + 1), "2000000 values at most");
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::words::hand_on;
 use crate::job::{IMPORTED, Job};
@@ -17,8 +17,10 @@ use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
 use crate::web::api::JobBody;
 
-/// A file at most: eleven hours of seconds with four PVs are some 8 MiB.
-pub const LONGEST_FILE: usize = 64 * 1024 * 1024;
+/// Who sends a file for longer keeps others from it.
+const RECEIVED_WITHIN: Duration = Duration::from_secs(60);
+/// Of a file that is sent, so much is in the hands of the connection.
+const CHUNK: usize = 64 * 1024;
 /// A file that was taken is in the database within this time, unless its disk hangs.
 const KEPT_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -30,26 +32,53 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub async fn export_job(
     State(site): State<Site>,
     Path(id): Path<String>,
-) -> Result<([(HeaderName, &'static str); 1], Vec<u8>), Problem> {
+) -> Result<([(HeaderName, String); 2], Body), Problem> {
     let job = super::numbered(&site, &id).await?;
     if job.is_running() {
         return Err(Problem::Conflict(format!("job {id} runs: export it when it is over")));
     }
-    Ok(([(header::CONTENT_TYPE, "application/json")], site.file_of(&job).await?))
+    let permit = site.costs.export()?;
+    // Also where the visitor goes away, its memory is taken until it is done.
+    let writing = tokio::spawn(async move { site.file_of(&job).await.map(|file| (file, permit)) });
+    let (file, permit) = writing.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))??;
+    let head =
+        [(header::CONTENT_TYPE, "application/json".into()), (header::CONTENT_LENGTH, file.len().to_string())];
+    Ok((head, sent(file, permit)))
+}
+
+/// A body that holds the permit until all of it is handed on.
+fn sent(file: Vec<u8>, permit: OwnedSemaphorePermit) -> Body {
+    let whole = (Bytes::from(file), permit);
+    Body::from_stream(futures_util::stream::unfold(whole, async |(mut rest, permit)| {
+        let chunk = rest.split_to(rest.len().min(CHUNK));
+        // A copy, so that the connection does not hold all of it.
+        let chunk = (!chunk.is_empty()).then(|| Bytes::copy_from_slice(&chunk))?;
+        Some((Ok::<_, std::convert::Infallible>(chunk), (rest, permit)))
+    }))
 }
 
 /// Takes in the file of a job of another host, whole or not at all. The same file twice is the same job.
-#[utoipa::path(post, path = "/api/v1/jobs/import", tag = "jobs", request_body(content = String, content_type = "application/json", description = "As `export` gives it, 64 MiB at most"),
+#[utoipa::path(post, path = "/api/v1/jobs/import", tag = "jobs", request_body(content = String, content_type = "application/json", description = "As `export` gives it, 16 MiB at most"),
     responses((status = 200, description = "It was here already", body = JobBody), (status = 201, description = "It is kept", body = JobBody), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "A recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn import_job(
     State(site): State<Site>,
-    body: Result<Bytes, BytesRejection>,
+    body: Body,
 ) -> Result<(StatusCode, Json<JobBody>), Problem> {
-    let body = body.map_err(|_| {
-        let most = LONGEST_FILE / 1024 / 1024;
-        Problem::Bad(format!("cannot take the file in: expected {most} MiB at most, and all of it"))
-    })?;
-    let checking = tokio::task::spawn_blocking(move || word(&body));
+    let permit = site.costs.import()?;
+    let refused = || {
+        let (most, seconds) = (file::LONGEST / 1024 / 1024, RECEIVED_WITHIN.as_secs());
+        Problem::Bad(format!(
+            "cannot take the file in: expected {most} MiB at most, and all of it within {seconds} s"
+        ))
+    };
+    let receiving = tokio::time::timeout(RECEIVED_WITHIN, to_bytes(body, file::LONGEST));
+    let body = receiving.await.map_err(|_| refused())?.map_err(|_| refused())?;
+    // It goes on where the visitor goes away, and so holds the permit.
+    let checking = tokio::task::spawn_blocking(move || {
+        let word = word(&body);
+        drop((body, permit));
+        word
+    });
     let word = checking.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))??;
     let key = word.imported.clone();
     if let Some(job) = kept(&site, &key).await? {
@@ -79,7 +108,8 @@ async fn kept(site: &Site, key: &str) -> Result<Option<Job>, Problem> {
 
 /// The whole file is checked before anything is told of it; what is kept is written anew, so that nothing else is in it.
 fn word(body: &[u8]) -> Result<Imported, Problem> {
-    let (job, course) = file::read(body).map_err(|error| Problem::Bad(error.to_string()))?;
+    let (job, course) =
+        file::read(body, crate::source::live::now()).map_err(|error| Problem::Bad(error.to_string()))?;
     let inside = |error: serde_json::Error| Problem::Inside(anyhow::Error::new(error));
     let text = file::write(&job, &course).map_err(inside)?;
     let file = packed(&text).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;

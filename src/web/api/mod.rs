@@ -23,7 +23,7 @@ use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::store::Wanted;
 
 pub use body::{CompareBody, DeviceBody, FiguresBody, JobBody, StatusBody, VmBody, VolumeBody};
-pub use file::{LONGEST_FILE, export_job, import_job};
+pub use file::{export_job, import_job};
 pub use openapi::openapi;
 pub use words::{NoteJob, PutJob, ToldJob, delete_job, note_job, put_job};
 

@@ -57,7 +57,11 @@ pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<
     let writing =
         tokio::task::spawn_blocking(move || anyhow::Ok(file::write(&job, &texts.course()?)?.into_bytes()));
     let file = writing.await.map_err(anyhow::Error::new).and_then(|file| file);
-    Ok(file.with_context(|| format!("cannot write the file of job {id}"))?)
+    let file = file.with_context(|| format!("cannot write the file of job {id}"))?;
+    file::check_length(&file).map_err(|error| {
+        Problem::Conflict(format!("job {id} cannot be exported, since no host would take it: {error}"))
+    })?;
+    Ok(file)
 }
 
 /// What is known of a job, before it is summed up.
@@ -78,7 +82,7 @@ impl Texts {
     fn course(&self) -> anyhow::Result<Course> {
         Ok(match self {
             Self::Kept(sources, every, times) => sources.course(every, *times)?,
-            Self::Filed(file) => file::read(file)?.1,
+            Self::Filed(file) => file::reread(file)?.1,
         })
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Site;
 use super::answer::Problem;
@@ -40,6 +40,10 @@ pub struct Costs {
     kept: Mutex<VecDeque<Kept>>,
     /// However many visitors ask, one answer is computed at a time: it takes a processor, and memory for a day of ticks.
     turn: Semaphore,
+    /// Whoever is sent a file, until it is sent; files are large.
+    exporting: Arc<Semaphore>,
+    /// Whoever sends one.
+    importing: Arc<Semaphore>,
 }
 
 struct Kept {
@@ -52,11 +56,32 @@ struct Kept {
 
 impl Default for Costs {
     fn default() -> Self {
-        Self { kept: Mutex::default(), turn: Semaphore::new(1) }
+        Self {
+            kept: Mutex::default(),
+            turn: Semaphore::new(1),
+            exporting: Arc::new(Semaphore::new(1)),
+            importing: Arc::new(Semaphore::new(1)),
+        }
     }
 }
 
 impl Costs {
+    /// Leave to write a file and to send it, one at a time.
+    pub fn export(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let busy = |_| {
+            Problem::Unavailable("another job is exported, and there is memory for one: try again".into())
+        };
+        Arc::clone(&self.exporting).try_acquire_owned().map_err(busy)
+    }
+
+    /// Leave to receive a file and to check it, one at a time.
+    pub fn import(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let busy = |_| {
+            Problem::Unavailable("another job is imported, and there is memory for one: try again".into())
+        };
+        Arc::clone(&self.importing).try_acquire_owned().map_err(busy)
+    }
+
     fn find(&self, job: &Job) -> Option<Arc<Cost>> {
         let now = Instant::now();
         let holds = |kept: &&Kept| {
