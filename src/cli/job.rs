@@ -1,8 +1,10 @@
 //! `cowbell job`: its words on the command line. What it prints is made by `client::job`.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
 use super::new_file::write_new;
@@ -11,6 +13,7 @@ use crate::client::compare::{Chosen, compare};
 use crate::client::file::{export, import};
 use crate::client::job::{Form, list, show};
 use crate::client::report::report;
+use crate::report::file::LONGEST;
 
 #[derive(Subcommand)]
 pub enum Job {
@@ -115,14 +118,33 @@ pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
             write_new(&output, &export(daemon, id).await?)?;
             Ok(format!("{} is written\n", output.display()))
         }
-        Job::Import { file } => {
-            let read =
-                std::fs::read(&file).with_context(|| format!("cannot read the file {}", file.display()))?;
-            import(daemon, read).await
-        }
+        Job::Import { file } => import(daemon, read(&file)?).await,
         Job::Word(command) => super::word::word(daemon, command).await,
         Job::Show { id, written } => show(daemon, id, written.form()).await,
     }
+}
+
+/// A file that the daemon may take. What is no file, such as a pipe, might never end.
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let failed = || format!("cannot read the file {}", path.display());
+    let told = std::fs::metadata(path).with_context(failed)?;
+    if !told.is_file() {
+        bail!("{} is no regular file: expected one that `cowbell job export` wrote", path.display());
+    }
+    let mut read = Vec::new();
+    let file = File::open(path).with_context(failed)?;
+    // One that grows meanwhile is too long as well.
+    if told.len() <= LONGEST as u64 {
+        file.take(LONGEST as u64 + 1).read_to_end(&mut read).with_context(failed)?;
+    }
+    if told.len() > LONGEST as u64 || read.len() > LONGEST {
+        let (most, found) = (LONGEST / 1024 / 1024, told.len());
+        bail!(
+            "{} is too long for the file of a job: expected {most} MiB at most, but found {found} bytes",
+            path.display()
+        );
+    }
+    Ok(read)
 }
 
 impl Which {

@@ -125,6 +125,8 @@ fn what_cannot_be_imported_is_refused_in_a_sentence_and_nothing_is_kept() {
         assert_eq!(refused.status, 400, "{part}: {refused:?}");
         has(&refused.sentence(), &[part]);
     }
+    let endless = job(&here, &["import", "/dev/zero"]);
+    has(&endless.err, &["/dev/zero is no regular file"]);
     assert_eq!(here.json("/api/v1/jobs"), Value::Array(Vec::new()));
     let foreign = http::send(
         here.port,
