@@ -15,7 +15,9 @@ pub struct Group {
 pub fn grouped(jobs: Vec<Job>) -> Vec<Group> {
     let mut groups: Vec<Vec<Job>> = Vec::new();
     for job in jobs {
-        let is_its = |group: &&mut Vec<Job>| job.label.is_some() && repeated(&group[0]) == repeated(&job);
+        let is_its = |group: &&mut Vec<Job>| {
+            job.label.is_some() && variant(&group[0]) == variant(&job) && host(&group[0]) == host(&job)
+        };
         match groups.iter_mut().find(is_its) {
             Some(group) => group.push(job),
             None => groups.push(vec![job]),
@@ -57,10 +59,13 @@ fn set(job: &Job) -> Option<&String> {
     job.label.as_ref().map(|label| &label.set)
 }
 
-/// What repeats of one thing have in common.
-fn repeated(job: &Job) -> (Option<(&String, Option<&String>)>, bool, Option<&str>) {
-    let variant = job.label.as_ref().map(|label| (&label.set, label.variant.as_ref()));
-    (variant, job.is_imported(), job.imported_from())
+fn variant(job: &Job) -> Option<(&String, Option<&String>)> {
+    job.label.as_ref().map(|label| (&label.set, label.variant.as_ref()))
+}
+
+/// Whether it ran elsewhere, and where.
+fn host(job: &Job) -> (bool, Option<&str>) {
+    (job.is_imported(), job.imported_from())
 }
 
 #[cfg(test)]
