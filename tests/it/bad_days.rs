@@ -314,7 +314,7 @@ fn a_disk_that_fills_while_the_program_runs_is_recovered_from() {
     disk.fill();
     // A job is written to the database itself; ticks have room in the journal.
     for number in 0..300 {
-        let name = format!("{number:0>200}");
+        let name = format!("job{number:0>197}");
         let job = format!(r#"{{"name":"{name}","started_at":"2026-03-01T02:00:00Z"}}"#);
         let json = [("Content-Type", "application/json"), ("Host", "127.0.0.1")];
         // Told faster than the loop takes them, some are refused.
