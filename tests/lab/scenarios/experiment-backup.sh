@@ -17,6 +17,11 @@ clients=16
 calm=25        # s before a backup and after it
 ballast=60    # MiB of the data folder that nobody writes to
 declare -A jobs=()
+figures=(duration 'bytes read' 'time of reading' 'read speed mean' 'bi mean' 'bo mean' 'peak fill' 'growth of fill'
+    'first writes mean' 'bytes on disk per byte written' 'read speed by fill rank correlation'
+    'read speed by first writes rank correlation' 'origin written before' 'origin written during' 'origin written after'
+    'origin write latency before' 'origin write latency during' 'origin write latency after'
+    'sda read request at the beginning' 'sda read request at the end' 'sda busy' user iowait)
 
 make_machine() {
     hostname db1
@@ -132,10 +137,11 @@ stop_recorder() {
 }
 
 compare_all() {
-    local variant groups=()
+    local variant figure groups=() only=()
+    for figure in "${figures[@]}"; do only+=(--figure "$figure"); done
     for variant in writing idle thin pbzip2; do groups+=(--group "$variant:${jobs[$variant]}"); done
     {
-        "$COWBELL" job compare --markdown "${groups[@]}"
+        "$COWBELL" job compare --markdown "${only[@]}" "${groups[@]}"
         echo
         "$COWBELL" job show --markdown "${jobs[writing]%%,*}"
     } >>"$OUT/experiment.md"
