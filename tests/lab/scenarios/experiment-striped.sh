@@ -104,8 +104,8 @@ for phase in writing rewriting reading; do
     compare "${phase^}" "bonnie++, $phase" duration 'read speed mean' 'write speed mean' "${pvs[@]}"
 done
 compare 'The whole run' 'bonnie++' duration 'bytes read' 'bytes written' "${pvs[@]}"
-note '#### bonnie++'\''s own figures, in KiB/s: with cowbell, and without' \
-    "| | writing | rewriting | reading |
+note '#### bonnie++'\''s own figures, in KiB/s: with cowbell, and without'
+note "| | writing | rewriting | reading |
 |---|--:|--:|--:|
 | linear, without cowbell | $(means "$OUT/unwatched-linear.csv") |
 | linear, with it | $(means "$OUT/watched-linear.csv") |
