@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -106,7 +107,7 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => error.exit(),
+        Err(error) => return misused(&error),
     };
     log::start();
     match run(cli) {
@@ -115,6 +116,20 @@ pub fn main() -> ExitCode {
             log::fatal(&error);
             ExitCode::from(if error.is::<Unusable>() { MISUSE } else { 1 })
         }
+    }
+}
+
+/// A value that cannot be one is said in one sentence, without the value: it may be long, or full of control characters.
+fn misused(error: &clap::Error) -> ExitCode {
+    let argument = error.get(ContextKind::InvalidArg);
+    match (error.kind(), argument, std::error::Error::source(error)) {
+        (ErrorKind::ValueValidation, Some(argument), Some(why)) => {
+            let is_no_number = why.is::<std::num::ParseIntError>();
+            let why = if is_no_number { "expected a whole number".into() } else { why.to_string() };
+            eprintln!("cowbell: {argument} cannot be used: {why}");
+            ExitCode::from(MISUSE)
+        }
+        _ => error.exit(),
     }
 }
 

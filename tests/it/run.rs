@@ -429,3 +429,20 @@ fn a_daemon_that_is_restarted_meanwhile_goes_on_with_the_same_job() {
     assert_eq!((&jobs[0]["id"], &jobs[0]["started_at"]), (&begun["id"], &begun["started_at"]));
     assert_eq!(jobs[0]["partly_seen"], true);
 }
+
+#[test]
+fn a_value_that_cannot_be_one_is_refused_in_one_sentence_that_does_not_repeat_it() {
+    let (long, coloured) = ("x".repeat(10_000), "a\u{1b}[31mb");
+    for (arguments, expected) in [
+        (["--name", &long], "--name <NAME> cannot be used: expected a name to be 1 to 200 letters"),
+        (["--set", coloured], "--set <SET> cannot be used: expected a name to be 1 to 200 letters"),
+        (["--settle", "soon"], "--settle <LENGTH> cannot be used: expected a length from 0s to 24h"),
+        (["--repeat", "-1"], "--repeat <K> cannot be used: "),
+        (["--repeat", "many"], "--repeat <K> cannot be used: expected a whole number"),
+    ] {
+        let found = said(run(free_port(), &arguments).args(["--", "echo", "it ran"]));
+        assert_eq!((found.code, &*found.out, found.err.lines().count()), (Some(2), "", 1), "{}", found.err);
+        assert!(found.err.contains(expected) && !found.err.contains(['\u{1b}']), "{}", found.err);
+        assert!(found.err.len() < 200, "{}", found.err);
+    }
+}
