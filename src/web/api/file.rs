@@ -16,9 +16,8 @@ use crate::store::packed;
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
 use crate::web::api::JobBody;
+use crate::web::slow;
 
-/// Who sends a file for longer keeps others from it.
-const RECEIVED_WITHIN: Duration = Duration::from_secs(60);
 /// Of a file that is sent, so much is in the hands of the connection.
 const CHUNK: usize = 64 * 1024;
 /// A file that was taken is in the database within this time, unless its disk hangs.
@@ -66,13 +65,12 @@ pub async fn import_job(
 ) -> Result<(StatusCode, Json<JobBody>), Problem> {
     let permit = site.costs.import()?;
     let refused = || {
-        let (most, seconds) = (file::LONGEST / 1024 / 1024, RECEIVED_WITHIN.as_secs());
+        let (most, seconds) = (file::LONGEST / 1024 / 1024, slow::LONGEST.as_secs());
         Problem::Bad(format!(
             "cannot take the file in: expected {most} MiB at most, and all of it within {seconds} s"
         ))
     };
-    let receiving = tokio::time::timeout(RECEIVED_WITHIN, to_bytes(body, file::LONGEST));
-    let body = receiving.await.map_err(|_| refused())?.map_err(|_| refused())?;
+    let body = to_bytes(body, file::LONGEST).await.map_err(|_| refused())?;
     // It goes on where the visitor goes away, and so holds the permit.
     let checking = tokio::task::spawn_blocking(move || {
         let word = word(&body);

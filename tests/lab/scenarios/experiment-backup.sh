@@ -141,9 +141,10 @@ compare_all() {
     for figure in "${figures[@]}"; do only+=(--figure "$figure"); done
     for variant in writing idle thin pbzip2; do groups+=(--group "$variant:${jobs[$variant]}"); done
     {
+        printf '#### Mean of %s nights each\n\n' "$repeats"
         "$COWBELL" job compare --markdown "${only[@]}" "${groups[@]}"
-        echo
-        "$COWBELL" job show --markdown "${jobs[writing]%%,*}"
+        printf '\n#### The first of them, as `cowbell job show --markdown` tells it\n\n'
+        "$COWBELL" job show --markdown "${jobs[writing]%%,*}" | sed -n '/^# /d; /^| figure/q; p'
     } >>"$OUT/experiment.md"
     "$COWBELL" job report -o "$OUT/backup.html" "${groups[@]}"
 }
