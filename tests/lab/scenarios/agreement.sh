@@ -210,8 +210,9 @@ reach() {
 # Both as lines of "VG/LV WHAT<TAB>HUNDREDTHS". The seventh letter of lv_attr says for what copy_percent stands. lvs hides
 # a snapshot as soon as it is to be merged. While that waits, the snapshot is used and fills; then it is gone, and its
 # origin has its fill.
+# LVM waits for no lock here: its own polling of the merge may hold one while it waits for what is suspended.
 fills_by_lvs() {
-    lvs -a -S 'lv_name!=merging_s && (lv_role=public || segtype=thin-pool)' --reportformat json --config 'report { compact_output=0 mark_hidden_devices=0 }' -o vg_name,lv_name,lv_attr,data_percent,metadata_percent,copy_percent |
+    lvs --nolocking -a -S 'lv_name!=merging_s && (lv_role=public || segtype=thin-pool)' --reportformat json --config 'report { compact_output=0 mark_hidden_devices=0 }' -o vg_name,lv_name,lv_attr,data_percent,metadata_percent,copy_percent |
         jq -r '.report[0].lv[] | (.vg_name + "/" + .lv_name) as $name | .lv_attr as $attr
             | [$name + " fill", if $attr[4:5] | IN("I", "S") then "Invalid" else .data_percent end],
               [$name + " metadata", .metadata_percent],
@@ -233,6 +234,7 @@ compare_fills() {
     local asked what expected found
     sleep 1.5
     for asked in {1..10}; do
+        dmsetup suspend vg0-merging    # no harm done if it is; LVM, which began the merge, may have resumed it since
         fills_by_lvs >/mnt/before
         await_ticks 4
         fills_by_cowbell >"$OUT/fills-$1.cowbell"
@@ -260,7 +262,7 @@ same() {
 }
 
 names_by_lvs() {
-    lvs -a -S 'lv_name!=merging_s && (lv_role=public || segtype=thin-pool)' --noheadings --separator ' ' --config 'report { mark_hidden_devices=0 }' -o vg_name,lv_name | awk '{ $1 = $1; print }' | sort -u
+    lvs --nolocking -a -S 'lv_name!=merging_s && (lv_role=public || segtype=thin-pool)' --noheadings --separator ' ' --config 'report { mark_hidden_devices=0 }' -o vg_name,lv_name | awk '{ $1 = $1; print }' | sort -u
 }
 
 names_by_cowbell() {
@@ -269,7 +271,7 @@ names_by_cowbell() {
 
 # VG LV TYPE STRIPES STRIPE-SIZE CHUNK EXTENTS; what is kept for repairs belongs to no volume.
 segments_by_lvs() {
-    lvs -a --noheadings --separator ' ' --units b --nosuffix --config 'report { mark_hidden_devices=0 }' \
+    lvs --nolocking -a --noheadings --separator ' ' --units b --nosuffix --config 'report { mark_hidden_devices=0 }' \
         -o vg_name,lv_name,segtype,stripes,stripe_size,chunk_size,seg_size_pe | awk '{ $1 = $1 } !/_pmspare / { print }'
 }
 
@@ -280,7 +282,7 @@ segments_by_cowbell() {
 
 # VG LV PV EXTENTS
 extents_by_lvs() {
-    pvs --segments --noheadings --separator ' ' --config 'report { mark_hidden_devices=0 }' -o vg_name,pv_name,pvseg_size,lv_name |
+    pvs --nolocking --segments --noheadings --separator ' ' --config 'report { mark_hidden_devices=0 }' -o vg_name,pv_name,pvseg_size,lv_name |
         awk 'NF == 4 && $4 !~ /_pmspare$/ { sum[$1 " " $4 " " $2] += $3 } END { for (key in sum) print key, sum[key] }'
 }
 
@@ -303,7 +305,7 @@ compare_devices() {
     done >"$OUT/disks.sys"
     jq -r '.[] | "\(.device) \({ "true": 1, "false": 0 }["\(.rotational)"]) \(.scheduler) \(.read_ahead_bytes)"' "$OUT/devices.json" >"$OUT/disks.cowbell"
     check "disk attributes ($(wc -l <"$OUT/disks.sys") devices)" "" "$(diff "$OUT/disks.sys" "$OUT/disks.cowbell")"
-    check "PVs" "$(pvs --noheadings -o pv_major,pv_minor,vg_name | while read -r major minor vg; do
+    check "PVs" "$(pvs --nolocking --noheadings -o pv_major,pv_minor,vg_name | while read -r major minor vg; do
         echo "$(basename "$(readlink "/sys/dev/block/$major:$minor")") $vg"
     done | sort | xargs)" "$(jq -r '.[] | select(.label | startswith("PV of ")) | "\(.device) \(.vg)"' "$OUT/devices.json" | sort | xargs)"
 }
