@@ -2,6 +2,8 @@
 //!
 //! Integers go in, text comes out. Percentages follow `lvs` to the hundredth.
 
+use std::fmt::Display;
+
 use serde::{Deserialize, Serialize};
 
 /// Bytes in one sector of `/proc/diskstats` and of the device-mapper, whatever the disk's own sector size.
@@ -107,6 +109,11 @@ pub fn three_figures(value: f64) -> String {
     }
 }
 
+/// `1 device`, `2 devices`.
+pub fn count_text<N: Display + PartialEq + From<u8>>(count: N, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == N::from(1) { one } else { several })
+}
+
 /// A length of time as people say it: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`.
 pub fn duration_text(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
@@ -149,6 +156,14 @@ mod tests {
     #[test]
     fn an_area_of_no_size_is_full() {
         assert_eq!(percent(0, 0), 100.0);
+    }
+
+    #[test]
+    fn one_of_something_is_no_plural() {
+        assert_eq!(
+            [0_u64, 1, 2].map(|count| count_text(count, "entry", "entries")),
+            ["0 entries", "1 entry", "2 entries"]
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::sample::{diskstats, host, lvm, sysfs};
 use crate::source::files::Root;
 use crate::source::{dm, lvm as report};
 use crate::store;
-use crate::units::{Prefix, bytes_text};
+use crate::units::{Prefix, bytes_text, count_text};
 
 /// What was found of one thing.
 enum Finding {
@@ -63,12 +63,17 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
 
 fn devices(root: &Root) -> Finding {
     match root.keep("proc/diskstats").read().map(|text| diskstats::parse(&text)) {
-        Ok(found) if found.not_understood.is_empty() => {
-            Finding::Good(format!("/proc/diskstats shows {} devices", found.devices.len()))
-        }
+        Ok(found) if found.not_understood.is_empty() => Finding::Good(format!(
+            "/proc/diskstats shows {}",
+            count_text(found.devices.len(), "device", "devices")
+        )),
         Ok(found) => Finding::Missing(format!(
-            "/proc/diskstats has {} lines that are not understood, such as {:?}: please report them",
-            found.not_understood.len(),
+            "/proc/diskstats has {}, such as {:?}: please report it",
+            count_text(
+                found.not_understood.len(),
+                "line that is not understood",
+                "lines that are not understood"
+            ),
             found.not_understood[0]
         )),
         Err(error) => Finding::Fatal(format!("{error}: without it there is no throughput")),
@@ -99,7 +104,8 @@ fn names(root: &Root) -> Finding {
     let found = root.read_block_devices().map(|text| sysfs::parse(&text));
     let told = found.map(|devices| {
         let mapped = devices.iter().filter(|device| device.dm_uuid.is_some()).count();
-        format!("/sys names {} block devices, {mapped} of the device-mapper", devices.len())
+        let named = count_text(devices.len(), "block device", "block devices");
+        format!("/sys names {named}, {mapped} of the device-mapper")
     });
     seen(told, "devices have the kernel's names only")
 }
@@ -107,8 +113,8 @@ fn names(root: &Root) -> Finding {
 fn device_mapper() -> Finding {
     let found = dm::DeviceMapper::default().read(dm::Scope::All);
     let told = found.map(|text| {
-        let devices = crate::sample::dm::parse(&text).devices.len();
-        format!("the device-mapper answers, and has {devices} devices: fills of snapshots and pools are seen")
+        let devices = count_text(crate::sample::dm::parse(&text).devices.len(), "device", "devices");
+        format!("the device-mapper answers, and has {devices}: fills of snapshots and pools are seen")
     });
     seen(
         told,
@@ -124,7 +130,8 @@ async fn lvm_report() -> (Finding, Option<lvm::Report>) {
         reporter.answer().await.report.map_err(report::NoReport::sentence).and_then(|text| lvm::parse(&text));
     let told = found.as_ref().map_err(String::clone).map(|report| {
         let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
-        format!("LVM reports {} volume groups with {volumes} volumes", report.groups.len())
+        let groups = count_text(report.groups.len(), "volume group", "volume groups");
+        format!("LVM reports {groups} with {}", count_text(volumes, "volume", "volumes"))
     });
     let without = "free space, layouts, tags, inactive volumes and origins of thin snapshots are not shown";
     (seen(told, without), found.ok())

@@ -16,7 +16,7 @@ use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::source::Part;
 use crate::store::Subject;
 use crate::topology::{Device, State as VolumeWord, VolumeKind};
-use crate::units::{Fill, duration_text};
+use crate::units::{Fill, count_text, duration_text};
 use crate::web::Site;
 use crate::web::answer::{Asked, Problem};
 
@@ -91,7 +91,8 @@ fn verdict(present: &Arc<Present>) -> Verdict {
     };
     let mut more = Vec::new();
     if present.alerts.len() > 1 {
-        more.push(format!("{} more alerts are raised.", present.alerts.len() - 1));
+        let others = count_text(present.alerts.len() - 1, "more alert is", "more alerts are");
+        more.push(format!("{others} raised."));
     }
     more.extend(present.ended.iter().map(|how| format!("This is a recording of {}: {how}.", present.host)));
     more.extend(running(present));

@@ -23,6 +23,7 @@ use crate::present::{Present, Ticks};
 use crate::series::Observation;
 use crate::series::quantity::HostQuantity;
 use crate::source::own::OwnCost;
+use crate::units::count_text;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StatusBody {
@@ -123,7 +124,8 @@ fn parts(present: &Present) -> Vec<PartBody> {
             PartBody { name: part.name().into(), ok: false, error, took_us: 0, last_ok_at: None }
         }
     });
-    let lost = (present.lost > 0).then(|| format!("{} entries could not be kept", present.lost));
+    let lost = (present.lost > 0)
+        .then(|| format!("{} could not be kept", count_text(present.lost, "entry", "entries")));
     let error = present.store.error.clone().or(lost);
     let store = PartBody {
         name: "store".into(),
