@@ -126,6 +126,11 @@ pub fn duration_text(seconds: f64) -> String {
     }
 }
 
+/// How long something took that is over, with parts of a second below ten: `0.19 s`.
+pub fn took_text(seconds: f64) -> String {
+    if seconds < 9.995 { format!("{} s", three_figures(seconds.max(0.0))) } else { duration_text(seconds) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +161,14 @@ mod tests {
     #[test]
     fn an_area_of_no_size_is_full() {
         assert_eq!(percent(0, 0), 100.0);
+    }
+
+    #[test]
+    fn what_took_little_is_said_with_parts_of_a_second() {
+        assert_eq!(
+            [0.187, 3.0, 9.994, 9.995, 61.4].map(took_text),
+            ["0.19 s", "3.00 s", "9.99 s", "10 s", "61 s"]
+        );
     }
 
     #[test]

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::Daemon;
-use crate::job::Outcome;
 use crate::job::finish::Outlook;
+use crate::job::{JobKind, Outcome};
 use crate::report::figure::figures;
 use crate::report::job::JobReport;
-use crate::units::{Prefix, bytes_text, duration_text};
+use crate::units::{Prefix, bytes_text, duration_text, took_text};
 use crate::web::{FiguresBody, JobBody, StatusBody};
 
 /// How an answer is written.
@@ -99,6 +99,7 @@ fn listed(jobs: &[JobBody], now: Timestamp) -> String {
 fn row(job: &JobBody, now: Timestamp) -> [String; 8] {
     let unknown = || "?".to_string();
     let ms = job.ended_at.unwrap_or(now).as_millisecond() - job.started_at.as_millisecond();
+    let took = if job.ended_at.is_none() { duration_text } else { took_text };
     let since = if job.partly_seen { " or longer" } else { "" };
     let of = job.vg.as_ref().zip(job.origin.as_ref());
     let host = job.imported_from.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
@@ -107,10 +108,16 @@ fn row(job: &JobBody, now: Timestamp) -> [String; 8] {
         job.name.clone(),
         job.outcome.map_or("running", Outcome::text).into(),
         job.started_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-        format!("{}{since}", duration_text(ms.max(0) as f64 / 1000.0)),
+        format!("{}{since}", took(ms.max(0) as f64 / 1000.0)),
         job.bytes_read.map_or_else(unknown, |bytes| bytes_text(bytes as f64, Prefix::default())),
-        job.peak_fill_percent.map_or_else(unknown, |percent| format!("{percent:.2} %")),
-        format!("{}{host}", of.map_or_else(String::new, |(vg, origin)| format!("{vg}/{origin}"))),
+        match (job.kind, job.peak_fill_percent) {
+            (JobKind::Snapshot, percent) => percent.map_or_else(unknown, |percent| format!("{percent:.2} %")),
+            _ => String::new(),
+        },
+        format!(
+            "{}{host}",
+            of.map_or_else(|| job.kind.text().into(), |(vg, origin)| format!("{vg}/{origin}"))
+        ),
     ]
 }
 
@@ -149,7 +156,6 @@ fn indented(setting: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::JobKind;
 
     fn job(id: i64, ended_s: Option<i64>, outcome: Option<Outcome>) -> JobBody {
         let at = |second: i64| Timestamp::from_second(1_772_330_400 + second).unwrap();
@@ -185,13 +191,21 @@ mod tests {
 
     #[test]
     fn jobs_are_a_line_each_in_columns() {
-        let jobs = [job(12, None, None), job(3, Some(60), Some(Outcome::Unknown))];
+        let command = JobBody {
+            kind: JobKind::Command,
+            name: "dd".into(),
+            vg: None,
+            peak_fill_percent: None,
+            ..job(2, Some(1), Some(Outcome::Succeeded))
+        };
+        let jobs = [job(12, None, None), job(3, Some(60), Some(Outcome::Unknown)), command];
         let now = Timestamp::from_second(1_772_330_430).unwrap();
         assert_eq!(
             listed(&jobs, now),
-            "ID  JOB            OUTCOME  BEGAN (UTC)          TOOK  READ      PEAK FILL  OF\n\
-             12  data_snapshot  running  2026-03-01 02:00:00  30 s  ?         ?          vg0/data\n\
-             3   data_snapshot  unknown  2026-03-01 02:00:00  60 s  3.00 MiB  12.50 %    vg0/data\n"
+            "ID  JOB            OUTCOME    BEGAN (UTC)          TOOK    READ      PEAK FILL  OF\n\
+             12  data_snapshot  running    2026-03-01 02:00:00  30 s    ?         ?          vg0/data\n\
+             3   data_snapshot  unknown    2026-03-01 02:00:00  60 s    3.00 MiB  12.50 %    vg0/data\n\
+             2   dd             succeeded  2026-03-01 02:00:00  1.00 s  3.00 MiB             command\n"
         );
     }
 

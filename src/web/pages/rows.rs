@@ -9,7 +9,7 @@ use crate::job::{Job, JobKind, Outcome, tool};
 use crate::present::Present;
 use crate::source::Label;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
-use crate::units::{Fill, Prefix, bytes_text, duration_text};
+use crate::units::{Fill, Prefix, bytes_text, duration_text, took_text};
 use crate::web::answer::Partly;
 
 /// A snapshot's or a pool's fill.
@@ -202,7 +202,7 @@ fn job_row(job: &Job, now: Timestamp) -> JobRow {
         outcome,
         grade,
         began: moment(job.started_at, now),
-        took: duration_text(job.seconds(now)),
+        took: took(job, now),
         read: text::or_dash(job.bytes_read.map(|bytes| bytes_text(bytes as f64, Prefix::Binary))),
         peak: text::or_dash(job.peak_fill_percent.map(|percent| format!("{percent:.2} %"))),
         of: format!(
@@ -216,6 +216,12 @@ fn job_row(job: &Job, now: Timestamp) -> JobRow {
             job.imported_from().map_or_else(String::new, |host| format!(" on {host}"))
         ),
     }
+}
+
+/// How long it took, or has run by now.
+pub fn took(job: &Job, now: Timestamp) -> String {
+    let text = if job.is_running() { duration_text } else { took_text };
+    text(job.seconds(now))
 }
 
 /// Set, variant and repeat, without what the job's own name says.
