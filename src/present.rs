@@ -92,6 +92,11 @@ impl Present {
         Some(outlook(left, overflows(&self.interval, snapshot).and_then(room), &self.lately.of(job.id)))
     }
 
+    /// Whether LVM's dmeventd watches snapshots here, and unmounts those that die.
+    pub fn is_monitored(&self) -> bool {
+        self.interval.policies.is_some_and(|policies| policies.monitoring && policies.dmeventd)
+    }
+
     /// Whether ticks come as they should. A recording that is at its end is not late.
     pub fn is_fresh(&self) -> bool {
         self.ended.is_some() || self.published.elapsed() < LEAST_FRESHNESS.max(self.interval_length * 3)

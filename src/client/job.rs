@@ -10,8 +10,10 @@ use serde::Deserialize;
 use super::Daemon;
 use crate::job::finish::Outlook;
 use crate::job::{JobKind, Outcome};
+use crate::report::account::Account;
 use crate::report::figure::figures;
 use crate::report::job::JobReport;
+use crate::source::Note;
 use crate::units::{Prefix, bytes_text, duration_text, took_text};
 use crate::web::{FiguresBody, JobBody, StatusBody};
 
@@ -45,7 +47,10 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
     }
     let body: FiguresBody = understood(&answer)?;
     let report = JobReport::new(&body.name, body.figures, &body.setup, body.sizing, Prefix::default());
-    Ok(if form == Form::Markdown { report.markdown() } else { shown(&report, body.outlook.as_ref()) })
+    Ok(match form {
+        Form::Markdown => report.markdown(&body.account, &body.notes),
+        _ => shown(&report, &body.account, &body.notes, body.outlook.as_ref()),
+    })
 }
 
 pub(super) async fn ask(daemon: &Daemon, path: &str, query: &[(&str, &str)]) -> anyhow::Result<String> {
@@ -121,9 +126,17 @@ fn row(job: &JobBody, now: Timestamp) -> [String; 8] {
     ]
 }
 
-/// What can be expected, what the figures say, what would help, and every figure that is known.
-fn shown(report: &JobReport, outlook: Option<&Outlook>) -> String {
-    let mut text = format!("{}\n\n", report.name);
+/// What it was and how it ended, what can be expected, what the figures say, what would help, and every figure that is
+/// known.
+fn shown(report: &JobReport, account: &Account, notes: &[Note], outlook: Option<&Outlook>) -> String {
+    let mut text = format!("{}: {}\n{}\n", report.name, account.ended(), account.heading);
+    for sentence in account.warning.iter().chain(&account.remarks) {
+        let _ = writeln!(text, "{sentence}");
+    }
+    for note in notes {
+        let _ = writeln!(text, "Noted at {} UTC: {}", note.at.strftime("%F %T"), note.text);
+    }
+    text.push('\n');
     if let Some(outlook) = outlook {
         let _ = writeln!(text, "{}\n{}\n", outlook.text, outlook.left.text);
     }

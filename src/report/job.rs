@@ -1,5 +1,6 @@
 //! One job as text: what its figures say, what would help, how large the next COW area should be, and every figure.
 
+use super::account::Account;
 use super::figure::figures;
 use super::text::inline;
 use crate::job::advice::{Advice, advice};
@@ -7,6 +8,7 @@ use crate::job::diagnosis::{Sentence, diagnosis};
 use crate::job::figures::Figures;
 use crate::job::setup::Setup;
 use crate::job::sizing::Sizing;
+use crate::source::Note;
 use crate::units::Prefix;
 
 /// What is told of one job.
@@ -28,8 +30,22 @@ impl JobReport {
         Self { name: name.into(), figures, sentences, advice, sizing, prefix }
     }
 
-    pub fn markdown(&self) -> String {
-        let mut text = format!("# {}\n\n", inline(&self.name));
+    pub fn markdown(&self, account: &Account, notes: &[Note]) -> String {
+        let mut text = format!(
+            "# {}: {}\n\n{}\n\n",
+            inline(&self.name),
+            inline(&account.ended()),
+            inline(&account.heading)
+        );
+        if let Some(warning) = &account.warning {
+            text.push_str(&format!("**{}**\n\n", inline(warning)));
+        }
+        let remarks = account.remarks.iter().map(|remark| inline(remark));
+        let notes =
+            notes.iter().map(|note| format!("{} UTC: {}", note.at.strftime("%F %T"), inline(&note.text)));
+        for line in remarks.chain(notes) {
+            text.push_str(&format!("- {line}\n"));
+        }
         for sentence in &self.sentences {
             text.push_str(&format!("- {}\n", inline(&sentence.text)));
         }
@@ -77,12 +93,26 @@ mod tests {
         Figures::of(&Course { before: None, during, after: None, took_s: None }, &Setup::default())
     }
 
+    fn account() -> Account {
+        Account {
+            heading: "Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC".into(),
+            outcome: "untrustworthy".into(),
+            basis: "the snapshot was lost".into(),
+            warning: Some("Do not rely on it.".into()),
+            remarks: vec!["Made by mylvmbackup.".into()],
+        }
+    }
+
     #[test]
     fn a_job_of_which_nothing_is_known_says_so() {
+        let note = Note { at: jiff::Timestamp::UNIX_EPOCH, text: "tape".into() };
         let report = JobReport::new("night|ly", empty(), &Setup::default(), None, Prefix::Decimal);
         assert_eq!(
-            report.markdown(),
-            "# night\\|ly\n\n- Nobody saw anything being read.\n\n| figure | value |\n| --- | --- |\n"
+            report.markdown(&account(), &[note]),
+            "# night\\|ly: untrustworthy, the snapshot was lost\n\n\
+             Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC\n\n\
+             **Do not rely on it.**\n\n- Made by mylvmbackup.\n- 1970-01-01 00:00:00 UTC: tape\n\
+             - Nobody saw anything being read.\n\n| figure | value |\n| --- | --- |\n"
         );
     }
 
@@ -93,7 +123,8 @@ mod tests {
         figures.copied.write_cost = Some(2.9);
         let peak = Peak { bytes: 15 << 20, overflowed: false };
         let sizing = sizing(&[peak], DEFAULT_MARGIN, Limits::default(), None);
-        let text = JobReport::new("nightly", figures, &setup, sizing, Prefix::Decimal).markdown();
+        let text =
+            JobReport::new("nightly", figures, &setup, sizing, Prefix::Decimal).markdown(&account(), &[]);
         assert!(text.contains("\n**Keep the origin in a thin pool and make a thin snapshot;"), "{text}");
         assert!(text.contains("\n\n    [misc]\n    thin=1\n"), "{text}");
         assert!(

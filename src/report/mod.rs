@@ -2,6 +2,7 @@
 //!
 //! Everything here is a function of figures that are known already. One job alone is a set of one run.
 
+pub mod account;
 pub mod compare;
 pub mod course;
 pub mod facts;

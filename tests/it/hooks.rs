@@ -12,7 +12,7 @@ use cowbell::source::{Hook, Mark, MarkKind, MarkedEnd, Reading};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::daemon::{Daemon, Start};
+use crate::daemon::{Daemon, Start, cowbell, said};
 use crate::machine::{Done, Machine};
 use crate::observer::Observer;
 use crate::tape::{BEGIN, Snapshot, Tape};
@@ -299,6 +299,16 @@ fn a_recording_holds_the_hooks_and_shows_what_they_told() {
     let page = daemon.get(&format!("/jobs/{}", job["id"]));
     for part in ["Phases", "cleanup", "global read lock was held for", "Do not rely on it"] {
         assert!(page.body.contains(part), "{part}");
+    }
+    let listen = format!("127.0.0.1:{}", daemon.port);
+    for form in [&[][..], &["--markdown"]] {
+        let id = job["id"].to_string();
+        let shown = said(cowbell().args(["job", "show", &id, "--listen", &listen]).args(form)).out;
+        for part in
+            ["untrustworthy, success was reported", "of vg0/data", "global read lock", "Do not rely on it"]
+        {
+            assert!(shown.contains(part), "expected {part:?} in {shown}");
+        }
     }
 }
 

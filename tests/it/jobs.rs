@@ -87,7 +87,7 @@ fn jobs_are_listed_and_shown_on_the_command_line() {
     assert_eq!((list.code, &*list.err), (Some(0), ""), "{list:?}");
     has(&list.out, &["ID  JOB", "1   data_snapshot", "vg0/data"]);
     let shown = job(&daemon, &["show", "1"]);
-    has(&shown.out, &["data_snapshot\n\nReads slowed", "    lvsize=", "read speed mean"]);
+    has(&shown.out, &["\n\nReads slowed", "    lvsize=", "read speed mean"]);
     let markdown = job(&daemon, &["show", "1", "--markdown"]);
     has(&markdown.out, &["# data\\_snapshot", "| figure | value |"]);
     let json: Value = serde_json::from_str(&job(&daemon, &["show", "1", "--json"]).out).unwrap();

@@ -18,6 +18,7 @@ use super::compare::Choice;
 use crate::job::Job;
 use crate::job::finish::Outlook;
 use crate::notify::AlertBody;
+use crate::report::account::{Account, Manner};
 use crate::series::when::{Span, with_the_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::store::Wanted;
@@ -79,8 +80,11 @@ pub async fn jobs(State(site): State<Site>, Asked(span): Asked<Span>) -> List<Jo
 pub async fn figures(State(site): State<Site>, Path(id): Path<String>) -> Result<Json<FiguresBody>, Problem> {
     let job = numbered(&site, &id).await?;
     let cost = site.cost(&job).await?;
-    let outlook = site.present()?.outlook(&job);
-    Ok(Json(FiguresBody::new(&job, &cost, outlook)))
+    let present = site.present()?;
+    let manner =
+        Manner { time: &|at| at.strftime("%F %T").to_string(), is_monitored: present.is_monitored() };
+    let account = Account::of(&job, &manner);
+    Ok(Json(FiguresBody::new(&job, account, &cost, present.outlook(&job))))
 }
 
 /// Whether a backup that runs will be done before its snapshot overflows; `null` of a job that is over, or that is no

@@ -10,8 +10,9 @@ use super::rows::{self, JobTable};
 use super::text::{self, Writing};
 use super::{Answer, Content, Refresh, framed, moment, shown};
 use crate::job::finish::{Expected, Outlook, Verdict};
-use crate::job::{Harm, Job, JobKind, Outcome, tool};
+use crate::job::{Job, JobKind};
 use crate::present::Present;
+use crate::report::account::{Account, Manner};
 use crate::series::Range;
 use crate::store::{Level, Subject};
 use crate::units::duration_text;
@@ -59,12 +60,16 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         false => charts::draw(site, view, range, std::slice::from_ref(job), sketches(job, &present)).await?,
     };
     let outlook = present.outlook(job);
+    let account = account(job, &present);
     let page = shown(&Subjects {
         name: job.name.clone(),
-        description: describe(job, &present),
-        remarks: remarks(site, job, &present, outlook.as_ref()).await?,
-        notice: outlook.as_ref().and_then(overflowing).or_else(|| notice(job, &present)),
-        key_figures: key_figures(job, &present, outlook.as_ref()),
+        key_figures: key_figures(job, &account, &present, outlook.as_ref()),
+        description: account.heading,
+        remarks: expected(outlook.as_ref())
+            .chain(account.remarks)
+            .chain(rolled_up(site, job, &present).await?)
+            .collect(),
+        notice: outlook.as_ref().and_then(overflowing).or(account.warning),
         ranges: Vec::new(),
         span: String::new(),
         figures,
@@ -83,32 +88,12 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
     Ok(page + &cost + &ran)
 }
 
-async fn remarks(
-    site: &Site,
-    job: &Job,
-    present: &Present,
-    outlook: Option<&Outlook>,
-) -> Result<Vec<String>, Problem> {
-    let locked = phases::locked(job, present.interval.at);
-    let expected = outlook.map(expected).unwrap_or_default();
-    let said = labelled(job).into_iter().chain(made_by(job)).chain(mounted(job, present)).chain(locked);
-    Ok(expected.into_iter().chain(said).chain(rolled_up(site, job, present).await?).collect())
-}
-
-fn labelled(job: &Job) -> Option<String> {
-    let label = job.label.as_ref()?;
-    let variant = label.variant.as_ref().map_or_else(String::new, |variant| format!(", variant {variant}"));
-    let repeat = label.repeat.map_or_else(String::new, |repeat| format!(", run {repeat}"));
-    Some(format!("Of the set {}{variant}{repeat}.", label.set))
-}
-
-fn made_by(job: &Job) -> Option<String> {
-    match (&job.program, tool::above_lvcreate(job)) {
-        (Some(program), _) => Some(format!("Made by {program}.")),
-        (None, Some(tool)) if job.heard.is_some() => Some(format!("Made by {tool}.")),
-        (None, Some(tool)) => Some(format!("By its name it is of {tool}; who made it was not seen.")),
-        (None, None) => None,
-    }
+/// What it was and how it ended; times of today without the day.
+fn account(job: &Job, present: &Present) -> Account {
+    Account::of(
+        job,
+        &Manner { time: &|at| moment(at, present.interval.at), is_monitored: present.is_monitored() },
+    )
 }
 
 fn notes(job: &Job, now: jiff::Timestamp) -> Vec<NoteRow> {
@@ -121,9 +106,9 @@ fn overflowing(outlook: &Outlook) -> Option<String> {
 }
 
 /// When it will be done, and from what that follows.
-fn expected(outlook: &Outlook) -> Vec<String> {
-    let calm = overflowing(outlook).is_none().then(|| outlook.text.clone());
-    calm.into_iter().chain([outlook.left.text.clone()]).collect()
+fn expected(outlook: Option<&Outlook>) -> impl Iterator<Item = String> {
+    let calm = outlook.filter(|outlook| overflowing(outlook).is_none()).map(|outlook| outlook.text.clone());
+    calm.into_iter().chain(outlook.map(|outlook| outlook.left.text.clone()))
 }
 
 /// A sentence where not every tick of the job is kept any more.
@@ -176,103 +161,7 @@ fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
     }
 }
 
-fn describe(job: &Job, present: &Present) -> String {
-    let now = present.interval.at;
-    let what = match (job.kind, &job.vg, &job.lv, &job.origin) {
-        (JobKind::Snapshot, Some(vg), Some(lv), Some(origin)) => {
-            format!("Snapshot {vg}/{lv} of {vg}/{origin}")
-        }
-        (JobKind::Snapshot, Some(vg), Some(lv), None) => format!("Snapshot {vg}/{lv}"),
-        (JobKind::Mark, ..) => "Marked span".to_string(),
-        _ => "Command".to_string(),
-    };
-    let until = job.ended_at.map_or_else(String::new, |at| format!(" to {}", moment(at, now)));
-    let host = job.imported_from().map_or_else(String::new, |host| format!("From {host} · "));
-    format!("{host}{what} · {}{until} UTC", moment(job.started_at, now))
-}
-
-fn notice(job: &Job, present: &Present) -> Option<String> {
-    if let Some((harm, at)) = job.harm() {
-        let lost = untrustworthy(harm, &moment(at, present.interval.at));
-        return Some(format!("{lost}{}", unmounted_by_its_death(job, present)));
-    }
-    if let Some(died_at) = job.died_at {
-        let at = moment(died_at, present.interval.at);
-        let died = format!("{}: what read it then is lost, whatever it reported.", died(job, &at));
-        return Some(format!("{died}{}", unmounted_by_its_death(job, present)));
-    }
-    match job.outcome {
-        Some(Outcome::Abandoned) => Some(abandoned(job)),
-        _ => job.partly_seen.then(|| {
-            "This job was seen in part only: it had begun, or went on, while cowbell did not run.".into()
-        }),
-    }
-}
-
-fn died(job: &Job, at: &str) -> String {
-    match (job.kind, &job.vg, &job.lv) {
-        (JobKind::Command | JobKind::Mark, Some(vg), Some(lv)) => {
-            format!("Snapshot {vg}/{lv}, which was made while it ran, became invalid at {at} UTC")
-        }
-        _ => format!("The snapshot became invalid at {at} UTC"),
-    }
-}
-
-fn untrustworthy(harm: Harm, at: &str) -> String {
-    let what = match harm {
-        Harm::Death => "became invalid",
-        Harm::IoError => "answered with I/O errors",
-        Harm::Unmount => "was unmounted by somebody else",
-    };
-    format!(
-        "The backup reported success, but its snapshot {what} at {at} UTC: what it wrote may be cut short or filled up \
-         with zeros. Do not rely on it."
-    )
-}
-
-fn abandoned(job: &Job) -> String {
-    let last = job.heard.as_ref().and_then(|heard| heard.phases.last());
-    match last {
-        Some(last) => format!(
-            "The backup never came to its end: the last that its hooks told is the phase {}. It was killed, or ended \
-             without a word.",
-            last.phase.text()
-        ),
-        None => "Nobody told how it ended: it was killed, or the machine went down. It is closed at the time at which it \
-                 was last known to run."
-            .into(),
-    }
-}
-
-/// What a backup's own log does not say: why its files were suddenly gone.
-pub fn unmounted_by_its_death(job: &Job, present: &Present) -> String {
-    let unmounted = job.unmounted_at.zip(job.mounted_on.as_ref());
-    match unmounted.filter(|_| job.was_unmounted_with_its_death()) {
-        Some((at, folder)) => {
-            let watched =
-                present.interval.policies.is_some_and(|policies| policies.monitoring && policies.dmeventd);
-            let who = if watched { ", as LVM's dmeventd does with an invalid snapshot" } else { "" };
-            format!(
-                " It was unmounted from {folder} at {}{who}: a backup may report missing files, or none at all, \
-                 instead of an I/O error.",
-                moment(at, present.interval.at)
-            )
-        }
-        None => String::new(),
-    }
-}
-
-fn mounted(job: &Job, present: &Present) -> Option<String> {
-    let folder = job.mounted_on.as_ref()?;
-    Some(match job.unmounted_at {
-        Some(at) => format!("Was mounted on {folder} until {} UTC.", moment(at, present.interval.at)),
-        None if job.is_running() => format!("Mounted on {folder}."),
-        None => format!("Was mounted on {folder}."),
-    })
-}
-
-fn key_figures(job: &Job, present: &Present, outlook: Option<&Outlook>) -> Vec<KeyFigure> {
-    let (outcome, _) = rows::outcome(job);
+fn key_figures(job: &Job, account: &Account, present: &Present, outlook: Option<&Outlook>) -> Vec<KeyFigure> {
     let percent = |percent: Option<f64>| text::or_dash(percent.map(|percent| format!("{percent:.2} %")));
     let seconds = job.seconds(present.interval.at);
     let bytes = job.bytes_read.map(|bytes| bytes as f64);
@@ -280,8 +169,12 @@ fn key_figures(job: &Job, present: &Present, outlook: Option<&Outlook>) -> Vec<K
     let of =
         if job.kind == JobKind::Snapshot { "from the snapshot" } else { "from all disks, in whole ticks" };
     let mut figures = vec![
-        KeyFigure::new("Outcome", outcome.into(), outcome_detail(job, present.interval.at)),
-        KeyFigure::new(if job.is_running() { "So far" } else { "Took" }, duration_text(seconds), ""),
+        KeyFigure::new("Outcome", account.outcome.clone(), account.basis.clone()),
+        KeyFigure::new(
+            if job.is_running() { "So far" } else { "Took" },
+            rows::took(job, present.interval.at),
+            "",
+        ),
         KeyFigure::new("Read", Writing::default().amount(bytes), of),
         KeyFigure::new("Mean read speed", Writing::default().rate(mean), "over its whole time"),
     ];
@@ -295,24 +188,6 @@ fn key_figures(job: &Job, present: &Present, outlook: Option<&Outlook>) -> Vec<K
     figures.extend(outlook.and_then(|outlook| outlook.done).map(|done| in_time("Done in", done)));
     figures.extend(outlook.and_then(|outlook| outlook.full).map(|full| in_time("Full in", full)));
     figures
-}
-
-/// What an outcome rests on.
-fn outcome_detail(job: &Job, now: jiff::Timestamp) -> String {
-    match job.outcome {
-        None => String::new(),
-        Some(Outcome::Unknown) => "nobody reported one".into(),
-        Some(Outcome::Overflowed) => {
-            job.died_at.map_or("seen by cowbell".into(), |at| format!("at {} UTC", moment(at, now)))
-        }
-        Some(Outcome::Untrustworthy) => "success was reported, but the snapshot was lost".into(),
-        Some(Outcome::Abandoned) => "it never came to its end".into(),
-        Some(Outcome::Failed) => match job.exit_status {
-            Some(status) => format!("with status {status}"),
-            None => "reported".into(),
-        },
-        Some(Outcome::Succeeded) => "reported".into(),
-    }
 }
 
 /// What it can be compared with at a click: the run before, and the others of its set.

@@ -32,14 +32,3 @@ pub fn phases(job: &Job, now: Timestamp) -> Vec<PhaseRow> {
     });
     rows.collect()
 }
-
-/// For how long the database may have been locked.
-pub fn locked(job: &Job, now: Timestamp) -> Option<String> {
-    let span = job.heard.as_ref()?.locked_at_most()?;
-    Some(format!(
-        "The database's global read lock was held for {} at most, from {} to {} UTC.",
-        duration_text(seconds_between(span.from, span.until)),
-        moment(span.from, now),
-        moment(span.until, now)
-    ))
-}

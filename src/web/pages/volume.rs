@@ -10,6 +10,7 @@ use super::text::{self, Writing};
 use super::{Answer, Content, framed, moment, own_job_list, shown};
 use crate::interval::Interval;
 use crate::present::Present;
+use crate::report::account::{Manner, unmounted_by_its_death};
 use crate::sample::lvm::{Policies, Segment};
 use crate::series::Observation;
 use crate::series::quantity::DeviceQuantity;
@@ -106,8 +107,9 @@ fn notice(volume: Option<&Volume>, present: &Present) -> Option<String> {
         return Some("This volume is not there now. What was seen of it is kept.".into());
     };
     let job = present.job_of(volume)?;
-    let at = moment(job.died_at?, present.interval.at);
-    Some(format!("Invalid since {at} UTC.{}", super::job::unmounted_by_its_death(job, present)))
+    let time = |at| moment(at, present.interval.at);
+    let manner = Manner { time: &time, is_monitored: present.is_monitored() };
+    Some(format!("Invalid since {} UTC.{}", time(job.died_at?), unmounted_by_its_death(job, &manner)))
 }
 
 /// What else LVM and the kernel say of it.

@@ -11,6 +11,8 @@ use crate::job::figures::Figures;
 use crate::job::finish::Outlook;
 use crate::job::setup::Setup;
 use crate::job::sizing::Sizing;
+use crate::report::account::Account;
+use crate::source::Note;
 use crate::web::costs::Cost;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -20,6 +22,10 @@ pub struct FiguresBody {
     /// `null` while it runs: then the figures are of what there is so far.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
+    /// What it was, how it ended, and whether what it left can be relied on.
+    pub account: Account,
+    /// What people noted.
+    pub notes: Vec<Note>,
     /// What the snapshot, its origin and the machine were like.
     pub setup: Setup,
     pub figures: Figures,
@@ -34,12 +40,14 @@ pub struct FiguresBody {
 }
 
 impl FiguresBody {
-    pub fn new(job: &Job, cost: &Cost, outlook: Option<Outlook>) -> Self {
+    pub fn new(job: &Job, account: Account, cost: &Cost, outlook: Option<Outlook>) -> Self {
         let report = cost.report.clone();
         Self {
             id: job.id,
             name: job.name.clone(),
             ended_at: job.ended_at,
+            account,
+            notes: job.notes.clone(),
             setup: cost.setup.clone(),
             figures: report.figures,
             diagnosis: report.sentences,
