@@ -1,0 +1,47 @@
+//! `[alerts]`: from how many percent on something rings.
+
+use serde::Deserialize;
+
+/// Thresholds in percent, one pair for each thing that can overflow.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Alerts {
+    pub snapshot_fill: Thresholds,
+    pub pool_data: Thresholds,
+    pub pool_metadata: Thresholds,
+}
+
+/// Two levels in percent, the warning below the critical one.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "RawThresholds")]
+pub struct Thresholds {
+    pub warning: f64,
+    pub critical: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { warning: 70.0, critical: 85.0 }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawThresholds {
+    warning: f64,
+    critical: f64,
+}
+
+impl TryFrom<RawThresholds> for Thresholds {
+    type Error = String;
+
+    fn try_from(raw: RawThresholds) -> Result<Self, String> {
+        let RawThresholds { warning, critical } = raw;
+        if 0.0 < warning && warning < critical && critical <= 100.0 {
+            return Ok(Self { warning, critical });
+        }
+        Err(format!(
+            "expected percentages with 0 < warning < critical <= 100, but found warning = {warning}, critical = {critical}"
+        ))
+    }
+}

@@ -1,0 +1,221 @@
+//! The configuration file: its types, its defaults, and checks that name file, line and key.
+//!
+//! Each value checks itself while it is read, so that a `Config` that exists is one that can be used.
+
+mod alerts;
+mod changes;
+mod hooks;
+mod lvm;
+mod notify;
+mod store;
+mod token;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde::Deserialize;
+
+pub use alerts::{Alerts, Thresholds};
+pub use changes::Changes;
+pub use hooks::Hooks;
+pub use lvm::{Lvm, LvmSource};
+pub use notify::Notify;
+pub use store::{Age, Size, Store};
+pub use token::Token;
+
+/// Where the configuration is looked for when none is named; it need not be there.
+pub const DEFAULT_PATH: &str = "/etc/cowbell/cowbell.toml";
+/// Ticks more often than this would cost more than they tell.
+pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+/// Ticks less often than this would miss the death of a snapshot.
+pub const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Everything that can be set; every key has a default.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Address and port of the pages and the API.
+    pub listen: Listen,
+    pub interval: TickInterval,
+    pub lvm: Lvm,
+    pub store: Store,
+    pub alerts: Alerts,
+    pub notify: Vec<Notify>,
+    pub hooks: Hooks,
+    pub changes: Changes,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: Listen(SocketAddr::from(([127, 0, 0, 1], 2692))),
+            interval: TickInterval(Duration::from_secs(1)),
+            lvm: Lvm::default(),
+            store: Store::default(),
+            alerts: Alerts::default(),
+            notify: Vec::new(),
+            hooks: Hooks::default(),
+            changes: Changes::default(),
+        }
+    }
+}
+
+/// An address and a port, both as numbers.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+pub struct Listen(pub SocketAddr);
+
+/// The length of a tick, from [`SHORTEST_INTERVAL`] to [`LONGEST_INTERVAL`].
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+pub struct TickInterval(pub Duration);
+
+/// A configuration that cannot be used: one sentence, with file, line and key.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unusable(String);
+
+impl Unusable {
+    /// What is wrong with an option of the command line, or the environment variable in its place.
+    pub fn option(name: &str, error: &str) -> Self {
+        Self(format!("in the option {name}: {error}"))
+    }
+}
+
+/// Reads the configuration: the named file, else the one at [`DEFAULT_PATH`], which may be missing.
+pub fn load(named: Option<&Path>) -> Result<Config, Unusable> {
+    let path = named.map_or_else(|| PathBuf::from(DEFAULT_PATH), Path::to_path_buf);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => parse(&path, &text),
+        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+            Ok(Config::default())
+        }
+        Err(error) => Err(Unusable(format!(
+            "cannot read the configuration {}: {error}; name a file that exists or leave --config out",
+            path.display()
+        ))),
+    }
+}
+
+/// Understands the text of a configuration file; `path` is for the sentence when it cannot be used.
+pub fn parse(path: &Path, text: &str) -> Result<Config, Unusable> {
+    toml::from_str(text).map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start.min(text.len()));
+        let number = text[..start].matches('\n').count() + 1;
+        let line = text.lines().nth(number - 1).unwrap_or_default().trim();
+        let message = error.message().trim().replace('\n', ", ");
+        Unusable(format!("in the configuration {}, line {number}, `{line}`: {message}", path.display()))
+    })
+}
+
+impl TryFrom<String> for Listen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|_| {
+            format!("expected an address and a port such as \"127.0.0.1:2692\", but found \"{text}\"")
+        })
+    }
+}
+
+impl TryFrom<String> for TickInterval {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse::<SignedDuration>()
+            .ok()
+            .and_then(|length| Duration::try_from(length).ok())
+            .filter(|length| (SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(length))
+            .map(Self)
+            .ok_or_else(|| {
+                format!("expected a length from \"100ms\" to \"60s\" such as \"1s\", but found \"{text}\"")
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let found = match parse(Path::new("c.toml"), text) {
+            Ok(config) => format!("{config:?}"),
+            Err(error) => error.to_string(),
+        };
+        assert!(found.contains(expected), "expected {expected:?} in {found:?}");
+    }
+
+    #[test]
+    fn the_example_of_the_readme_is_read() {
+        check(
+            r#"
+            listen = "127.0.0.1:2692"
+            interval = "1s"
+            [alerts]
+            snapshot_fill = { warning = 70, critical = 85 }
+            [[notify]]
+            kind = "webhook"
+            url = "http://127.0.0.1:9000/hook"
+            "#,
+            "Webhook { url: \"http://127.0.0.1:9000/hook\" }",
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_line_and_what_is_allowed() {
+        check("\nlisten_on = 1\n", "c.toml, line 2, `listen_on = 1`: unknown field `listen_on`, expected");
+    }
+
+    #[test]
+    fn values_out_of_range_say_what_is_allowed() {
+        for (text, expected) in [
+            (
+                r#"interval = "50ms""#,
+                "line 1, `interval = \"50ms\"`: expected a length from \"100ms\" to \"60s\"",
+            ),
+            (r#"interval = "2m""#, "expected a length from"),
+            (r#"interval = "-1s""#, "expected a length from"),
+            (r#"interval = 1"#, "line 1, `interval = 1`"),
+            (r#"listen = "2692""#, "expected an address and a port such as"),
+            ("[alerts]\npool_data = { warning = 90, critical = 85 }", "line 2"),
+            ("[alerts]\npool_data = { warning = 90, critical = 850 }", "0 < warning < critical <= 100"),
+            ("[[notify]]\nkind = \"mail\"", "`kind`: expected \"webhook\" or \"command\""),
+            ("[[notify]]\nkind = \"webhook\"\nurl = \"ftp://x\"", "expected an http:// or https://"),
+            ("[[notify]]\nkind = \"command\"\ncommand = []", "expected a command to have"),
+            (
+                "[lvm]\nsource = \"lvm\"",
+                "line 2, `source = \"lvm\"`: unknown variant `lvm`, expected one of `auto`, `dm`, `lvs`",
+            ),
+            ("[store]\nticks = \"30\"", "line 2, `ticks = \"30\"`: expected a number of days"),
+            ("[store]\nsize = \"1\"", "line 2, `size = \"1\"`: expected a whole number of MiB"),
+            ("[store]\nsize = \"1MiB\"", "`size`: expected at least \"32MiB\""),
+            ("[store]\nticks = \"1y\"", "expected ticks <= ten_seconds <= minutes"),
+            (
+                "[store]\nseconds = \"1y\"",
+                "line 2, `seconds = \"1y\"`: unknown field `seconds`, expected one of `ticks`",
+            ),
+            ("[changes]\ntoken_file = \"token\"", "line 2, `token_file = \"token\"`: expected a whole path"),
+            ("[changes]\ntoken = \"secret\"", "unknown field `token`, expected `token_file`"),
+            ("[hooks]\nsocket = \"hooks\"", "line 2, `socket = \"hooks\"`: expected a path such as"),
+            ("listen = ", "line 1"),
+        ] {
+            check(text, expected);
+        }
+    }
+
+    #[test]
+    fn ages_and_sizes_are_written_as_people_write_them() {
+        check(
+            "[store]\nticks = \"2w\"\nminutes = \"5y\"\nsize = \"500MB\"",
+            "Store { ticks: Age(1209600s), ten_seconds: Age(7776000s), minutes: Age(157680000s), jobs: Age(31536000s), size: Size(500000000) }",
+        );
+    }
+
+    #[test]
+    fn the_file_at_the_default_path_may_be_missing_but_not_a_named_one() {
+        let error = load(Some(Path::new("/does/not/exist.toml"))).unwrap_err().to_string();
+        assert!(error.contains("/does/not/exist.toml") && error.contains("--config"), "{error}");
+    }
+}
