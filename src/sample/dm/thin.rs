@@ -1,0 +1,18 @@
+//! `thin`: how much of a thin volume is mapped. Source: `dm-thin.c`.
+
+use crate::units::Sectors;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thin {
+    Mapped(Sectors),
+    Failed,
+}
+
+/// `<mapped sectors> <highest mapped sector>`, or a word; `-` is a device that is not there.
+pub(super) fn parse(words: &[&str]) -> Option<Thin> {
+    match words {
+        ["Fail" | "Error" | "-"] => Some(Thin::Failed),
+        [mapped, _highest] => Some(Thin::Mapped(Sectors(mapped.parse().ok()?))),
+        _ => None,
+    }
+}

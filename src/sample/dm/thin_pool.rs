@@ -1,0 +1,34 @@
+//! `thin-pool`: its data, its metadata, and whether it takes any more. Source: `dm-thin.c`.
+
+use super::{METADATA_BLOCK, ratio};
+use crate::units::Fill;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    Working { data: Fill, metadata: Fill, mode: PoolMode, needs_check: bool },
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolMode {
+    ReadWrite,
+    ReadOnly,
+    OutOfDataSpace,
+}
+
+/// `<transaction> <metadata used>/<total> <data used>/<total> <held root> <words…>`, or a word.
+pub(super) fn parse(words: &[&str]) -> Option<Pool> {
+    if matches!(words, ["Fail"] | ["Error"]) || words.last() == Some(&"Error") {
+        return Some(Pool::Failed);
+    }
+    let metadata = ratio(words.get(1)?, METADATA_BLOCK)?;
+    // The length of a chunk comes with the table; without it bytes are not known, and the unit stays 0.
+    let data = ratio(words.get(2)?, 0)?;
+    let mode = match words {
+        _ if words.contains(&"out_of_data_space") => PoolMode::OutOfDataSpace,
+        _ if words.contains(&"ro") => PoolMode::ReadOnly,
+        _ if words.contains(&"rw") => PoolMode::ReadWrite,
+        _ => return None,
+    };
+    Some(Pool::Working { data, metadata, mode, needs_check: words.contains(&"needs_check") })
+}
