@@ -1,0 +1,164 @@
+//! LVM's own report, as `lvm fullreport` writes it.
+//!
+//! Values are texts in `json` and numbers or `null` in `json_std`: both are read. What is missing or empty is not known;
+//! only a report that is no report is an error.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::{Group, Pv, Report, Segment, Volume};
+use crate::sample::diskstats::Number;
+use crate::units::Fill;
+
+/// What LVM calls a PV that it does not find.
+const MISSING: &str = "[unknown]";
+
+/// Understands the output of `lvm fullreport`, or says what about it is wrong.
+pub fn parse(text: &str) -> Result<Report, String> {
+    let json: Value = serde_json::from_str(text).map_err(|error| {
+        let start: String = text.chars().take(60).collect();
+        format!("cannot understand LVM's report: {error}; it begins with {start:?}")
+    })?;
+    let reports = json.get("report").and_then(Value::as_array);
+    let reports = reports.ok_or("cannot understand LVM's report: expected a list named `report`")?;
+    // PVs without a group come in a report without one.
+    Ok(Report { groups: reports.iter().filter_map(group).collect() })
+}
+
+fn group(report: &Value) -> Option<Group> {
+    let vg = rows(report, "vg").next()?;
+    let mut segments = segments(report);
+    Some(Group {
+        name: text(vg, "vg_name")?,
+        uuid: text(vg, "vg_uuid").unwrap_or_default(),
+        size: number(vg, "vg_size"),
+        free: number(vg, "vg_free"),
+        extent: number(vg, "vg_extent_size").filter(|bytes| *bytes > 0),
+        missing_pvs: number(vg, "vg_missing_pv_count").unwrap_or_default(),
+        tags: list(vg, "vg_tags"),
+        pvs: rows(report, "pv").map(pv).collect(),
+        volumes: rows(report, "lv").filter_map(|row| volume(row, &mut segments)).collect(),
+    })
+}
+
+fn pv(row: &Map<String, Value>) -> Pv {
+    let number_of = number(row, "pv_major").zip(number(row, "pv_minor"));
+    Pv {
+        name: text(row, "pv_name").unwrap_or_default(),
+        number: number_of.map(|(major, minor)| Number { major, minor }),
+        size: number(row, "pv_size"),
+        free: number(row, "pv_free"),
+        is_missing: number(row, "pv_missing") == Some(1) || text(row, "pv_name").as_deref() == Some(MISSING),
+    }
+}
+
+fn volume(row: &Map<String, Value>, segments: &mut HashMap<String, Vec<Segment>>) -> Option<Volume> {
+    let uuid = text(row, "lv_uuid")?;
+    let size: Option<u64> = number(row, "lv_size");
+    // Of a cache, or of an origin that is merged into, it is a percentage of something else.
+    let fills_its_size =
+        text(row, "lv_attr").is_some_and(|letters| letters.starts_with(['s', 't', 'V', 'd']));
+    let created_at = number::<i64>(row, "lv_time").and_then(|seconds| Timestamp::from_second(seconds).ok());
+    Some(Volume {
+        name: bare(text(row, "lv_name")?),
+        attributes: text(row, "lv_attr").unwrap_or_default(),
+        size,
+        origin: text(row, "origin").map(bare),
+        pool: text(row, "pool_lv").map(bare),
+        created_at,
+        health: text(row, "lv_health_status"),
+        data: percent(row, "data_percent", size.filter(|_| fills_its_size)),
+        metadata: percent(row, "metadata_percent", None),
+        sync: percent(row, "copy_percent", size),
+        tags: list(row, "lv_tags"),
+        when_full: text(row, "lv_when_full"),
+        parent: text(row, "lv_parent").map(bare),
+        segments: segments.remove(&uuid).unwrap_or_default(),
+        uuid,
+    })
+}
+
+/// Segments by the UUID of their volume, each volume's in their order.
+fn segments(report: &Value) -> HashMap<String, Vec<Segment>> {
+    let mut segments: HashMap<String, Vec<Segment>> = HashMap::new();
+    for row in rows(report, "seg") {
+        let Some((uuid, kind)) = text(row, "lv_uuid").zip(text(row, "segtype")) else { continue };
+        let known = |key: &str| number(row, key).filter(|bytes: &u64| *bytes > 0);
+        segments.entry(uuid).or_default().push(Segment {
+            kind,
+            start: number(row, "seg_start_pe").unwrap_or_default(),
+            extents: number(row, "seg_size_pe").unwrap_or_default(),
+            stripes: number(row, "stripes").filter(|stripes| *stripes > 0),
+            stripe_size: known("stripe_size"),
+            chunk_size: known("chunk_size"),
+            on: ranges(row),
+        });
+    }
+    segments.values_mut().for_each(|segments| segments.sort_by_key(|segment| segment.start));
+    segments
+}
+
+/// `/dev/sda:16-23 /dev/sdb:0-7`, of which every range counts for its PV; those of volumes below are left out.
+fn ranges(row: &Map<String, Value>) -> Vec<(String, u64)> {
+    let mut on: BTreeMap<String, u64> = BTreeMap::new();
+    let ranges = list(row, "seg_pe_ranges");
+    for range in ranges.iter().flat_map(|ranges| ranges.split_ascii_whitespace()) {
+        let Some((name, extents)) = range.rsplit_once(':') else { continue };
+        let Some((first, last)) = extents.split_once('-') else { continue };
+        let (Ok(first), Ok(last)) = (first.parse::<u64>(), last.parse::<u64>()) else { continue };
+        if name.starts_with('/') || name == MISSING {
+            let extents = last.saturating_sub(first).saturating_add(1);
+            let sum: &mut u64 = on.entry(name.to_string()).or_default();
+            *sum = sum.saturating_add(extents);
+        }
+    }
+    on.into_iter().collect()
+}
+
+/// Names of hidden volumes come in brackets where the administrator's settings say so.
+fn bare(name: String) -> String {
+    name.trim_matches(['[', ']']).to_string()
+}
+
+fn rows<'a>(report: &'a Value, name: &str) -> impl Iterator<Item = &'a Map<String, Value>> {
+    report.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
+}
+
+/// The value as text; `None` where it is missing, `null` or empty.
+fn text(row: &Map<String, Value>, key: &str) -> Option<String> {
+    match row.get(key)? {
+        Value::String(text) if text.is_empty() => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn number<T: std::str::FromStr>(row: &Map<String, Value>, key: &str) -> Option<T> {
+    text(row, key)?.trim_end_matches('B').parse().ok()
+}
+
+/// Members of a list, which is one text with commas in `json` and a list in `json_std`.
+fn list(row: &Map<String, Value>, key: &str) -> Vec<String> {
+    match row.get(key) {
+        Some(Value::Array(members)) => {
+            members.iter().filter_map(|word| Some(word.as_str()?.to_string())).collect()
+        }
+        Some(Value::String(words)) => {
+            words.split(',').filter(|word| !word.is_empty()).map(String::from).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A percentage with two decimals, as a fill in hundredths of `size`.
+fn percent(row: &Map<String, Value>, key: &str, size: Option<u64>) -> Option<Fill> {
+    let percent: f64 = number(row, key).filter(|percent| (0.0..=100.0).contains(percent))?;
+    Some(Fill {
+        used: (percent * 100.0).round() as u64,
+        total: 10_000,
+        unit: size.unwrap_or_default() / 10_000,
+    })
+}

@@ -1,0 +1,152 @@
+//! Reports as LVM writes them, and such as it never wrote.
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+
+#[test]
+fn texts_and_numbers_are_read_alike() {
+    for (size, free) in [("\"1048576\"", "\"0\""), ("1048576", "0"), ("\"1048576B\"", "\"0B\"")] {
+        let report = parse(&format!(
+            r#"{{"report":[{{"vg":[{{"vg_name":"vg0","vg_size":{size},"vg_free":{free},"vg_extent_size":null}}],
+            "lv":[{{"lv_name":"[hidden]","lv_uuid":"a-b","origin":"","lv_attr":"-wi-------","lv_time":"1700000000"}}]}}],
+            "log":[{{"log_seq_num":"1"}}]}}"#
+        ))
+        .unwrap();
+        let group = &report.groups[0];
+        assert_eq!((group.size, group.free, group.extent), (Some(1_048_576), Some(0), None));
+        let volume = &group.volumes[0];
+        assert_eq!((volume.name.as_str(), volume.origin.as_deref()), ("hidden", None));
+        assert!(volume.is_inactive() && volume.created_at.is_some());
+    }
+}
+
+#[test]
+fn what_is_no_report_is_said_in_a_sentence() {
+    let check = |text: &str, expected: &str| {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    };
+    check("", "cannot understand LVM's report");
+    check("  WARNING: foo", "begins with \"  WARNING: foo\"");
+    check("{\"report\": 5}", "expected a list named `report`");
+    check("{\"report\": [{\"vg\":", "cannot understand LVM's report");
+}
+
+#[test]
+fn a_host_without_groups_has_an_empty_report() {
+    assert_eq!(parse(r#"{"report":[]}"#).unwrap(), Report::default());
+    assert_eq!(parse(r#"{"report":[{"vg":[],"pv":[{"pv_name":"/dev/sdb"}]}]}"#).unwrap(), Report::default());
+}
+
+#[test]
+fn a_layout_is_as_lvs_segments_has_it() {
+    let report = parse(
+        r#"{"report":[{"vg":[{"vg_name":"vg0","vg_tags":["a","b"]}],
+        "pv":[{"pv_name":"/dev/sda"},{"pv_name":"[unknown]","pv_missing":"1"}],
+        "lv":[{"lv_name":"data","lv_uuid":"D","lv_tags":"nightly,db","data_percent":"31.38","lv_size":"1000000"}],
+        "seg":[{"lv_uuid":"D","segtype":"linear","seg_start_pe":"16","seg_size_pe":"4","stripes":"1","stripe_size":"0"},
+               {"lv_uuid":"D","segtype":"striped","seg_start_pe":"0","seg_size_pe":"16","stripes":"2",
+                "stripe_size":"65536","seg_pe_ranges":"/dev/sda:16-23 [unknown]:0-7 data_rimage_0:0-7 rubbish"}]}]}"#,
+    )
+    .unwrap();
+    let group = &report.groups[0];
+    assert_eq!((group.tags.len(), group.pvs[0].is_missing, group.pvs[1].is_missing), (2, false, true));
+    let volume = &group.volumes[0];
+    assert_eq!(volume.tags, ["nightly", "db"]);
+    assert_eq!(volume.data.map(|fill| fill.percent()), Some(31.38));
+    assert_eq!(volume.segment_type(), Some("striped"));
+    assert_eq!(
+        volume.segments[0],
+        Segment {
+            kind: "striped".into(),
+            extents: 16,
+            stripes: Some(2),
+            stripe_size: Some(65_536),
+            on: vec![("/dev/sda".into(), 8), ("[unknown]".into(), 8)],
+            ..Segment::default()
+        }
+    );
+}
+
+/// Names that a report has, and some that it has not.
+const NAMES: &str = "report log vg pv lv seg vg_name vg_size vg_free vg_missing_pv_count vg_tags pv_name pv_major \
+    pv_minor pv_missing lv_name lv_uuid lv_attr lv_size lv_time lv_tags lv_parent data_percent metadata_percent \
+    copy_percent segtype seg_pe_ranges seg_start_pe seg_size_pe stripes stripe_size chunk_size colour";
+
+fn name() -> impl Strategy<Value = String> {
+    prop::sample::select(NAMES.split(' ').map(String::from).collect::<Vec<_>>())
+}
+
+/// A value that a report may have, and some that it may not.
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "\\PC{0,6}".prop_map(Value::from),
+        "-?[0-9]{1,24}(\\.[0-9]{1,3})?B?|NaN|inf".prop_map(Value::from),
+        "(/dev/sd[a-z]|\\[unknown\\]):[0-9]{0,21}-[0-9]{0,21}".prop_map(Value::from),
+    ]
+}
+
+/// JSON of any shape.
+fn json() -> impl Strategy<Value = Value> {
+    value().prop_recursive(4, 30, 5, |inner| {
+        let members = prop::collection::vec((name(), inner.clone()), 0..6);
+        prop_oneof![
+            prop::collection::vec(inner, 0..5).prop_map(Value::from),
+            members.prop_map(|members| members.into_iter().collect()),
+        ]
+    })
+}
+
+/// A report by its frame, with rows of any values.
+fn report() -> impl Strategy<Value = String> {
+    let row = || prop::collection::vec((name(), value()), 0..12);
+    let rows = || prop::collection::vec(row().prop_map(|row| row.into_iter().collect::<Value>()), 0..3);
+    (rows(), rows(), rows(), rows()).prop_map(|(vg, pv, lv, seg)| {
+        serde_json::json!({"report": [{"vg": vg, "pv": pv, "lv": lv, "seg": seg}]}).to_string()
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_json_stops_the_program(json in json()) {
+        let _ = parse(&json.to_string());
+    }
+
+    #[test]
+    fn no_report_stops_the_program(report in report()) {
+        assert!(parse(&report).is_ok());
+    }
+
+    #[test]
+    fn a_report_that_breaks_off_is_an_error(report in report(), percent in 0..100_usize) {
+        let mut end = report.len() * percent / 100;
+        while !report.is_char_boundary(end) {
+            end -= 1;
+        }
+        assert!(parse(&report[..end]).is_err());
+    }
+
+    #[test]
+    fn no_extents_stop_the_program(extents in "(/dev/sda:(0|[0-9]{1,9}|18446744073709551615|99999999999999999999)-(0|[0-9]{1,9}|18446744073709551615|99999999999999999999) ){0,6}") {
+        let row = serde_json::json!({"lv_uuid": "D", "segtype": "linear", "seg_pe_ranges": extents});
+        let lv = serde_json::json!({"lv_name": "data", "lv_uuid": "D"});
+        let report = serde_json::json!({"report": [{"vg": [{"vg_name": "vg0"}], "lv": [lv], "seg": [row]}]});
+        assert_eq!(parse(&report.to_string()).unwrap().groups[0].volumes[0].segments.len(), 1);
+    }
+
+    #[test]
+    fn no_policies_stop_the_program(text in "(\\PC|\n)*") {
+        let _ = parse_policies(&text);
+    }
+
+    #[test]
+    fn no_text_stops_the_program(text in "\\PC*") {
+        let _ = parse(&text);
+    }
+}
