@@ -4,6 +4,7 @@ mod db;
 mod export;
 mod job;
 mod log;
+mod misuse;
 mod new_file;
 mod progress;
 mod run;
@@ -16,7 +17,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -79,14 +79,14 @@ enum Command {
     /// Print fills, running jobs and alerts; exit status 0, 1, 2 or 3 as a Nagios plugin
     Status,
     /// List jobs, show what one cost, compare them, or tell of one
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Job(job::Job),
     /// Say what can and cannot be seen here, and what to do about it
     Check,
     /// Write what was kept as CSV, JSON lines or a plain SQLite file
     Export(export::Export),
     /// Verify, compact or copy the database
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Db(db::Db),
     /// Write raw readings to a file, to be played with `serve --replay`
     Record {
@@ -107,7 +107,7 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return misused(&error),
+        Err(error) => return misuse::misused(&error),
     };
     log::start();
     match run(cli) {
@@ -116,20 +116,6 @@ pub fn main() -> ExitCode {
             log::fatal(&error);
             ExitCode::from(if error.is::<Unusable>() { MISUSE } else { 1 })
         }
-    }
-}
-
-/// A value that cannot be one is said in one sentence, without the value: it may be long, or full of control characters.
-fn misused(error: &clap::Error) -> ExitCode {
-    let argument = error.get(ContextKind::InvalidArg);
-    match (error.kind(), argument, std::error::Error::source(error)) {
-        (ErrorKind::ValueValidation, Some(argument), Some(why)) => {
-            let is_no_number = why.is::<std::num::ParseIntError>();
-            let why = if is_no_number { "expected a whole number".into() } else { why.to_string() };
-            eprintln!("cowbell: {argument} cannot be used: {why}");
-            ExitCode::from(MISUSE)
-        }
-        _ => error.exit(),
     }
 }
 

@@ -31,6 +31,7 @@ mod kills;
 mod lvm;
 mod makers;
 mod migrations;
+mod misuse;
 mod notify;
 mod openapi;
 mod order;
