@@ -130,6 +130,7 @@ impl JobBook {
         }
         self.began_at.get_or_insert(interval.at);
         self.harm_commands(&mut news);
+        news.extend(self.end_unmade(interval));
         self.file_ended();
         news
     }
@@ -246,6 +247,16 @@ impl JobBook {
             }
         }
         found
+    }
+
+    /// Makes jobs of runs that ended without a snapshot.
+    fn end_unmade(&mut self, interval: &Interval) -> Vec<Job> {
+        let begin = self.running.len();
+        for unmade in self.runs.given_up(interval.at) {
+            self.last_id += 1;
+            self.running.push(unmade.job(self.last_id, &self.machine, &interval.topology));
+        }
+        self.running[begin..].to_vec()
     }
 
     /// A command that made the snapshot that died has lost what it read, whatever its exit status will be.

@@ -19,6 +19,7 @@ pub mod setup;
 pub mod sizing;
 pub mod statistics;
 pub mod tool;
+pub mod unmade;
 mod words;
 
 use jiff::Timestamp;

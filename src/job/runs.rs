@@ -1,11 +1,13 @@
 //! Runs of mylvmbackup of which hooks have told, but whose snapshot is not seen yet.
 //!
 //! The hook before that reads the snapshot's name from mylvmbackup's configuration, where it can. Where it could not,
-//! the run that was about to make one when one appeared made it.
+//! the run that was about to make one when one appeared made it. One that is over and failed without a snapshot is given
+//! up to be a job of its own.
 
 use jiff::Timestamp;
 
 use super::phase::{Heard, Phase};
+use super::unmade::Unmade;
 use super::{Job, JobKind};
 use crate::sample::hooks::{Step, Told};
 
@@ -17,6 +19,9 @@ const LATEST_MS: i64 = 5 * 60_000;
 const EARLIEST_MS: i64 = 2_000;
 /// A run that is heard for the first time when its snapshot was made already, made it this long before at most.
 const UNHEARD_MS: i64 = 60_000;
+/// That a thin volume is a snapshot is known when LVM has said it, which may take this long. A run that came to mount one
+/// has made one.
+const SEEN_WITHIN_MS: i64 = 60_000;
 
 /// Runs that wait for their snapshot, the first to be heard of first.
 #[derive(Debug, Default)]
@@ -43,19 +48,18 @@ impl Runs {
         let waiting = &mut self.waiting[index];
         waiting.name = told.snapshot.clone().or(waiting.name.take());
         waiting.heard.take(told.step, at, listening_since);
-        if waiting.heard.is_over() {
-            tracing::warn!(
-                "mylvmbackup (process {}) ended, and no snapshot of it was seen: did it make one? See its own log",
-                told.run
-            );
-            self.waiting.remove(index);
-        }
         let surplus = self.waiting.len().saturating_sub(MOST);
         self.waiting.drain(..surplus);
     }
 
     pub fn knows(&self, run: u32) -> bool {
         self.waiting.iter().any(|waiting| waiting.heard.run == run)
+    }
+
+    /// Runs that are over, and whose snapshot nobody saw up to this tick: those that failed to make one.
+    pub fn given_up(&mut self, now: Timestamp) -> Vec<Unmade> {
+        let over = self.waiting.extract_if(.., |waiting| waiting.is_given_up(now));
+        over.filter_map(Waiting::unmade).collect()
     }
 
     /// The run whose snapshot this job is; it waits no longer.
@@ -86,6 +90,27 @@ impl Waiting {
         let is_named = self.name.is_none() || self.name == names;
         (is_named || self.heard.began(Phase::Mount).is_some()) && could_make(&self.heard, job.started_at)
     }
+
+    fn is_given_up(&self, now: Timestamp) -> bool {
+        let since_ms = now.as_millisecond() - self.heard.last_at.as_millisecond();
+        let waits_ms = if self.heard.began(Phase::Mount).is_some() { SEEN_WITHIN_MS } else { 0 };
+        // A clock that was put back keeps nobody waiting.
+        self.heard.is_over() && !(0..waits_ms).contains(&since_ms)
+    }
+
+    /// `None` of a run that was heard in part, or says that all went well.
+    fn unmade(self) -> Option<Unmade> {
+        let Self { heard, name } = self;
+        if heard.began(Phase::Snapshot).is_some() {
+            tracing::warn!(
+                "mylvmbackup (process {}) ended, and no snapshot of it was seen: see its own log",
+                heard.run
+            );
+        }
+        let has_failed = heard.reported.is_some_and(|report| !report.succeeded);
+        let is_known = has_failed && heard.began(Phase::Snapshot).is_some();
+        is_known.then_some(Unmade { heard, snapshot: name })
+    }
 }
 
 /// Whether a run can have made a snapshot that appeared at this time.
@@ -96,7 +121,8 @@ fn could_make(heard: &Heard, appeared_at: Timestamp) -> bool {
         None if heard.began(Phase::Flush).is_some() => return false,
         None => heard.first_at.as_millisecond() - UNHEARD_MS,
     };
-    (earliest..=heard.last_at.as_millisecond() + LATEST_MS).contains(&appeared_at.as_millisecond())
+    let late_ms = if heard.is_over() { EARLIEST_MS } else { LATEST_MS };
+    (earliest..=heard.last_at.as_millisecond() + late_ms).contains(&appeared_at.as_millisecond())
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub struct Setup {
     /// Of the COW area.
     pub cow_bytes: Option<u64>,
     pub origin_bytes: Option<u64>,
-    /// Thick snapshots that the origin had in that time, this one too.
+    /// Thick snapshots that the origin had in that time, this one too; 0 of a run that made none.
     pub snapshots: Option<u32>,
     /// On which the origin lies.
     pub origin_pvs: Option<Vec<String>>,

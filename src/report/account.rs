@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::{Harm, Job, JobKind, Outcome, tool};
+use crate::job::{Harm, Job, JobKind, Outcome, tool, unmade};
 use crate::units::duration_text;
 
 /// What is told of a job without a figure.
@@ -54,6 +54,7 @@ impl Account {
 
 fn heading(job: &Job, manner: &Manner) -> String {
     let what = match (job.kind, &job.vg, &job.lv, &job.origin) {
+        _ if job.made_no_snapshot() => without_snapshot(job),
         (JobKind::Snapshot, Some(vg), Some(lv), Some(origin)) => {
             format!("Snapshot {vg}/{lv} of {vg}/{origin}")
         }
@@ -64,6 +65,13 @@ fn heading(job: &Job, manner: &Manner) -> String {
     let until = job.ended_at.map_or_else(String::new, |at| format!(" to {}", (manner.time)(at)));
     let host = job.imported_from().map_or_else(String::new, |host| format!("From {host} · "));
     format!("{host}{what} · {}{until} UTC", (manner.time)(job.started_at))
+}
+
+fn without_snapshot(job: &Job) -> String {
+    let named = |lv: &Option<String>| Some(format!("{}/{}", job.vg.as_ref()?, lv.as_ref()?));
+    let lv = named(&job.lv).map_or_else(String::new, |lv| format!(" {lv}"));
+    let of = named(&job.origin).map_or_else(String::new, |origin| format!(" of {origin}"));
+    format!("Run of mylvmbackup that made no snapshot{lv}{of}")
 }
 
 fn basis(job: &Job, manner: &Manner) -> String {
@@ -84,6 +92,9 @@ fn basis(job: &Job, manner: &Manner) -> String {
 }
 
 fn warning(job: &Job, manner: &Manner) -> Option<String> {
+    if job.made_no_snapshot() {
+        return Some(unmade::SENTENCE.into());
+    }
     if let Some((harm, at)) = job.harm() {
         let lost = untrustworthy(harm, &(manner.time)(at));
         return Some(format!("{lost}{}", unmounted_by_its_death(job, manner)));

@@ -223,6 +223,7 @@ pub async fn run_before(site: &Site, job: &Job) -> Result<Option<Job>, Problem> 
     let is_before = |other: &Job| {
         other.kind == job.kind
             && host(other) == host(job)
+            && !other.made_no_snapshot()
             && (other.started_at, other.id) < (job.started_at, job.id)
     };
     Ok(latest(site).await?.into_iter().find(|other| is_before(other) && is_alike(other)))

@@ -44,6 +44,7 @@ mod status_words;
 mod stopping;
 mod store;
 mod unanswered;
+mod unmade;
 mod words;
 mod usage;
 

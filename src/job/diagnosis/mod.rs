@@ -25,6 +25,7 @@ pub struct Sentence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
+    NoSnapshot,
     NothingRead,
     PartlyKnown,
     ReadsSlowed,
@@ -56,7 +57,8 @@ struct Case<'a> {
 type Rule = fn(&Case) -> Vec<Sentence>;
 
 /// In the order in which a person asks: how fast, why, what it cost, what else there was.
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
+    reading::no_snapshot,
     reading::nothing_read,
     reading::partly_known,
     reading::course,

@@ -2,6 +2,7 @@
 
 use super::{Case, Finding, Sentence, growth};
 use crate::job::statistics::{Correlation, Relation};
+use crate::job::unmade;
 use crate::job::words::{share, speed, speeds};
 
 /// Speeds of one backup wander by a fifth without anything having happened.
@@ -13,9 +14,17 @@ const WELL_KNOWN: f64 = 0.9;
 /// From here on ranks of fill and time are nearly the same, and nothing can tell the two apart.
 const TOGETHER: f64 = 0.9;
 
+pub fn no_snapshot(case: &Case) -> Vec<Sentence> {
+    match case.setup.made_no_snapshot() {
+        true => Sentence::one(Finding::NoSnapshot, unmade::SENTENCE.into()),
+        false => Vec::new(),
+    }
+}
+
 pub fn nothing_read(case: &Case) -> Vec<Sentence> {
     match case.figures.read {
         Some(_) => Vec::new(),
+        None if case.setup.made_no_snapshot() => Vec::new(),
         None => {
             let from = if case.setup.kind.is_some() { " from the snapshot" } else { "" };
             Sentence::one(Finding::NothingRead, format!("Nobody saw anything being read{from}."))

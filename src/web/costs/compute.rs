@@ -112,6 +112,7 @@ async fn seen(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Seen, Pr
 fn is_of_same_origin(other: &Job, job: &Job) -> bool {
     job.kind == JobKind::Snapshot
         && !other.is_imported()
+        && !other.made_no_snapshot()
         && other.kind == JobKind::Snapshot
         && job.origin.is_some()
         && (&other.vg, &other.origin) == (&job.vg, &job.origin)

@@ -1,7 +1,8 @@
 # Does a real mylvmbackup, of a real MariaDB, tell cowbell of its phases by the hooks that the README links? Is a run one
-# job, and a command around it another? Is the span of the lock no shorter than the lock was? A snapshot that is too
-# small: mylvmbackup reports success, and cowbell knows better. A daemon that is killed in the middle goes on with
-# the job; a run that is killed is abandoned; and without a daemon the backup is none the worse.
+# job, and a command around it another? Is a run for which the group has no room a failed job without a snapshot? Is
+# the span of the lock no shorter than the lock was? A snapshot that is too small: mylvmbackup reports success, and
+# cowbell knows better. A daemon that is killed in the middle goes on with the job; a run that is killed is abandoned;
+# and without a daemon the backup is none the worse.
 # Needs the packages mylvmbackup and mariadb-server.
 #
 # LAB_MEM=1200M
@@ -128,6 +129,20 @@ restarted_run() {
     check "a good backup ends the alert" "" "$(open_alerts)"
 }
 
+refused_run() {
+    new_volume -l 100%FREE -n filler vg0
+    backup 100M
+    lvremove -qq -f vg0/filler >>"$OUT/lvm.log" 2>&1
+    check "a run without room: exit status" 1 "$status"
+    shows "its outcome" .outcome '"failed"'
+    check "its phases" '["flush","snapshot","cleanup"]' "$(job '[.phases[].phase]')"
+    check "what it is called" '"data_snapshot of vg0/data"' "$(job '"\(.name) of \(.vg)/\(.origin)"')"
+    check "jobs of snapshots" 4 "$(jobs_of_kind snapshot)"
+    check "open alerts" "" "$(open_alerts)"
+    check "the command line says why" 1 "$("$COWBELL" job show "$(job .id)" | grep -c '^No snapshot was made')"
+    echo "figure phases: $(job '[.phases[] | "\(.phase) \(.began_at)"]')"
+}
+
 kill_when_it_is_read() {
     wait_until 60 "the phase of the backup" job_is '.phases[-1].phase' '"backup"'
     kill -KILL "$(pgrep -x mylvmbackup)"
@@ -167,6 +182,7 @@ start_cowbell_with_hooks
 good_run
 lost_run
 restarted_run
+refused_run
 cowbell=$(pgrep -x cowbell)
 killed_run
 kill -TERM "$cowbell"
