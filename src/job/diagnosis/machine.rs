@@ -47,6 +47,19 @@ pub fn awaits_grew(case: &Case) -> Vec<Sentence> {
     touched(case.figures).filter_map(grew).collect()
 }
 
+/// Why first writes are not there.
+pub fn several_snapshots(case: &Case) -> Vec<Sentence> {
+    let count = case.setup.snapshots.unwrap_or_default();
+    if !case.setup.is_thick() || count < 2 || case.figures.copied.first_writes.is_some() {
+        return Vec::new();
+    }
+    let text = format!(
+        "{count} snapshots of the origin lived in that time: what was copied for each the kernel does not count, so first \
+         writes and chunks copied are not known, and the write cost is that of this snapshot alone."
+    );
+    Sentence::one(Finding::SeveralSnapshots, text)
+}
+
 pub fn write_cost(case: &Case) -> Vec<Sentence> {
     let Some(cost) = case.figures.copied.write_cost.filter(|cost| *cost >= COSTLY) else { return Vec::new() };
     let text = format!(

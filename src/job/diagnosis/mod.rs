@@ -37,6 +37,7 @@ pub enum Finding {
     ReadsWentWithFirstWrites,
     RequestsShrank,
     AwaitsGrew,
+    SeveralSnapshots,
     WritesCostMore,
     SharedPvBusy,
     PvBusy,
@@ -57,7 +58,7 @@ struct Case<'a> {
 type Rule = fn(&Case) -> Vec<Sentence>;
 
 /// In the order in which a person asks: how fast, why, what it cost, what else there was.
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     reading::no_snapshot,
     reading::nothing_read,
     reading::partly_known,
@@ -66,6 +67,7 @@ const RULES: [Rule; 15] = [
     reading::with_first_writes,
     machine::requests_shrank,
     machine::awaits_grew,
+    machine::several_snapshots,
     machine::write_cost,
     machine::shared_pv_busy,
     machine::pv_busy,

@@ -82,6 +82,20 @@ fn few_points_are_said_to_be_too_few() {
 }
 
 #[test]
+fn several_snapshots_at_once_are_why_first_writes_are_not_known() {
+    let mut figures = example();
+    figures.copied.first_writes = None;
+    let of = |snapshots| {
+        let setup = Setup { snapshots: Some(snapshots), ..setup() };
+        crate::report::job::JobReport::new("night", figures.clone(), &setup, None, Prefix::Decimal).markdown()
+    };
+    let said = "- 2 snapshots of the origin lived in that time: what was copied for each the kernel does not count, so \
+                first writes and chunks copied are not known, and the write cost is that of this snapshot alone.\n";
+    assert!(of(2).contains(said), "{}", of(2));
+    assert!(!of(1).contains("lived in that time"));
+}
+
+#[test]
 fn steady_reads_are_said_to_be_steady() {
     let mut figures = example();
     let read = figures.read.as_mut().unwrap();
