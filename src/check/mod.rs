@@ -48,7 +48,7 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
     findings.push(of_lvm);
     findings.push(match &database {
         Ok(path) => database_at(path, named.is_some()).await,
-        Err(error) => Finding::Fatal(format!("{error:#}")),
+        Err(error) => Finding::Fatal(store::in_words(&error)),
     });
     if let Ok(path) = database {
         findings.push(lies_on(root, &path));
@@ -164,7 +164,7 @@ fn seen(found: Result<String, String>, without: &str) -> Finding {
 async fn database_at(path: &Path, is_named: bool) -> Finding {
     match store::try_out(path, is_named).await {
         Ok(()) => Finding::Good(format!("the database {} can be written", path.display())),
-        Err(error) => Finding::Fatal(format!("{error:#}")),
+        Err(error) => Finding::Fatal(store::in_words(&error)),
     }
 }
 

@@ -8,6 +8,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::store::in_words;
+
 /// What is logged when `COWBELL_LOG` does not say.
 const DEFAULT: &str = "cowbell=info,warn";
 
@@ -25,8 +27,8 @@ pub fn start() {
 /// The last word of a program that fails: as an error to the journal, as a plain sentence to people.
 pub fn fatal(error: &anyhow::Error) {
     match std::env::var_os("JOURNAL_STREAM") {
-        Some(_) => eprintln!("<3>{error:#}"),
-        None => eprintln!("cowbell: {error:#}"),
+        Some(_) => eprintln!("<3>{}", in_words(error)),
+        None => eprintln!("cowbell: {}", in_words(error)),
     }
 }
 

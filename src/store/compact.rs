@@ -7,14 +7,14 @@ use sqlx::Connection;
 
 use super::inspect::bytes;
 use super::moment::Moment;
-use super::open;
+use super::{open, place};
 
 /// Compacts the database, and gives how many bytes it took before and takes now. No daemon may have it meanwhile.
 pub async fn compact(path: &Path) -> anyhow::Result<(u64, u64)> {
     let named = || format!("cannot compact the database {}", path.display());
     // What is not ours is left alone.
     Moment::of(path).await?.close().await?;
-    let _lock = open::lock(path)?;
+    let _lock = place::lock(path)?;
     let before = bytes(path);
     let mut connection = open::to_rewrite(path).await?;
     sqlx::query("VACUUM").execute(&mut connection).await.with_context(named)?;

@@ -13,6 +13,7 @@ use super::seal::write_ticks;
 use super::shelf::Cutter;
 use super::stream::{Kind, Stream, estimate_columns, host_columns, volume_columns, work_columns};
 use super::tick::{Layout, Tick};
+use super::words::in_words;
 use crate::interval::Work;
 
 #[derive(FromRow)]
@@ -76,7 +77,9 @@ async fn next_segment(
         last_ms = Some(row.at_ms);
         match converted(&row, counted) {
             Ok(tick) => ticks.push(Converted(tick)),
-            Err(error) => tracing::warn!("the old tick at {} ms cannot be read: {error:#}", row.at_ms),
+            Err(error) => {
+                tracing::warn!("the old tick at {} ms cannot be read: {}", row.at_ms, in_words(&error))
+            }
         }
     }
     Ok(last_ms.map(|last_ms| (ticks, last_ms)))

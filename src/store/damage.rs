@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use sqlx::{ConnectOptions, Connection};
 
-use super::open::{APPLICATION_ID, beside, has_log, options};
+use super::open::{APPLICATION_ID, options};
+use super::place::{beside, has_log};
 use super::segment::Level;
 use crate::units::{Prefix, bytes_text};
 

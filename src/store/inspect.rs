@@ -10,6 +10,7 @@ use super::codec::{Rows, decode};
 use super::lens::shape;
 use super::moment::Moment;
 use super::segment::{Axis, Level, stream_of_chunk};
+use super::words::in_words;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,11 +34,13 @@ pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
         Inventory { damage: moment.unusable.clone(), bytes: bytes(path), ..Inventory::default() };
     match sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&mut moment.connection).await {
         Ok(check) => inventory.damage.extend(check.into_iter().filter(|line: &String| line != "ok")),
-        Err(error) => inventory.damage.push(format!("the database cannot be checked to its end: {error}")),
+        Err(error) => inventory
+            .damage
+            .push(format!("the database cannot be checked to its end: {}", in_words(&error.into()))),
     }
     // A page that cannot be read ends the reading; what was read until then is told.
     if let Err(error) = add_segments(&mut moment.connection, &mut inventory).await {
-        inventory.damage.push(format!("the segments cannot be read further: {error:#}"));
+        inventory.damage.push(format!("the segments cannot be read further: {}", in_words(&error)));
     }
     for tick in moment.journaled.iter().flat_map(|segment| &segment.ticks) {
         inventory.in_journal += 1;

@@ -8,7 +8,7 @@ use sqlx::{FromRow, Row, SqliteConnection};
 
 use super::readers::Reader;
 use super::rows::last_instant;
-use super::{Archive, open};
+use super::{Archive, open, place};
 use crate::alert::{Alert, Rule, Severity};
 use crate::job::Job;
 use crate::series::Range;
@@ -77,7 +77,7 @@ impl Archive {
 
     /// What an earlier run left behind.
     pub async fn known(&self) -> anyhow::Result<Known> {
-        let mut known = match open::has_content(&self.path)? {
+        let mut known = match place::has_content(&self.path)? {
             true => known(&mut open::to_look_at(&self.path).await?).await?,
             false => Known::default(),
         };

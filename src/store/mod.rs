@@ -12,6 +12,7 @@ mod convert;
 mod damage;
 mod every;
 mod export;
+mod health;
 mod stock;
 mod lens;
 mod load;
@@ -23,6 +24,7 @@ mod lasting;
 mod moment;
 mod open;
 mod packed;
+mod place;
 mod plan;
 mod read;
 mod readers;
@@ -39,28 +41,30 @@ mod subject;
 #[cfg(test)]
 mod tests;
 mod tick;
+mod words;
 mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use backup::{backup, give_rights};
 pub use compact::compact;
 pub use every::Every;
 pub use export::{Ask, Form, Resolution, Target, Text};
+pub use health::Health;
 pub use imported::packed;
 pub use inspect::{Inventory, inventory};
 pub use lasting::Known;
 pub use moment::Moment;
-pub use open::{made_path, passing_folder, path};
+pub use place::{made_path, passing_folder, path};
 pub use readers::Unanswered;
 pub use stock::{LevelStock, Stock, stock_of, usual_bytes};
 pub use subject::{Misnamed, Subject, Wanted};
+pub use words::in_words;
 
 use crate::alert::Alert;
 use crate::config;
@@ -81,8 +85,6 @@ const QUEUE: usize = 10_000;
 /// Rows of a segment at most, should ticks come very often.
 const SEGMENT_ROWS: usize = 8_192;
 
-/// A disk that lets the writer wait for longer than this hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// When the program ends, a disk that takes nothing is waited for this long.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -97,33 +99,6 @@ pub enum Entry {
     Removed(Removed),
     /// With its file, packed.
     Imported(Box<Job>, Arc<[u8]>),
-}
-
-/// How writing goes.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Health {
-    /// Whether the database could be opened yet.
-    pub is_open: bool,
-    pub error: Option<String>,
-    pub took_us: u64,
-    /// Since when the writer is at what it is doing; `None` while it waits for something to do.
-    busy_since: Option<Instant>,
-    /// Entries that are in the database or its journal since the start.
-    pub written: u64,
-    /// Entries that the database refused, since they broke one of its constraints.
-    pub refused: u64,
-    pub last_ok_at: Option<Timestamp>,
-    /// What was found when the database was opened, such as damage: a sentence each.
-    pub notes: Vec<String>,
-    /// As of the last segment that was sealed.
-    pub stock: Stock,
-}
-
-impl Health {
-    /// What is said of a writer that has been at one thing for too long.
-    fn hang(&self) -> Option<String> {
-        hang(self.busy_since?.elapsed())
-    }
 }
 
 /// Where the loop hands over what is to be kept.
@@ -179,7 +154,7 @@ pub async fn open(path: &Path, holds: Holds, keep: config::Store) -> anyhow::Res
     let writing = Writing { path: path.to_path_buf(), holds, keep, report, shelf: Arc::clone(&shelf) };
     let (begun, start) = match write::Writer::open(&writing).await {
         Ok(mut writer) => (writer.begun().await?, Start::Now(Box::new(writer))),
-        Err(error) if open::is_on_full_disk(path) => {
+        Err(error) if place::is_on_full_disk(path) => {
             let Ok(begun) = open::what_is_there(path).await else { return Err(error) };
             writing.cannot_open(&error);
             (begun, Start::Later(writing))
@@ -311,24 +286,4 @@ impl Inlet {
             }
         }
     }
-}
-
-/// What is said of a writer that has been at one thing for so long.
-fn hang(busy_for: Duration) -> Option<String> {
-    (busy_for > PATIENCE).then(|| {
-        format!(
-            "the disk of the database has taken nothing for {} s: going on from memory",
-            busy_for.as_secs()
-        )
-    })
-}
-
-#[cfg(test)]
-#[test]
-fn a_disk_that_hangs_is_said_to_do_so_and_one_that_is_slow_is_not() {
-    assert_eq!(hang(Duration::from_secs(9)), None);
-    assert_eq!(
-        hang(Duration::from_secs(32)).as_deref(),
-        Some("the disk of the database has taken nothing for 32 s: going on from memory")
-    );
 }

@@ -1,24 +1,20 @@
 //! Opening the database: only our own, never a newer one, and nothing is touched that is refused.
 
 use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
-use rustix::fs::{Access, FlockOperation};
-use rustix::io::Errno;
+use anyhow::{Context, bail};
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
 use super::journal::Journal;
-use super::{Begun, Holds, damage, rows};
+use super::place::{beside, folder_of, has_content, has_folder, has_log, hindrance, is_on_full_disk};
+use super::{Begun, Holds, damage, place, rows};
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
-/// The first bytes of every SQLite database.
-const HEADER: &[u8; 16] = b"SQLite format 3\0";
 /// The number by which our databases are known; the first migration writes it.
 pub const APPLICATION_ID: i64 = 1_131_378_498;
 /// Bytes of a page of a new database. Most chunks are of one to three kB: of pages twice as large more stays empty.
@@ -27,87 +23,8 @@ const PAGE: u32 = 2_048;
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 /// A reader waits this long while the writer commits.
 const BUSY_LIMIT: Duration = Duration::from_secs(5);
-/// One that is just ending may hold the lock, and for a moment any child that it was starting.
-const LOCK_LIMIT: Duration = Duration::from_millis(500);
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// KiB of pages that a connection keeps in memory; a negative number to SQLite.
 const CACHE_KIB: u32 = 512;
-
-/// Where the database is: as named, else in systemd's state directory, else in the user's.
-pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
-    if let Some(named) = named {
-        // The journal is beside the database itself, whatever links lead to it.
-        return Ok(named.canonicalize().unwrap_or_else(|_| named.to_path_buf()));
-    }
-    let folder = state_directory().context("cannot tell where to keep the database: name it with --db")?;
-    Ok(folder.join("cowbell.db"))
-}
-
-/// The database's path, in a state directory that is made if it is not there. A folder that was named has to be.
-pub fn made_path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let path = path(named)?;
-    if named.is_none() {
-        let folder = folder_of(&path);
-        std::fs::create_dir_all(folder).with_context(|| {
-            format!(
-                "cannot make the state directory {}; name a database elsewhere with --db",
-                folder.display()
-            )
-        })?;
-    }
-    Ok(path)
-}
-
-fn state_directory() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(folders) = set("STATE_DIRECTORY") {
-        return std::env::split_paths(&folders).next();
-    }
-    let state = set("XDG_STATE_HOME").map(PathBuf::from);
-    let state = state.or_else(|| Some(PathBuf::from(set("HOME")?).join(".local/state")))?;
-    Some(state.join("cowbell"))
-}
-
-/// A folder for a database that nobody needs when the program has ended.
-pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
-    tempfile::Builder::new()
-        .prefix("cowbell-")
-        .tempdir()
-        .context("cannot make a folder for a passing database")
-}
-
-/// Makes sure that no other program writes to this database for as long as the file is open. The lock is on the database
-/// itself, which is made if it is not there; SQLite's own locks are of another kind.
-pub fn lock(path: &Path) -> anyhow::Result<File> {
-    let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
-    has_folder(path).with_context(named)?;
-    let opened = match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => File::create_new(path),
-        opened => opened,
-    };
-    let file = opened.with_context(named)?;
-    let began = Instant::now();
-    loop {
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_LIMIT => std::thread::sleep(LOCK_PAUSE),
-            Err(Errno::WOULDBLOCK) => {
-                bail!(
-                    "{}: another cowbell writes to it; end that one, or name another file with --db",
-                    named()
-                )
-            }
-            Err(error) => return Err(error).with_context(named),
-        }
-    }
-}
-
-/// A file that belongs to the database, in the same folder.
-pub fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
-}
 
 /// A database that was opened to be written.
 pub struct Opened {
@@ -121,12 +38,12 @@ pub struct Opened {
 /// The one connection that writes. Our own database that is damaged is set aside, and a new one made.
 pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<Opened> {
     let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
-    let (mut lock, mut notes) = (lock(path)?, Vec::new());
+    let (mut lock, mut notes) = (place::lock(path)?, Vec::new());
     if has_content(path).with_context(named)?
         && let Some(damage) = damage::of(path).await
     {
         notes.push(damage::set_aside(path, &damage).await.with_context(named)?);
-        lock = self::lock(path)?;
+        lock = place::lock(path)?;
     }
     let connection = open_and_migrate(path, holds).await.with_context(named)?;
     Ok(Opened { connection, notes, lock })
@@ -144,7 +61,7 @@ async fn open_and_migrate(path: &Path, holds: Holds) -> anyhow::Result<SqliteCon
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .auto_vacuum(SqliteAutoVacuum::Incremental);
-    let mut connection = options.connect().await.map_err(|error| anyhow!("{error}"))?;
+    let mut connection = options.connect().await?;
     MIGRATIONS.run(&mut connection).await?;
     if is_new && holds == Holds::ARecording {
         sqlx::query("PRAGMA user_version = 1").execute(&mut connection).await?;
@@ -162,29 +79,6 @@ async fn roll_back_making(path: &Path) -> anyhow::Result<()> {
         connection.close().await?;
     }
     Ok(())
-}
-
-fn has_folder(path: &Path) -> anyhow::Result<()> {
-    let folder = folder_of(path);
-    if !folder.is_dir() {
-        bail!("there is no folder {}; make it, or name a database elsewhere with --db", folder.display());
-    }
-    Ok(())
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// SQLite tells of a full disk and of a missing right in many words; a few are enough.
-fn hindrance(path: &Path) -> &'static str {
-    if is_on_full_disk(path) {
-        return ", whose disk is full: make room, or name one elsewhere with --db";
-    }
-    if rustix::fs::access(folder_of(path), Access::WRITE_OK).is_err() {
-        return " (there is no right to write in its folder: name one elsewhere with --db)";
-    }
-    ""
 }
 
 /// One connection that writes, to a database that nobody else has.
@@ -210,22 +104,11 @@ pub async fn to_look_at(path: &Path) -> anyhow::Result<SqliteConnection> {
     }
 }
 
-/// Whether something was written that is not yet in the database itself.
-pub fn has_log(path: &Path) -> bool {
-    beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0)
-}
-
 /// A connection that has proved to read.
 async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection> {
     let mut connection = options.connect().await?;
     sqlx::query("SELECT count(*) FROM sqlite_schema").fetch_one(&mut connection).await?;
     Ok(connection)
-}
-
-/// Whether the folder of the database has no room left.
-pub fn is_on_full_disk(path: &Path) -> bool {
-    // What is no disk, such as /proc, has no blocks at all.
-    rustix::fs::statvfs(folder_of(path)).is_ok_and(|disk| disk.f_bavail == 0 && disk.f_blocks > 0)
 }
 
 /// What a database holds that cannot be opened to be written; nothing where there is none.
@@ -257,19 +140,6 @@ pub fn options(path: &Path) -> SqliteConnectOptions {
         .busy_timeout(BUSY_LIMIT)
         .pragma("cache_size", format!("-{CACHE_KIB}"))
         .disable_statement_logging()
-}
-
-pub fn has_content(path: &Path) -> anyhow::Result<bool> {
-    let mut start = Vec::new();
-    match File::open(path) {
-        Ok(file) => file.take(HEADER.len() as u64).read_to_end(&mut start)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error.into()),
-    };
-    if !start.is_empty() && start != HEADER {
-        bail!("it is no SQLite database; name another file with --db");
-    }
-    Ok(!start.is_empty())
 }
 
 /// What is another program's, or a newer cowbell's, is looked at without a right to write, and left as it is.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
 use crate::series::when::NoSpan;
-use crate::store::{Misnamed, Unanswered};
+use crate::store::{Misnamed, Unanswered, in_words};
 
 /// The header of a list that is not whole: a sentence that says what is missing, and why.
 const MISSING: HeaderName = HeaderName::from_static("cowbell-missing");
@@ -45,7 +45,7 @@ impl Problem {
             Self::Conflict(sentence) => (StatusCode::CONFLICT, sentence),
             Self::Unavailable(sentence) => (StatusCode::SERVICE_UNAVAILABLE, sentence),
             Self::Inside(error) => {
-                tracing::error!("a request could not be answered: {error:#}");
+                tracing::error!("a request could not be answered: {}", in_words(&error));
                 (
                     StatusCode::INTERNAL_SERVER_ERROR,
                     "something failed here; the daemon's log says what".into(),

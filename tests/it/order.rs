@@ -113,6 +113,17 @@ fn every_module_uses_only_modules_above_it() {
     assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
 }
 
+/// An error that SQLite may be the cause of is told by `store::in_words` alone: anything else says it twice.
+#[test]
+fn errors_of_the_store_are_told_by_one_function() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for file in ["store", "web", "cli", "check"].iter().flat_map(|folder| sources(&src.join(folder))) {
+        let text = fs::read_to_string(&file).unwrap();
+        let raw = without_tests(&text).into_iter().find(|line| line.contains("{error:#}"));
+        assert_eq!(raw, None, "in {}, which `in_words` tells", file.display());
+    }
+}
+
 #[test]
 fn every_module_has_its_line_of_documentation() {
     let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();

@@ -14,6 +14,7 @@ use crate::store::rollup;
 use crate::store::segment::{Axis, Level, chunk_key, rows_of};
 use crate::store::stream::Stream;
 use crate::store::tick::Tick;
+use crate::store::words::in_words;
 
 /// A segment's rows.
 pub struct Sheet {
@@ -34,7 +35,7 @@ impl Moment {
         let axis = match self.axis(part.segment.id).await {
             Ok(axis) => axis,
             Err(error) => {
-                tracing::warn!("segment {} is left out: {error:#}", part.segment.number());
+                tracing::warn!("segment {} is left out: {}", part.segment.number(), in_words(&error));
                 return Ok(None);
             }
         };

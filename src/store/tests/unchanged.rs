@@ -156,5 +156,5 @@ fn whatever_links_lead_to_it_a_database_has_one_journal() {
     let (path, link) = (folder.path().join("cowbell.db"), folder.path().join("link.db"));
     std::fs::write(&path, "").unwrap();
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    assert_eq!(store::path(Some(&link)).unwrap(), path.canonicalize().unwrap());
+    assert_eq!(crate::store::path(Some(&link)).unwrap(), path.canonicalize().unwrap());
 }

@@ -11,6 +11,8 @@ use tokio::time::timeout;
 
 use super::{RETRY_PAUSE, Writer};
 use crate::store::load::{Load, without_older};
+use crate::store::words::in_words;
+use crate::units::count_text;
 
 /// Loads that are taken in one go at most.
 const MOST_AT_ONCE: usize = 256;
@@ -56,7 +58,11 @@ impl Writer {
             match outcome {
                 Ok(()) => return,
                 Err(error) if loads.is_closed() && (loads.is_empty() || batch.len() >= MOST_HELD) => {
-                    tracing::error!("{} entries could not be kept: {error:#}", batch.len());
+                    tracing::error!(
+                        "{} could not be kept: {}",
+                        count_text(batch.len(), "entry", "entries"),
+                        in_words(&error)
+                    );
                     return batch.clear();
                 }
                 Err(_) => self.wait_and_take_more(batch, loads).await,
@@ -87,7 +93,7 @@ impl Writer {
         started: Instant,
         error: Option<&anyhow::Error>,
     ) {
-        let error = error.map(|error| format!("cannot write to the database: {error:#}"));
+        let error = error.map(|error| format!("cannot write to the database: {}", in_words(error)));
         let error = error.or_else(|| self.sealing.clone());
         let refused = std::mem::take(&mut self.refused);
         self.report.send_modify(|health| {
@@ -128,7 +134,7 @@ impl Writer {
             Ok::<_, anyhow::Error>(self.connection.close().await?)
         };
         if let Err(error) = checkpoint.await {
-            tracing::warn!("the last ticks are in the journal alone: {error:#}");
+            tracing::warn!("the last ticks are in the journal alone: {}", in_words(&error));
         }
     }
 }

@@ -8,6 +8,7 @@ use super::Writer;
 use crate::store::imported::write_imported;
 use crate::store::load::Load;
 use crate::store::rows::{remove_job, write_alert, write_gap, write_job, write_note, write_rows};
+use crate::store::words::in_words;
 
 /// SQLite's primary code of what breaks a constraint.
 const SQLITE_CONSTRAINT: i32 = 19;
@@ -31,7 +32,10 @@ impl Writer {
         }
         transaction.commit().await?;
         for error in &refused {
-            tracing::error!("an entry is left out, since the database refuses what it says: {error:#}");
+            tracing::error!(
+                "an entry is left out, since the database refuses what it says: {}",
+                in_words(error)
+            );
         }
         self.refused += refused.len() as u64;
         Ok(())

@@ -25,6 +25,7 @@ use super::load::Load;
 use super::record::Recorder;
 use super::retention::Retention;
 use super::shelf::Shelf;
+use super::words::in_words;
 use super::{Health, Holds};
 use crate::config;
 use segments::Window;
@@ -77,9 +78,9 @@ impl Writing {
     pub fn cannot_open(&self, error: &anyhow::Error) {
         self.report.send_modify(|health| {
             if health.error.is_none() {
-                tracing::error!("going on from memory: {error:#}");
+                tracing::error!("going on from memory: {}", in_words(error));
             }
-            health.error = Some(format!("{error:#}"));
+            health.error = Some(in_words(error));
         });
     }
 }

@@ -12,6 +12,7 @@ use crate::store::rolling::roll_up;
 use crate::store::seal::seal;
 use crate::store::stock::stock;
 use crate::store::tick::Tick;
+use crate::store::words::in_words;
 
 /// Ticks of one segment.
 pub(super) struct Window {
@@ -72,7 +73,8 @@ impl Writer {
     pub(super) async fn seal_when_complete(&mut self) {
         let outcome = self.seal_complete().await;
         self.is_broken |= outcome.is_err();
-        self.sealing = outcome.err().map(|error| format!("cannot write to the database: {error:#}"));
+        self.sealing =
+            outcome.err().map(|error| format!("cannot write to the database: {}", in_words(&error)));
     }
 
     pub(super) async fn seal_complete(&mut self) -> anyhow::Result<()> {
@@ -87,7 +89,7 @@ impl Writer {
         }
         if let Err(error) = roll_up(&mut self.connection).await {
             self.is_broken = true;
-            tracing::warn!("what is complete is not rolled up yet: {error:#}");
+            tracing::warn!("what is complete is not rolled up yet: {}", in_words(&error));
         }
         self.measure().await
     }

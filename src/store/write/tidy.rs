@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::Writer;
+use crate::store::words::in_words;
 
 /// How often old things are looked for, and the pause between two steps while there are some, by the ticks' clock: where a
 /// recording is played fast, that is fast too.
@@ -23,7 +24,10 @@ impl Writer {
         };
         self.is_broken |= found_some.is_err();
         let failed = found_some.as_ref().err().map(|error| {
-            format!("cannot delete what is old: {error:#}; `cowbell db verify` says what is damaged")
+            format!(
+                "cannot delete what is old: {}; `cowbell db verify` says what is damaged",
+                in_words(error)
+            )
         });
         if let (Some(sentence), None) = (&failed, &self.tidying) {
             tracing::warn!("{sentence}");

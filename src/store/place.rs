@@ -1,0 +1,141 @@
+//! Where the database is, what lies there, and that nobody else writes to it: all that is known of a database before
+//! SQLite opens it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::fs::{Access, FlockOperation};
+use rustix::io::Errno;
+
+/// The first bytes of every SQLite database.
+const HEADER: &[u8; 16] = b"SQLite format 3\0";
+/// One that is just ending may hold the lock, and for a moment any child that it was starting.
+const LOCK_LIMIT: Duration = Duration::from_millis(500);
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Where the database is: as named, else in systemd's state directory, else in the user's.
+pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(named) = named {
+        // The journal is beside the database itself, whatever links lead to it.
+        return Ok(named.canonicalize().unwrap_or_else(|_| named.to_path_buf()));
+    }
+    let folder = state_directory().context("cannot tell where to keep the database: name it with --db")?;
+    Ok(folder.join("cowbell.db"))
+}
+
+/// The database's path, in a state directory that is made if it is not there. A folder that was named has to be.
+pub fn made_path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let path = path(named)?;
+    if named.is_none() {
+        let folder = folder_of(&path);
+        std::fs::create_dir_all(folder).with_context(|| {
+            format!(
+                "cannot make the state directory {}; name a database elsewhere with --db",
+                folder.display()
+            )
+        })?;
+    }
+    Ok(path)
+}
+
+fn state_directory() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(folders) = set("STATE_DIRECTORY") {
+        return std::env::split_paths(&folders).next();
+    }
+    let state = set("XDG_STATE_HOME").map(PathBuf::from);
+    let state = state.or_else(|| Some(PathBuf::from(set("HOME")?).join(".local/state")))?;
+    Some(state.join("cowbell"))
+}
+
+/// A folder for a database that nobody needs when the program has ended.
+pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("cowbell-")
+        .tempdir()
+        .context("cannot make a folder for a passing database")
+}
+
+/// Makes sure that no other program writes to this database for as long as the file is open. The lock is on the database
+/// itself, which is made if it is not there; SQLite's own locks are of another kind.
+pub fn lock(path: &Path) -> anyhow::Result<File> {
+    let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
+    has_folder(path).with_context(named)?;
+    let opened = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => File::create_new(path),
+        opened => opened,
+    };
+    let file = opened.with_context(named)?;
+    let began = Instant::now();
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_LIMIT => std::thread::sleep(LOCK_PAUSE),
+            Err(Errno::WOULDBLOCK) => {
+                bail!(
+                    "{}: another cowbell writes to it; end that one, or name another file with --db",
+                    named()
+                )
+            }
+            Err(error) => return Err(error).with_context(named),
+        }
+    }
+}
+
+/// A file that belongs to the database, in the same folder.
+pub fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// Whether something was written that is not yet in the database itself.
+pub fn has_log(path: &Path) -> bool {
+    beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0)
+}
+
+/// Whether something was written there, which has to be SQLite's.
+pub fn has_content(path: &Path) -> anyhow::Result<bool> {
+    let mut start = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(HEADER.len() as u64).read_to_end(&mut start)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    if !start.is_empty() && start != HEADER {
+        bail!("it is no SQLite database; name another file with --db");
+    }
+    Ok(!start.is_empty())
+}
+
+/// Whether the folder of the database has no room left.
+pub fn is_on_full_disk(path: &Path) -> bool {
+    // What is no disk, such as /proc, has no blocks at all.
+    rustix::fs::statvfs(folder_of(path)).is_ok_and(|disk| disk.f_bavail == 0 && disk.f_blocks > 0)
+}
+
+pub fn has_folder(path: &Path) -> anyhow::Result<()> {
+    let folder = folder_of(path);
+    if !folder.is_dir() {
+        bail!("there is no folder {}; make it, or name a database elsewhere with --db", folder.display());
+    }
+    Ok(())
+}
+
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// SQLite tells of a full disk and of a missing right in many words; a few are enough.
+pub fn hindrance(path: &Path) -> &'static str {
+    if is_on_full_disk(path) {
+        return " (its disk is full: make room, or name one elsewhere with --db)";
+    }
+    if rustix::fs::access(folder_of(path), Access::WRITE_OK).is_err() {
+        return " (there is no right to write in its folder: name one elsewhere with --db)";
+    }
+    ""
+}
