@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -64,6 +65,7 @@ pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
 pub fn lock(path: &Path) -> anyhow::Result<File> {
     let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
     has_folder(path).with_context(named)?;
+    refuse_what_is_no_file(path).with_context(named)?;
     let opened = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => File::create_new(path),
         opened => opened,
@@ -99,6 +101,7 @@ pub fn has_log(path: &Path) -> bool {
 
 /// Whether something was written there, which has to be SQLite's.
 pub fn has_content(path: &Path) -> anyhow::Result<bool> {
+    refuse_what_is_no_file(path)?;
     let mut start = Vec::new();
     match File::open(path) {
         Ok(file) => file.take(HEADER.len() as u64).read_to_end(&mut start)?,
@@ -109,6 +112,23 @@ pub fn has_content(path: &Path) -> anyhow::Result<bool> {
         bail!("it is no SQLite database; name another file with --db");
     }
     Ok(!start.is_empty())
+}
+
+/// Opening anything else may wait for ever, or do something.
+fn refuse_what_is_no_file(path: &Path) -> anyhow::Result<()> {
+    let kind = match path.metadata() {
+        Ok(metadata) if metadata.is_file() => return Ok(()),
+        Ok(metadata) => metadata.file_type(),
+        // There may be none yet; what else is the matter shows when it is opened.
+        Err(_) => return Ok(()),
+    };
+    let found = match kind {
+        _ if kind.is_dir() => "a folder",
+        _ if kind.is_fifo() => "a named pipe",
+        _ if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    bail!("expected a regular file, but found {found}; name a file with --db")
 }
 
 /// Whether the folder of the database has no room left.

@@ -147,6 +147,27 @@ fn a_file_that_is_no_database_of_ours_is_refused_and_not_touched() {
     }
 }
 
+/// A named pipe would be waited at for ever.
+#[test]
+fn a_database_that_is_no_file_is_refused_by_all_who_would_open_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (pipe, copy) = (at("pipe"), at("copy"));
+    rustix::fs::mknodat(rustix::fs::CWD, &*pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    for (path, found) in [(&*pipe, "a named pipe"), (&*at(""), "a folder"), ("/dev/zero", "a device")] {
+        let expected = format!("expected a regular file, but found {found}; name a file with --db");
+        let parts = [path.trim_end_matches('/'), &expected];
+        check(&refusal(&["--db", path]), 1, &parts);
+        for arguments in [&["export"][..], &["db", "verify"], &["db", "compact"], &["db", "backup", &copy]] {
+            check(&said(cowbell().args(arguments).args(["--db", path])), 1, &parts);
+        }
+        let machine = Machine::new();
+        let found = said(cowbell().arg("check").arg("--root").arg(machine.root()).args(["--db", path]));
+        assert!(found.out.contains(&format!(": {expected}\n")), "{found:?}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is made");
+}
+
 #[test]
 fn another_programs_database_is_refused_and_not_touched() {
     let folder = tempfile::tempdir().unwrap();
