@@ -48,7 +48,7 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
     findings.push(of_lvm);
     findings.push(match &database {
         Ok(path) => database_at(path, named.is_some()).await,
-        Err(error) => Finding::Fatal(store::in_words(&error)),
+        Err(error) => Finding::Fatal(store::in_words(error)),
     });
     if let Ok(path) = database {
         findings.push(lies_on(root, &path));

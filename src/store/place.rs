@@ -152,7 +152,7 @@ pub fn folder_of(path: &Path) -> &Path {
 /// SQLite tells of a full disk and of a missing right in many words; a few are enough.
 pub fn hindrance(path: &Path) -> &'static str {
     if is_on_full_disk(path) {
-        return " (its disk is full: make room, or name one elsewhere with --db)";
+        return " (no room is left on its disk: make some, or name one elsewhere with --db)";
     }
     if rustix::fs::access(folder_of(path), Access::WRITE_OK).is_err() {
         return " (there is no right to write in its folder: name one elsewhere with --db)";

@@ -286,9 +286,13 @@ impl Drop for FullDisk {
     }
 }
 
-/// A sentence that says so once, in whatever words SQLite finds, and without its codes.
+/// A sentence of a full disk, in whatever words SQLite finds for it, said once and without its codes.
 fn is_plain(error: &str) -> bool {
-    error.matches("disk is full").count() == 1 && !error.contains("code") && !error.contains("error returned")
+    let is_said = error.contains("no room is left on its disk") || error.contains("disk is full");
+    is_said
+        && error.matches("disk is full").count() < 2
+        && !error.contains("code")
+        && !error.contains("returned")
 }
 
 /// Goes on live without room, says so, and keeps all from the start once there is room.
