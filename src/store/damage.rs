@@ -7,15 +7,24 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use sqlx::{ConnectOptions, Connection};
 
-use super::open::{APPLICATION_ID, options};
+use super::journal::is_journal_of_ours_beside;
+use super::open::{APPLICATION_ID, PAGE, options};
 use super::place::{beside, has_log};
 use super::segment::Level;
 use crate::units::{Prefix, bytes_text};
 
 /// Where SQLite keeps these numbers in the first page. Source: <https://sqlite.org/fileformat2.html>, section 1.3.
-const PAGE_SIZE_AT: u64 = 16;
+const PAGE_SIZE_AT: usize = 16;
+const VERSIONS_AT: usize = 18;
+const FRACTIONS_AT: usize = 21;
 const PAGES_AT: u64 = 28;
+const SCHEMA_FORMAT_AT: usize = 44;
 const APPLICATION_ID_AT: u64 = 68;
+const NEWEST_SCHEMA_FORMAT: i32 = 4;
+/// What stands before the first page's own content.
+const HEADER: u64 = 100;
+/// Numbers that are the same in every database.
+const FRACTIONS: [u8; 3] = [64, 32, 32];
 /// All pages of a database up to this size are looked at; of a larger one it would take too long.
 const CHECKED_SIZE: u64 = 64 << 20;
 /// What belongs to a database and goes with it.
@@ -23,12 +32,12 @@ const ENDINGS: [&str; 5] = ["", "-wal", "-shm", "-ticks0", "-ticks1"];
 
 /// What is wrong with this file, if it is ours; `None` where nothing was found, or it is another's.
 pub async fn of(path: &Path) -> Option<String> {
-    let file = File::open(path).ok()?;
-    if number(&file, APPLICATION_ID_AT)? != u32::try_from(APPLICATION_ID).ok()? {
+    if !is_ours(path) {
         return None;
     }
-    if let Some(missing) = is_cut_short(&file, path) {
-        return Some(missing);
+    let file = File::open(path).ok()?;
+    if let Some(damage) = in_header(&file).or_else(|| is_cut_short(&file, path)) {
+        return Some(damage);
     }
     // Closing a file lets go of locks that SQLite holds on it, so it has to be closed before that.
     let length = file.metadata().ok()?.len();
@@ -41,19 +50,56 @@ pub async fn of(path: &Path) -> Option<String> {
     }
 }
 
+/// By its number. A file of a page at most may have none yet, or none any more: then by our journal beside it.
+fn is_ours(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let is_short = file.metadata().is_ok_and(|file| file.len() <= u64::from(PAGE));
+    match number(&file, APPLICATION_ID_AT) {
+        None | Some(0) => is_short && is_journal_of_ours_beside(path),
+        Some(id) => i64::from(id) == APPLICATION_ID,
+    }
+}
+
+fn has_our_number(path: &Path) -> bool {
+    let number = File::open(path).ok().and_then(|file| number(&file, APPLICATION_ID_AT));
+    number.map(i64::from) == Some(APPLICATION_ID)
+}
+
+/// What SQLite would not read or not write, and of which it does not say that it is damage.
+fn in_header(file: &File) -> Option<String> {
+    let (mut header, length) = ([0; HEADER as usize], file.metadata().ok()?.len());
+    if length < HEADER {
+        return Some(format!("expected {HEADER} bytes and more, but found {length}"));
+    }
+    file.read_exact_at(&mut header, 0).ok()?;
+    let is_sound = page_size(&header).is_some()
+        && header[VERSIONS_AT..][..2].iter().all(|version| (1..=2).contains(version))
+        && header[FRACTIONS_AT..].starts_with(&FRACTIONS)
+        && big_endian(&header, SCHEMA_FORMAT_AT).cast_signed() <= NEWEST_SCHEMA_FORMAT;
+    (!is_sound).then(|| "what stands in its header cannot be".to_string())
+}
+
+/// `None` where it is none. 1 stands for 65,536.
+fn page_size(header: &[u8; HEADER as usize]) -> Option<u64> {
+    match u16::from_be_bytes([header[PAGE_SIZE_AT], header[PAGE_SIZE_AT + 1]]) {
+        1 => Some(65_536),
+        size => (size >= 512 && size.is_power_of_two()).then_some(size.into()),
+    }
+}
+
+fn big_endian(header: &[u8; HEADER as usize], at: usize) -> u32 {
+    u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+}
+
 /// A file with fewer pages than its header says. One whose last pages are still in the log is whole.
 fn is_cut_short(file: &File, path: &Path) -> Option<String> {
     if has_log(path) {
         return None;
     }
-    let mut page_size = [0; 2];
-    file.read_exact_at(&mut page_size, PAGE_SIZE_AT).ok()?;
-    // 1 stands for 65,536.
-    let page_size = match u16::from_be_bytes(page_size) {
-        1 => 65_536,
-        size => u64::from(size),
-    };
-    let (expected, found) = (u64::from(number(file, PAGES_AT)?) * page_size, file.metadata().ok()?.len());
+    let mut header = [0; HEADER as usize];
+    file.read_exact_at(&mut header, 0).ok()?;
+    let expected = u64::from(number(file, PAGES_AT)?) * page_size(&header)?;
+    let found = file.metadata().ok()?.len();
     (found < expected).then(|| format!("expected {expected} bytes, but found {found}"))
 }
 
@@ -63,8 +109,40 @@ fn number(file: &File, at: u64) -> Option<u32> {
     Some(u32::from_be_bytes(bytes))
 }
 
+/// A log of another program's database makes that of ours, as SQLite reads it: it is renamed before it does. Gives a
+/// sentence.
+pub async fn set_foreign_log_aside(path: &Path) -> anyhow::Result<Option<String>> {
+    if !has_log(path)
+        || !has_our_number(path)
+        || application_id(path).await.is_none_or(|id| id == APPLICATION_ID)
+    {
+        return Ok(None);
+    }
+    let (log, aside) = (beside(path, "-wal"), free_name(&beside(path, "-wal")));
+    std::fs::rename(&log, &aside)?;
+    // Made anew of the log that is there.
+    let _ = std::fs::remove_file(beside(path, "-shm"));
+    let note = format!(
+        "the log {} is of another database, and not used; it is now {}",
+        log.display(),
+        aside.display()
+    );
+    tracing::error!("{note}");
+    Ok(Some(note))
+}
+
+/// As SQLite reads it, with what is in the log.
+async fn application_id(path: &Path) -> Option<i64> {
+    let mut connection = options(path).read_only(true).connect().await.ok()?;
+    let id = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await.ok();
+    connection.close().await.ok()?;
+    id
+}
+
 async fn check(path: &Path, all: bool) -> sqlx::Result<String> {
-    let mut connection = options(path).connect().await?;
+    // What is in a log that is damaged is not to be written into what is not. A file to roll back from has to be.
+    let to_roll_back = beside(path, "-journal").exists();
+    let mut connection = options(path).read_only(!to_roll_back).connect().await?;
     let said = match all {
         true => sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut connection).await?,
         false => {
@@ -76,8 +154,22 @@ async fn check(path: &Path, all: bool) -> sqlx::Result<String> {
     Ok(said)
 }
 
-/// What SQLite said of damage, if this error comes from that.
-pub fn said_by(error: &anyhow::Error) -> Option<String> {
+/// What SQLite said of damage of our own database, if this error comes from that.
+pub fn said_by(path: &Path, error: &anyhow::Error) -> Option<String> {
+    said(error).filter(|_| is_ours(path))
+}
+
+/// A file that is damaged and not known to be ours is left to whoever looks after it.
+pub fn left_alone(path: &Path, error: anyhow::Error) -> anyhow::Error {
+    match said(&error) {
+        Some(_) if !is_ours(path) => error.context(
+            "it is damaged, and nothing in it says that it is cowbell's; move it away, or name another file with --db",
+        ),
+        _ => error,
+    }
+}
+
+fn said(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| match cause.downcast_ref::<sqlx::Error>()? {
         sqlx::Error::Database(error) if is_damage(&**error) => Some(error.message().to_string()),
         _ => None,

@@ -18,7 +18,7 @@ static MIGRATIONS: Migrator = sqlx::migrate!();
 /// The number by which our databases are known; the first migration writes it.
 pub const APPLICATION_ID: i64 = 1_131_378_498;
 /// Bytes of a page of a new database. Most chunks are of one to three kB: of pages twice as large more stays empty.
-const PAGE: u32 = 2_048;
+pub const PAGE: u32 = 2_048;
 /// Where the migrations that were run are noted.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 /// A reader waits this long while the writer commits.
@@ -39,9 +39,11 @@ pub struct Opened {
 pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<Opened> {
     let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
     let (mut lock, mut notes) = (place::lock(path)?, Vec::new());
-    if has_content(path).with_context(named)?
-        && let Some(damage) = damage::of(path).await
-    {
+    let has_content = has_content(path).with_context(named)?;
+    if has_content {
+        notes.extend(damage::set_foreign_log_aside(path).await.with_context(named)?);
+    }
+    if has_content && let Some(damage) = damage::of(path).await {
         notes.push(damage::set_aside(path, &damage).await.with_context(named)?);
         lock = place::lock(path)?;
     }
@@ -65,6 +67,10 @@ async fn open_and_migrate(path: &Path, holds: Holds) -> anyhow::Result<SqliteCon
     MIGRATIONS.run(&mut connection).await?;
     if is_new && holds == Holds::ARecording {
         sqlx::query("PRAGMA user_version = 1").execute(&mut connection).await?;
+    }
+    if is_new {
+        // Whoever looks at the file alone sees whose it is. What the log has is as good, so an error is none.
+        let _ = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await;
     }
     Ok(connection)
 }
@@ -144,6 +150,10 @@ pub fn options(path: &Path) -> SqliteConnectOptions {
 
 /// What is another program's, or a newer cowbell's, is looked at without a right to write, and left as it is.
 async fn refuse_foreign(path: &Path, holds: Holds) -> anyhow::Result<()> {
+    refuse_what_reads_as_foreign(path, holds).await.map_err(|error| damage::left_alone(path, error))
+}
+
+async fn refuse_what_reads_as_foreign(path: &Path, holds: Holds) -> anyhow::Result<()> {
     let mut connection = options(path).read_only(true).connect().await?;
     let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await?;
     let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -156,8 +166,11 @@ async fn refuse_foreign(path: &Path, holds: Holds) -> anyhow::Result<()> {
     }
     let held: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut connection).await?;
     if held != holds as i64 {
-        let holder =
-            if held == Holds::ARecording as i64 { "a recording" } else { "this machine's own ticks" };
+        let holder = match held {
+            0 => "this machine's own ticks",
+            1 => "a recording",
+            _ => bail!("its user_version is {held}, which no cowbell gives; name another file with --db"),
+        };
         bail!("it holds {holder}, and the two are not mixed; name another file with --db");
     }
     let newest: Option<i64> = match tables.iter().any(|table| table == MIGRATIONS_TABLE) {

@@ -40,6 +40,7 @@ impl TicksFile {
     /// Opens the file as it is; `None` where there is none.
     pub fn open_to_read(database: &Path, turn: usize) -> io::Result<Option<TicksFile>> {
         let path = path_of(database, turn);
+        refuse_what_is_no_file(&path)?;
         match File::open(&path) {
             Ok(file) => Ok(Some(TicksFile { path, file, length: 0, is_unsynced: false })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -48,15 +49,12 @@ impl TicksFile {
     }
 
     fn open_or_make(path: PathBuf, rights: u32) -> io::Result<TicksFile> {
+        refuse_what_is_no_file(&path)?;
         let failed = |error| named("open", &path, error);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(rights & 0o666 | OWN_RIGHTS);
         let file = options.open(&path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
-        if !metadata.is_file() {
-            let error = "expected a regular file, but found something else; move it away";
-            return Err(failed(io::Error::new(ErrorKind::InvalidInput, error)));
-        }
         // Advice that is not taken makes nothing wrong.
         let _ = fadvise(&file, 0, None, Advice::Random);
         Ok(TicksFile { path, file, length: metadata.len(), is_unsynced: true })
@@ -160,6 +158,15 @@ impl TicksFile {
             synced => synced.map_err(|error| named("sync the folder of", &self.path, error)),
         }
     }
+}
+
+/// Opening a named pipe would wait for who writes to it.
+fn refuse_what_is_no_file(path: &Path) -> io::Result<()> {
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        let error = "expected a regular file, but found something else; move it away";
+        return Err(named("open", path, io::Error::new(ErrorKind::InvalidInput, error)));
+    }
+    Ok(())
 }
 
 fn path_of(database: &Path, turn: usize) -> PathBuf {

@@ -244,6 +244,12 @@ fn set_aside(file: &mut TicksFile, reason: &str) -> io::Result<String> {
     Ok(format!("the journal {name} cannot be used: {reason}; it is now {}", aside.display()))
 }
 
+/// Whether a file of a journal lies beside a database, of whichever one.
+pub fn is_journal_of_ours_beside(database: &Path) -> bool {
+    let starts = |turn| TicksFile::open_to_read(database, turn).ok()??.start(HEADER).ok();
+    [0, 1].into_iter().filter_map(starts).any(|start| Header::of(&start).is_ok())
+}
+
 /// Which of the two files a segment is in.
 fn turn(segment: i64) -> usize {
     segment.rem_euclid(2) as usize

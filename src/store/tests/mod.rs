@@ -2,6 +2,7 @@
 
 mod converted;
 mod course;
+mod damaged;
 mod deleted;
 mod every;
 mod refused;

@@ -25,7 +25,7 @@ impl Writer {
     /// are set aside, and it begins anew.
     pub async fn open(writing: &Writing) -> anyhow::Result<Self> {
         match Self::open_as_it_is(writing, None).await {
-            Err(error) if let Some(damage) = damage::said_by(&error) => {
+            Err(error) if let Some(damage) = damage::said_by(&writing.path, &error) => {
                 let note = damage::set_aside(&writing.path, &damage).await?;
                 Self::open_as_it_is(writing, Some(note)).await
             }

@@ -187,17 +187,25 @@ fn a_folder_in_place_of_a_file_is_an_error() {
     let outcome = Journal::open(&place.folder().join("of.db"), ID, 0);
     assert_eq!(
         refusal(&place, outcome),
-        "cannot open the journal of.db-ticks1: Is a directory (os error 21)"
+        "cannot open the journal of.db-ticks1: expected a regular file, but found something else; move it away"
     );
 }
 
 #[test]
 fn something_else_in_place_of_a_file_is_an_error() {
     let place = Place::new();
-    std::os::unix::fs::symlink("/dev/null", place.ticks(0)).unwrap();
-    let outcome = Journal::open(&place.database(), ID, 0);
     let expected = "cannot open the journal cowbell.db-ticks0: expected a regular file, but found something else; move it away";
-    assert_eq!(refusal(&place, outcome), expected);
+    let check = || {
+        assert_eq!(refusal(&place, Journal::open(&place.database(), ID, 0)), expected);
+        assert_eq!(refusal(&place, Journal::look(&place.database(), ID, 0)), expected);
+        std::fs::remove_file(place.ticks(0)).unwrap();
+    };
+    std::os::unix::fs::symlink("/dev/null", place.ticks(0)).unwrap();
+    check();
+    // Who opens one waits.
+    rustix::fs::mknodat(rustix::fs::CWD, place.ticks(0), rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    check();
 }
 
 #[test]
