@@ -9,9 +9,11 @@ use std::path::Path;
 use anyhow::Context;
 use sqlx::Connection;
 
+use super::damage::with_way_out;
 use super::inspect::{Inventory, inventory};
 use super::moment::{Moment, behind};
 use super::open;
+use super::place::beside;
 use super::rows::last_segment;
 use super::seal::seal;
 
@@ -20,6 +22,16 @@ const OWN_RIGHTS: u32 = 0o600;
 
 /// Copies the database at `path` into `file`, which is empty, and gives what the copy holds, read back from it.
 pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
+    copy(path, file).await.map_err(|error| {
+        // What SQLite puts beside a database that it writes, and may leave there where that failed.
+        for ending in ["-wal", "-shm", "-journal"] {
+            let _ = std::fs::remove_file(beside(file, ending));
+        }
+        with_way_out(path, error)
+    })
+}
+
+async fn copy(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     let named = || format!("cannot copy the database {} to {}", path.display(), file.display());
     // The journal is looked at first: what leaves it meanwhile is in the database by then.
     let mut moment = Moment::of(path).await?;

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use anyhow::Context;
-use sqlx::Connection;
+use sqlx::{Connection, SqliteConnection};
 
+use super::damage::with_way_out;
 use super::inspect::bytes;
 use super::moment::Moment;
 use super::{open, place};
@@ -17,8 +18,15 @@ pub async fn compact(path: &Path) -> anyhow::Result<(u64, u64)> {
     let _lock = place::lock(path)?;
     let before = bytes(path);
     let mut connection = open::to_rewrite(path).await?;
-    sqlx::query("VACUUM").execute(&mut connection).await.with_context(named)?;
-    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.with_context(named)?;
-    connection.close().await.with_context(named)?;
+    let rewritten = rewrite(&mut connection).await.with_context(named);
+    // Also where that failed: what it began goes with the connection.
+    let closed = connection.close().await.with_context(named);
+    rewritten.and(closed).map_err(|error| with_way_out(path, error))?;
     Ok((before, bytes(path)))
+}
+
+async fn rewrite(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+    sqlx::query("VACUUM").execute(&mut *connection).await?;
+    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(connection).await?;
+    Ok(())
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use jiff::Timestamp;
 use sqlx::{ConnectOptions, Connection};
 
@@ -11,6 +12,7 @@ use super::journal::is_journal_of_ours_beside;
 use super::open::{APPLICATION_ID, PAGE, options};
 use super::place::{beside, has_log};
 use super::segment::Level;
+use super::words::in_words;
 use crate::units::{Prefix, bytes_text};
 
 /// Where SQLite keeps these numbers in the first page. Source: <https://sqlite.org/fileformat2.html>, section 1.3.
@@ -157,6 +159,19 @@ async fn check(path: &Path, all: bool) -> sqlx::Result<String> {
 /// What SQLite said of damage of our own database, if this error comes from that.
 pub fn said_by(path: &Path, error: &anyhow::Error) -> Option<String> {
     said(error).filter(|_| is_ours(path))
+}
+
+/// Says what to do besides, where that is what an error comes from: for whoever is not to set anything aside.
+pub fn with_way_out(path: &Path, error: anyhow::Error) -> anyhow::Error {
+    if said_by(path, &error).is_none() {
+        return error;
+    }
+    let is_looked_at = path.metadata().is_ok_and(|file| file.len() <= CHECKED_SIZE);
+    let begin_anew = match is_looked_at {
+        true => "restart the service, which sets it aside and begins anew",
+        false => "stop the service and move it away, to begin anew",
+    };
+    anyhow!("{}; `cowbell db verify` says what can be read: {begin_anew}", in_words(&error))
 }
 
 /// A file that is damaged and not known to be ours is left to whoever looks after it.

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use sqlx::{Connection, Row, SqliteConnection};
 
 use super::book::Book;
+use super::damage::with_way_out;
 use super::journal::{Journal, Replayed};
 use super::open;
 use super::record::ticks_of;
@@ -38,6 +39,10 @@ pub struct Journaled {
 impl Moment {
     /// Nothing is made or changed. A database of another program or version is refused with a sentence.
     pub async fn of(path: &Path) -> anyhow::Result<Self> {
+        Self::at(path).await.map_err(|error| with_way_out(path, error))
+    }
+
+    async fn at(path: &Path) -> anyhow::Result<Self> {
         let named = || format!("cannot read the database {}", path.display());
         let mut connection = open::to_look_at(path).await?;
         refuse_unreadable(&mut connection).await.with_context(named)?;

@@ -139,6 +139,43 @@ fn verify_finds_a_flipped_byte_of_a_chunk() {
     assert_eq!(ask_database(&copy, "SELECT sum(rows) FROM segment"), 30);
 }
 
+/// A page of the ticks cannot be read: a sentence each, and what is there stays as it is.
+#[test]
+fn of_a_damaged_database_no_half_copy_is_made_and_the_way_out_is_said() {
+    use std::os::unix::fs::FileExt;
+    let daemon = kept(30);
+    let page = ask_database(&daemon.db, "SELECT rootpage FROM sqlite_schema WHERE name = 'chunk'");
+    let file = std::fs::OpenOptions::new().write(true).open(&daemon.db).unwrap();
+    file.write_all_at(&[0xaa; 2_048], (page as u64 - 1) * 2_048).unwrap();
+    let bytes = std::fs::read(&daemon.db).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.db");
+    let names = || {
+        let names =
+            std::fs::read_dir(daemon.db.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+        // What a reader leaves, empty.
+        let of_readers = |name: &str| ["-shm", "-wal"].iter().any(|ending| name.ends_with(ending));
+        names.filter(|name| !of_readers(name.to_str().unwrap())).collect::<HashSet<_>>()
+    };
+    let before = names();
+    let way_out = "database disk image is malformed; `cowbell db verify` says what can be read: restart the service, \
+                   which sets it aside and begins anew\n";
+    for (arguments, doing) in [
+        (&["compact"][..], format!("cannot compact the database {}", daemon.db.display())),
+        (
+            &["backup", copy.to_str().unwrap()],
+            format!("cannot copy the database {} to {}", daemon.db.display(), copy.display()),
+        ),
+    ] {
+        let said = db(&daemon.db, arguments);
+        assert_eq!((said.code, said.err), (Some(1), format!("cowbell: {doing}: {way_out}")));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{arguments:?}");
+        assert!(std::fs::read(&daemon.db).unwrap() == bytes && names() == before, "{arguments:?}");
+    }
+    let said = db(&daemon.db, &["verify"]);
+    assert!(said.code == Some(1) && said.out.contains("cowbell.db is damaged\nticks     "), "{said:?}");
+}
+
 #[test]
 fn compact_gives_room_back_and_keeps_every_tick() {
     let daemon = kept(30);
