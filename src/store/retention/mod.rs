@@ -1,11 +1,14 @@
 //! What is old is deleted, the finest first, in small steps that never hold the writer up; and space is given back.
 
+mod passed;
+
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 use super::rolling::{roll_up_old, rolled_until};
 use super::seal::delete_segment;
 use super::segment::Level;
 use crate::config;
+use passed::Passed;
 
 /// Segments that one step looks at most: a few milliseconds of work.
 const AT_ONCE: i64 = 32;
@@ -24,6 +27,14 @@ pub struct Retention {
     aged: i64,
     crowded: i64,
     began_ms: i64,
+    passed: Passed,
+}
+
+/// What is old: what ended before a time, and of what is stamped later than now, what has a number up to this.
+#[derive(Clone, Copy)]
+struct Old {
+    before_ms: i64,
+    number: i64,
 }
 
 /// A segment that may go, and whether it has ticks of a job.
@@ -31,7 +42,7 @@ type Candidate = (i64, bool);
 
 impl Retention {
     pub fn new(keep: config::Store) -> Self {
-        Self { keep, aged: 0, crowded: 0, began_ms: i64::MIN }
+        Self { keep, aged: 0, crowded: 0, began_ms: i64::MIN, passed: Passed::default() }
     }
 
     /// Deletes a little of what is oldest and gives space back; says whether a next step may find more.
@@ -41,6 +52,7 @@ impl Retention {
     pub async fn step(&mut self, connection: &mut SqliteConnection, now_ms: i64) -> anyhow::Result<bool> {
         if !(self.began_ms..self.began_ms.saturating_add(LOOK_AGAIN_MS)).contains(&now_ms) {
             (self.aged, self.crowded, self.began_ms) = (0, 0, now_ms);
+            self.passed = Passed::of(connection, &self.keep, now_ms).await?;
         }
         let looked_at =
             self.outlived(connection, now_ms).await? || self.in_the_way(connection, now_ms).await?;
@@ -55,10 +67,12 @@ impl Retention {
 
     /// Segments that are older than they are to be.
     async fn outlived(&mut self, connection: &mut SqliteConnection, now_ms: i64) -> anyhow::Result<bool> {
-        let jobs_since = now_ms - age_ms(self.keep.jobs);
-        let before = now_ms - age_ms(self.keep.ticks);
-        let tens_since = now_ms - age_ms(self.keep.ten_seconds);
-        let found = old_ticks(connection, self.aged, before, tens_since, jobs_since).await?;
+        let (keep, passed) = (self.keep, self.passed);
+        let older = |age, number| Old { before_ms: now_ms - age_ms(age), number };
+        let ticks = older(keep.ticks, passed.ticks);
+        let tens = older(keep.ten_seconds, passed.ten_seconds);
+        let jobs = older(keep.jobs, passed.jobs);
+        let found = old_ticks(connection, self.aged, now_ms, ticks, tens, jobs).await?;
         if let Some((last, _)) = found.last() {
             let free = free(&found);
             // Behind what may go there may be more that is only now to be rolled up.
@@ -68,16 +82,14 @@ impl Retention {
             delete(connection, &free).await?;
             return Ok(true);
         }
-        if roll_up_old(connection, tens_since, before).await? {
+        if roll_up_old(connection, tens.before_ms, ticks.before_ms).await? {
             return Ok(true);
         }
-        let ages = [
-            (Level::TenSeconds, self.keep.ten_seconds),
-            (Level::Minutes, self.keep.minutes),
-            (Level::TenMinutes, self.keep.minutes),
-        ];
-        for (level, age) in ages {
-            if delete_oldest(connection, level, now_ms - age_ms(age)).await? {
+        let minutes = older(keep.minutes, passed.minutes);
+        for (level, old) in
+            [(Level::TenSeconds, tens), (Level::Minutes, minutes), (Level::TenMinutes, minutes)]
+        {
+            if delete_oldest(connection, level, now_ms, old).await? {
                 return Ok(true);
             }
         }
@@ -90,9 +102,10 @@ impl Retention {
         if used_bytes(connection).await? <= i64::try_from(self.keep.size.0)? {
             return Ok(false);
         }
-        let before = now_ms - LEAST_KEPT_MS;
-        let tens_since = now_ms - age_ms(self.keep.ten_seconds);
-        let found = old_ticks(connection, self.crowded, before, tens_since, i64::MIN).await?;
+        let old = Old { before_ms: now_ms - LEAST_KEPT_MS, number: self.passed.least };
+        let tens = Old { before_ms: now_ms - age_ms(self.keep.ten_seconds), number: self.passed.ten_seconds };
+        let all_jobs = Old { before_ms: i64::MIN, number: 0 };
+        let found = old_ticks(connection, self.crowded, now_ms, old, tens, all_jobs).await?;
         if let Some((last, _)) = found.last() {
             let free = free(&found);
             // Behind what may go there may be more that is only now to be rolled up.
@@ -103,16 +116,17 @@ impl Retention {
             return Ok(true);
         }
         // One window after the other, each deleted before the next is rolled up: else all would grow first.
-        if roll_up_old(connection, tens_since, before).await? {
+        if roll_up_old(connection, tens.before_ms, old.before_ms).await? {
             return Ok(true);
         }
-        let of_jobs = old_ticks(connection, 0, before, tens_since, i64::MAX).await?;
+        let no_jobs = Old { before_ms: i64::MAX, number: 0 };
+        let of_jobs = old_ticks(connection, 0, now_ms, old, tens, no_jobs).await?;
         if !of_jobs.is_empty() {
             delete(connection, &free(&of_jobs)).await?;
             return Ok(true);
         }
         for level in [Level::TenSeconds, Level::Minutes, Level::TenMinutes] {
-            if delete_oldest(connection, level, before).await? {
+            if delete_oldest(connection, level, now_ms, old).await? {
                 return Ok(true);
             }
         }
@@ -138,52 +152,62 @@ fn free(candidates: &[Candidate]) -> Vec<i64> {
     candidates.iter().filter(|(_, is_held)| !is_held).map(|(id, _)| *id).collect()
 }
 
-/// The oldest segments of ticks behind `after` that ended before `before_ms` and are in minutes, and in ten seconds unless
-/// they ended before `tens_since_ms`; each with whether a job ran in its time, and after `jobs_since_ms`.
+/// The oldest segments of ticks behind `after` that are old and in minutes, and in ten seconds unless those would be old
+/// too; each with whether a job ran in its time that is not old.
 async fn old_ticks(
     connection: &mut SqliteConnection,
     after: i64,
-    before_ms: i64,
-    tens_since_ms: i64,
-    jobs_since_ms: i64,
+    now_ms: i64,
+    old: Old,
+    tens: Old,
+    jobs: Old,
 ) -> anyhow::Result<Vec<Candidate>> {
     let in_minutes = rolled_until(connection, Level::Minutes).await?;
     let in_tens = rolled_until(connection, Level::TenSeconds).await?;
     Ok(sqlx::query_as(
-        "SELECT id, EXISTS (
+        "SELECT id, (to_ms <= ?7 OR id > ?10) AND EXISTS (
              SELECT 1 FROM job WHERE job.started_ms <= segment.to_ms
-                 AND coalesce(job.ended_ms, segment.to_ms) >= max(segment.from_ms, ?5))
+                 AND coalesce(job.ended_ms, segment.to_ms) >= max(segment.from_ms, ?11))
          FROM segment
-         WHERE id > ?1 AND id <= ?2 AND to_ms < ?4 AND (id <= ?3 OR to_ms < ?7) ORDER BY id LIMIT ?6",
+         WHERE id > ?1 AND id <= ?2 AND (to_ms < ?4 OR to_ms > ?7 AND id <= ?8)
+             AND (id <= ?3 OR to_ms < ?5 OR to_ms > ?7 AND id <= ?9) ORDER BY id LIMIT ?6",
     )
     .bind(after)
     .bind(Level::Ticks.key(in_minutes))
     .bind(Level::Ticks.key(in_tens))
-    .bind(before_ms)
-    .bind(jobs_since_ms)
+    .bind(old.before_ms)
+    .bind(tens.before_ms)
     .bind(AT_ONCE)
-    .bind(tens_since_ms)
+    .bind(now_ms)
+    .bind(Level::Ticks.key(old.number))
+    .bind(Level::Ticks.key(tens.number))
+    .bind(Level::Ticks.key(jobs.number))
+    .bind(jobs.before_ms)
     .fetch_all(connection)
     .await?)
 }
 
-/// Deletes some of the oldest roll-ups that ended before this, and says whether there were any. Minutes go only when they
-/// are in ten minutes.
+/// Deletes some of the oldest roll-ups that are old, and says whether there were any. Minutes go only when they are in ten
+/// minutes.
 async fn delete_oldest(
     connection: &mut SqliteConnection,
     level: Level,
-    before_ms: i64,
+    now_ms: i64,
+    old: Old,
 ) -> anyhow::Result<bool> {
     let last = match level {
         Level::Minutes => level.key(rolled_until(connection, Level::TenMinutes).await?),
         _ => level.keys().1 - 1,
     };
     let found: Vec<i64> = sqlx::query_scalar(
-        "SELECT id FROM segment WHERE id >= ? AND id <= ? AND to_ms < ? ORDER BY id LIMIT ?",
+        "SELECT id FROM segment
+         WHERE id >= ? AND id <= ? AND (to_ms < ? OR to_ms > ? AND last_source <= ?) ORDER BY id LIMIT ?",
     )
     .bind(level.keys().0)
     .bind(last)
-    .bind(before_ms)
+    .bind(old.before_ms)
+    .bind(now_ms)
+    .bind(old.number)
     .bind(AT_ONCE)
     .fetch_all(&mut *connection)
     .await?;

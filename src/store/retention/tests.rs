@@ -127,6 +127,28 @@ async fn ticks_of_a_wrong_clock_keep_no_others_from_going() {
     }
 }
 
+/// Of eighty segments each is of four minutes, and the last is in no minutes yet: since the 49th two hours were seen.
+#[tokio::test]
+async fn ticks_stamped_far_ahead_go_when_as_much_was_seen_since_as_they_are_kept_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = forty_days(&folder).await;
+    for number in [1, 2, 10, 20, 48, 49, 50, 51, 60, 79] {
+        sqlx::query("UPDATE segment SET from_ms = 4070908800000, to_ms = 4070908800000 WHERE id = ?")
+            .bind(number)
+            .execute(&mut connection)
+            .await
+            .unwrap();
+    }
+    let two_hours = config::Age(std::time::Duration::from_secs(7200));
+    let keep = config::Store { ticks: two_hours, ..config::Store::default() };
+    tidy(&mut connection, keep).await;
+    let left: Vec<i64> = sqlx::query_scalar("SELECT id FROM segment WHERE id < 1 << 36 ORDER BY id")
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(left, [3, 50, 51, 60, 79, 80], "with the job's, and the last, which is in no minutes yet");
+}
+
 #[tokio::test]
 async fn ticks_of_a_wrong_clock_do_not_tell_that_their_time_has_come() {
     let folder = tempfile::tempdir().unwrap();
