@@ -52,7 +52,7 @@ pub async fn export(db: &Path, until: Timestamp) {
     let range = Range { from: until - SignedDuration::from_hours(24), to: until };
     let ask = Ask { range, of: Vec::new(), metrics: Vec::new(), resolution: Resolution::Tick };
     let mut target = Target::Text(Text::new(Form::Csv, Box::new(std::io::sink())));
-    let rows = moment.export(&ask, &mut target, |_| ()).await.expect("all is exported");
+    let rows = moment.export(&ask, &mut target, |_| ()).await.expect("all is exported").rows;
     let (took, most) = (started.elapsed().as_secs_f64(), Process::own().most_resident_mib());
     println!("| every tick of a day as CSV | {rows} rows in {took:.1} s, RSS {before:.0} to {most:.0} MiB |");
 }

@@ -2,15 +2,16 @@
 
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 
 use super::new_file::NewFile;
 use super::progress::Progress;
 use super::serve::signalled;
 use crate::series::when::Span;
-use crate::store::{self, Ask, Moment, Resolution, Target, Text};
+use crate::store::{self, Ask, Exported, Moment, Resolution, Target, Text};
 
 /// Bytes that are written at once.
 const BUFFER: usize = 256 * 1024;
@@ -52,8 +53,9 @@ enum Format {
     Sqlite,
 }
 
-/// Writes what is asked for. Whoever reads our output and goes away has seen enough.
-pub async fn export(db: &Path, export: Export) -> anyhow::Result<()> {
+/// Writes what is asked for, as far as it can be read; else what is missing is said, and the exit status is 1. Whoever reads
+/// our output and goes away has seen enough.
+pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
     let mut moment = Moment::of(db).await?;
     let ask = ask(&export, &mut moment).await?;
     let written = match &export.output {
@@ -61,9 +63,17 @@ pub async fn export(db: &Path, export: Export) -> anyhow::Result<()> {
         None => to_standard_output(export.format(), &ask, &mut moment).await,
     };
     match written {
-        Err(error) if is_gone(&error) => Ok(()),
-        written => written.context("cannot export"),
+        Ok(exported) => Ok(tell(&exported)),
+        Err(error) if is_gone(&error) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(store::with_way_out(db, error.context("cannot export"))),
     }
+}
+
+fn tell(exported: &Exported) -> ExitCode {
+    for sentence in &exported.missing {
+        eprintln!("cowbell: {sentence}");
+    }
+    ExitCode::from(u8::from(!exported.missing.is_empty()))
 }
 
 impl Export {
@@ -94,7 +104,7 @@ async fn to_file(
     format: Format,
     ask: &Ask,
     moment: &mut Moment,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Exported> {
     let (made, file) = NewFile::make(path)?;
     store::give_rights(db, path)?;
     let mut target = match format {
@@ -104,24 +114,23 @@ async fn to_file(
     // From here on a signal does not end the program, so that no half file is left.
     let shutdown = signalled()?;
     let mut progress = Progress::new();
-    let rows = tokio::select! {
-        rows = moment.export(ask, &mut target, |share| progress.show(share)) => rows?,
+    let exported = tokio::select! {
+        exported = moment.export(ask, &mut target, |share| progress.show(share)) => exported?,
         () = shutdown.cancelled() => bail!("interrupted; {} is removed", path.display()),
     };
     drop(progress);
     made.keep();
-    super::print(&format!("{rows} rows in {}\n", path.display()));
-    Ok(())
+    super::print(&format!("{} rows in {}\n", exported.rows, path.display()));
+    Ok(exported)
 }
 
-async fn to_standard_output(format: Format, ask: &Ask, moment: &mut Moment) -> anyhow::Result<()> {
+async fn to_standard_output(format: Format, ask: &Ask, moment: &mut Moment) -> anyhow::Result<Exported> {
     if format == Format::Sqlite {
         bail!("a SQLite file cannot be written to standard output; name one with --output");
     }
     let mut progress = Progress::new();
     let mut target = text(format, std::io::stdout());
-    moment.export(ask, &mut target, |share| progress.show(share)).await?;
-    Ok(())
+    moment.export(ask, &mut target, |share| progress.show(share)).await
 }
 
 fn text(format: Format, out: impl Write + Send + 'static) -> Target {

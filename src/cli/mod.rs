@@ -170,7 +170,7 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
             serve::recording(config, db, Player::of_bytes(DEMO, speed)?).await?;
         }
         Command::Record { file, length } => record(&config, Root(root), &file, length).await?,
-        Command::Export(export) => export::export(&store::path(db.as_deref())?, export).await?,
+        Command::Export(export) => return export::export(&store::path(db.as_deref())?, export).await,
         Command::Db(command) => return db::db(&store::path(db.as_deref())?, command).await,
         Command::Run(run) => {
             let daemon = Daemon::at(config.listen.0)?;

@@ -53,8 +53,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub use backup::{backup, give_rights};
 pub use compact::compact;
+pub use damage::with_way_out;
 pub use every::Every;
-pub use export::{Ask, Form, Resolution, Target, Text};
+pub use export::{Ask, Exported, Form, Resolution, Target, Text};
 pub use health::Health;
 pub use imported::packed;
 pub use inspect::{Inventory, inventory};

@@ -235,6 +235,39 @@ fn what_cannot_be_exported_is_a_sentence() {
     assert_eq!(nowhere.err, "cowbell: cannot read the database /nonexistent/cowbell.db: there is none\n");
 }
 
+/// Segments of ten minutes, and two of them damaged, each in another way.
+#[test]
+fn what_is_damaged_is_left_out_and_said_and_all_else_is_exported() {
+    let mut tape = Tape::new(20 * SECOND);
+    for tick in 1..=100 {
+        let diskstats = line((8, 0), "sda", Done::sectors(tick * 8, 0));
+        tape.bare_tick(&diskstats, "sda/dev\t8:0\nsda/serial\tA\nsda/slaves\t\n");
+    }
+    let mut daemon = play(tape, 100);
+    daemon.stop(Signal::TERM);
+    let of_disk = ["--of", "device:sda", "--metric", "reads"];
+    let rows = |text: &str| table(text).1.len();
+    let all = rows(&exported(&daemon, &of_disk));
+    change_database(&daemon.db, "UPDATE segment SET axis = x'00' WHERE id = 2");
+    let said = export(&daemon, &of_disk);
+    let missing =
+        "is missing, between 2026-03-01T02:00:20Z and 2026-03-01T02:10:00Z: `cowbell db verify` says more";
+    let expected = format!("cowbell: a segment is damaged, and what cannot be read of it {missing}\n");
+    assert_eq!((said.code, said.err, rows(&said.out)), (Some(1), expected, all - 30));
+    exported(&daemon, &[&of_disk[..], &["--from", "2026-03-01T02:25:00Z"]].concat());
+
+    change_database(&daemon.db, "UPDATE chunk SET data = x'00' WHERE id >> 24 = 3 AND id & 7 = 1");
+    for ending in ["csv", "db"] {
+        let file = daemon.folder.path().join("told").with_extension(ending);
+        let to_file = ["--output", file.to_str().unwrap()];
+        let said = export(&daemon, &[&of_disk[..], &to_file].concat());
+        let expected = "cowbell: 2 segments are damaged, and what cannot be read of them is missing, between \
+                        2026-03-01T02:00:20Z and 2026-03-01T02:20:00Z: `cowbell db verify` says more\n";
+        assert_eq!((said.code, said.err.as_str()), (Some(1), expected));
+        assert!(said.out.contains(" rows in ") && file.exists(), "{said:?}");
+    }
+}
+
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let daemon = played(40);

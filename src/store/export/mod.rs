@@ -2,6 +2,7 @@
 //!
 //! Read segment by segment and written row by row: a segment and no more is in memory, however long the range is.
 
+mod missing;
 mod sheet;
 mod tables;
 mod text;
@@ -17,6 +18,7 @@ use super::plan::{Part, plan};
 use super::seal::Segment;
 use super::segment::Level;
 use crate::series::{Extent, Range};
+use missing::Missing;
 use sheet::Sheet;
 use tables::Tables;
 use topics::Topics;
@@ -41,6 +43,14 @@ pub struct Ask {
     /// Names of quantities; all of each subject's own kind where there are none.
     pub metrics: Vec<String>,
     pub resolution: Resolution,
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    pub rows: u64,
+    /// What was kept and could not be written: a sentence each.
+    pub missing: Vec<String>,
 }
 
 /// Where rows go.
@@ -119,20 +129,24 @@ impl Target {
 }
 
 impl Moment {
-    /// Writes what is asked for, and gives the number of rows. `progress` is told what share is done, from 0 to 1.
+    /// Writes what is asked for, as far as it can be read. `progress` is told what share is done, from 0 to 1.
     pub async fn export(
         &mut self,
         ask: &Ask,
         target: &mut Target,
         mut progress: impl FnMut(f64),
-    ) -> anyhow::Result<u64> {
+    ) -> anyhow::Result<Exported> {
         let topics = Topics::of(ask, &self.book)?;
         target.begin(&topics, ask).await?;
         let parts = self.parts(ask).await.context("cannot read segments")?;
-        let mut rows = 0;
+        let (mut rows, mut missing) = (0, Missing::default());
         for (index, part) in parts.iter().enumerate() {
             progress(index as f64 / parts.len() as f64);
-            if let Some(sheet) = self.sheet(part, &topics, ask.resolution.level()).await? {
+            let sheet = self.sheet(part, &topics, ask.resolution.level()).await;
+            if sheet.as_ref().is_none_or(|sheet| !sheet.is_whole) {
+                missing.add(&part.segment);
+            }
+            if let Some(sheet) = sheet {
                 rows += write(&sheet, Some(part), &topics, ask.range, target).await?;
             }
         }
@@ -141,7 +155,8 @@ impl Moment {
             rows += write(&sheet, None, &topics, ask.range, target).await?;
         }
         target.finish().await?;
-        Ok(rows)
+        let missing = missing.sentence().into_iter().chain(self.unusable.iter().cloned()).collect();
+        Ok(Exported { rows, missing })
     }
 
     /// The segments that tell of the range, each instant in one of them alone.

@@ -14,7 +14,6 @@ use crate::store::rollup;
 use crate::store::segment::{Axis, Level, chunk_key, rows_of};
 use crate::store::stream::Stream;
 use crate::store::tick::Tick;
-use crate::store::words::in_words;
 
 /// A segment's rows.
 pub struct Sheet {
@@ -22,33 +21,43 @@ pub struct Sheet {
     pub axis: Axis,
     /// In the order of the topics' streams.
     pub rows: Vec<Rows>,
+    /// Whether all of it could be read.
+    pub is_whole: bool,
 }
 
 impl Moment {
-    /// The segment at `level`, or as it is where it is coarser; `None` where it is damaged.
-    pub(super) async fn sheet(
-        &mut self,
-        part: &Part,
-        topics: &Topics,
-        level: Level,
-    ) -> anyhow::Result<Option<Sheet>> {
-        let axis = match self.axis(part.segment.id).await {
-            Ok(axis) => axis,
-            Err(error) => {
-                tracing::warn!("segment {} is left out: {}", part.segment.number(), in_words(&error));
-                return Ok(None);
-            }
-        };
-        let chunks = self.chunks(part.segment.id, &topics.streams).await?;
-        let at = part.segment.level();
+    /// The segment at `level`, or as it is where it is coarser; `None` where nothing of it can be read.
+    pub(super) async fn sheet(&mut self, part: &Part, topics: &Topics, level: Level) -> Option<Sheet> {
+        let axis = self.axis(part.segment.id).await.ok()?;
+        let chunks = self.readable_chunks(part.segment.id, &topics.streams).await;
+        let (at, mut is_whole) = (part.segment.level(), true);
         let rows = topics.streams.iter().enumerate().map(|(place, stream)| {
             let chunk = chunks.get(&chunk_key(part.segment.id, *stream));
             let wanted = topics.columns(place, at);
             // What is rolled up needs them all.
-            decoded(chunk, at, *stream, axis.len(), |column| at < level || wanted.contains(&column))
+            let is_wanted = |column| at < level || wanted.contains(&column);
+            let rows = decoded(chunk.map(Option::as_ref), at, *stream, axis.len(), is_wanted);
+            is_whole &= rows.is_some();
+            rows.unwrap_or_else(|| nothing(Presence::Unknown, at, *stream, axis.len()))
         });
         let rows = rows.collect();
-        Ok(Some(Sheet { level: at, axis, rows }.rolled(topics, level)))
+        Some(Sheet { level: at, axis, rows, is_whole }.rolled(topics, level))
+    }
+
+    /// Each that is there; `None` where the database cannot read it.
+    async fn readable_chunks(&mut self, segment: i64, streams: &[Stream]) -> HashMap<i64, Option<Vec<u8>>> {
+        if let Ok(chunks) = self.chunks(segment, streams).await {
+            return chunks.into_iter().map(|(key, data)| (key, Some(data))).collect();
+        }
+        // A page that is damaged hides no more than what is on it.
+        let mut found = HashMap::new();
+        for stream in streams {
+            match self.chunks(segment, &[*stream]).await {
+                Ok(chunk) => found.extend(chunk.into_iter().map(|(key, data)| (key, Some(data)))),
+                Err(_) => drop(found.insert(chunk_key(segment, *stream), None)),
+            }
+        }
+        found
     }
 
     async fn chunks(&mut self, segment: i64, streams: &[Stream]) -> anyhow::Result<HashMap<i64, Vec<u8>>> {
@@ -62,31 +71,29 @@ impl Moment {
     }
 }
 
+/// `None` where it is damaged.
 fn decoded(
-    chunk: Option<&Vec<u8>>,
+    chunk: Option<Option<&Vec<u8>>>,
     level: Level,
     stream: Stream,
     length: usize,
     wanted: impl Fn(usize) -> bool,
-) -> Rows {
-    let shape = shape(level, stream.kind);
-    let nothing =
-        |presence| Rows { presence: vec![presence; length], columns: vec![vec![0; length]; shape.len()] };
-    match chunk.map(|chunk| decode(shape, chunk, wanted)) {
-        None => nothing(Presence::Absent),
-        Some(Ok(rows)) if rows.presence.len() == length => rows,
-        damaged => {
-            tracing::warn!("{stream:?} is damaged in a segment, and not known there: {damaged:?}");
-            nothing(Presence::Unknown)
-        }
-    }
+) -> Option<Rows> {
+    let Some(chunk) = chunk else { return Some(nothing(Presence::Absent, level, stream, length)) };
+    decode(shape(level, stream.kind), chunk?, wanted).ok().filter(|rows| rows.presence.len() == length)
+}
+
+fn nothing(presence: Presence, level: Level, stream: Stream, length: usize) -> Rows {
+    let columns = shape(level, stream.kind).len();
+    Rows { presence: vec![presence; length], columns: vec![vec![0; length]; columns] }
 }
 
 impl Sheet {
     /// Ticks of a segment that is not in the database yet.
     pub fn of_ticks(number: i64, ticks: &[Arc<Tick>], topics: &Topics, level: Level) -> Self {
         let rows = topics.streams.iter().map(|stream| rows_of(ticks, *stream)).collect();
-        Self { level: Level::Ticks, axis: Axis::of(number, ticks), rows }.rolled(topics, level)
+        Self { level: Level::Ticks, axis: Axis::of(number, ticks), rows, is_whole: true }
+            .rolled(topics, level)
     }
 
     /// Its rows at `level`; as it is where it is that already, or coarser.
@@ -99,7 +106,7 @@ impl Sheet {
             rollup::rolled(stream.kind, self.level, &self.axis, rows, &groups)
         };
         let rows = topics.streams.iter().zip(&self.rows).map(rolled).collect();
-        Self { level, axis: rollup::rolled_axis(&self.axis, &groups), rows }
+        Self { level, axis: rollup::rolled_axis(&self.axis, &groups), rows, ..self }
     }
 
     /// When its rows ended.
