@@ -1,15 +1,18 @@
 //! What a database holds, looked at from outside: by whoever verifies, copies or exports it, also while a daemon writes.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Context;
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
+use super::book::Book;
 use super::codec::{Rows, decode};
 use super::lens::shape;
 use super::moment::Moment;
 use super::segment::{Axis, Level, stream_of_chunk};
+use super::stream::{Kind, Stream};
 use super::words::in_words;
 
 /// What was found.
@@ -25,6 +28,8 @@ pub struct Inventory {
     pub bytes: u64,
     /// A sentence for each thing that cannot be read.
     pub damage: Vec<String>,
+    /// Of what there are chunks.
+    streams: BTreeSet<Stream>,
 }
 
 /// Reads everything that the database and its journal hold.
@@ -42,11 +47,30 @@ pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
     if let Err(error) = add_segments(&mut moment.connection, &mut inventory).await {
         inventory.damage.push(format!("the segments cannot be read further: {}", in_words(&error)));
     }
+    add_unknown(&moment.book, &mut inventory);
     for tick in moment.journaled.iter().flat_map(|segment| &segment.ticks) {
         inventory.in_journal += 1;
         inventory.ticks.push((Timestamp::from_millisecond(tick.at_ms)?, tick.elapsed_us));
     }
     Ok(inventory)
+}
+
+/// Devices and volumes whose row was refused, or is gone: nobody finds their ticks by name.
+fn add_unknown(book: &Book, inventory: &mut Inventory) {
+    let rows = book.rows();
+    let devices: BTreeSet<u32> = rows.devices.iter().map(|device| device.id).collect();
+    let volumes: BTreeSet<u32> = rows.volumes.iter().map(|volume| volume.id).collect();
+    let unknown = inventory.streams.iter().filter_map(|stream| match stream.kind {
+        Kind::Host => None,
+        Kind::Device | Kind::Copying => {
+            (stream.row != 0 && !devices.contains(&stream.row)).then_some(("device", stream.row))
+        }
+        Kind::Volume | Kind::Estimate => (!volumes.contains(&stream.row)).then_some(("volume", stream.row)),
+    });
+    let unknown: BTreeSet<(&str, u32)> = unknown.collect();
+    inventory.damage.extend(unknown.into_iter().map(|(what, row)| {
+        format!("ticks are kept of {what} {row}, of which the database does not say what it is")
+    }));
 }
 
 /// Of the database, SQLite's log and the journal; a file that is not there has none.
@@ -102,6 +126,7 @@ async fn add_segment(
             inventory.damage.push(format!("chunk {key} is of no stream"));
             continue;
         };
+        inventory.streams.insert(stream);
         match decode(shape(level, stream.kind), &data, |_| true) {
             Ok(Rows { presence, .. }) if presence.len() == axis.len() => {}
             Ok(_) => inventory.damage.push(format!("chunk {key} does not fit segment {id}")),

@@ -1,5 +1,6 @@
 //! What goes through the queue to the writer.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -20,6 +21,16 @@ pub enum Load {
     Noted(Noted),
     Removed(Removed),
     Imported(Box<Job>, Arc<[u8]>),
+}
+
+impl Load {
+    /// What the database may refuse by itself, without all that was told with it.
+    pub fn parts(&self) -> Vec<Cow<'_, Self>> {
+        let Self::Rows(rows) = self else { return vec![Cow::Borrowed(self)] };
+        let devices = rows.devices.iter().map(|row| Rows { devices: vec![row.clone()], ..Rows::default() });
+        let volumes = rows.volumes.iter().map(|row| Rows { volumes: vec![row.clone()], ..Rows::default() });
+        devices.chain(volumes).map(|row| Cow::Owned(Self::Rows(row))).collect()
+    }
 }
 
 /// Ticks that could not be kept.

@@ -7,7 +7,14 @@ use jiff::Timestamp;
 
 use crate::config;
 use crate::job::{Job, JobKind, Outcome};
-use crate::store::{Entry, Holds, open};
+use crate::store::book::{DeviceRow, Rows, VolumeRow};
+use crate::store::load::Load;
+use crate::store::open::for_writing;
+use crate::store::rows::book;
+use crate::store::seal::seal;
+use crate::store::stream::{Kind, Stream};
+use crate::store::tick::{Layout, Tick};
+use crate::store::{Entry, Holds, inventory, open};
 
 fn job(id: i64) -> Job {
     let mut job = Job::new(id, JobKind::Command, &format!("key{id}"), "dd", Timestamp::UNIX_EPOCH);
@@ -35,4 +42,51 @@ async fn a_job_that_breaks_a_constraint_is_left_out_and_those_around_it_are_kept
         assert_eq!(archive.job_of(key).await.unwrap().is_some(), is_kept, "{key}");
     }
     inlet.close().await;
+}
+
+fn device(id: u32, identity: &str) -> DeviceRow {
+    let (name, label, kind) = (format!("sd{id}"), format!("sd{id}"), "disk".to_string());
+    DeviceRow { id, identity: identity.into(), name, label, kind, counts: true, last_seen_ms: 0 }
+}
+
+fn volume(id: u32, uuid: &str) -> VolumeRow {
+    let (vg, lv) = ("vg0".to_string(), format!("lv{id}"));
+    VolumeRow { id, uuid: uuid.into(), vg, lv, device_identity: None, last_seen_ms: 0 }
+}
+
+#[tokio::test]
+async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_constraint_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cowbell.db");
+    let (inlet, _) = open(&path, Holds::ThisMachine, config::Store::default()).await.unwrap();
+    // Twice the same, which a machine is not to say, and one without a name of its own.
+    let devices = vec![device(1, "a"), device(2, "a"), device(3, "c")];
+    let volumes = vec![volume(1, ""), volume(2, "b")];
+    inlet.queue.try_send(Load::Rows(Rows { devices, volumes })).unwrap();
+    let began = Instant::now();
+    while inlet.health().1 < 2 && began.elapsed() < Duration::from_secs(10) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!((inlet.health().1, inlet.health().0.error), (2, None));
+    inlet.close().await;
+    let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+    let kept = book(&mut connection).await.unwrap().rows();
+    assert_eq!(kept.devices, [device(1, "a"), device(3, "c")]);
+    assert_eq!(kept.volumes, [volume(2, "b")]);
+}
+
+#[tokio::test]
+async fn ticks_of_a_device_that_was_refused_are_named_by_whoever_verifies() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cowbell.db");
+    let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+    let rows = Rows { devices: vec![device(1, "a")], volumes: vec![] };
+    crate::store::rows::write_rows(&mut connection, &rows).await.unwrap();
+    let streams = vec![Stream::TOTAL, Stream::new(Kind::Device, 1), Stream::new(Kind::Device, 2)];
+    let mut tick = Tick::new(0, 1_000_000, Arc::new(Layout { streams }));
+    (0..3).for_each(|place| tick.push(place, Some(&[1; 8])));
+    seal(&mut connection, 1, &[Arc::new(tick)]).await.unwrap();
+    drop(connection);
+    let found = inventory(&path).await.unwrap().damage;
+    assert_eq!(found, ["ticks are kept of device 2, of which the database does not say what it is"]);
 }

@@ -19,9 +19,9 @@ impl Writer {
         self.mend().await?;
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
         let mut refused = Vec::new();
-        for load in batch.iter().filter(|load| !matches!(load, Load::Tick(..))) {
+        for load in batch.iter().filter(|load| !matches!(load, Load::Tick(..))).flat_map(Load::parts) {
             let mut part = transaction.begin().await?;
-            match write_one(&mut part, load).await {
+            match write_one(&mut part, &load).await {
                 Ok(()) => part.commit().await?,
                 Err(error) if breaks_a_constraint(&error) => {
                     part.rollback().await?;
