@@ -1,0 +1,87 @@
+//! What is known after a tick, for whoever shows it, and what the loop itself did until then.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Outlets, Watcher};
+use crate::present::{Percentiles, Present, Ticks};
+use crate::source::{Reading, Source};
+
+/// Durations of the last ticks that are remembered for their percentiles.
+const DURATIONS: usize = 600;
+
+impl Watcher {
+    pub(super) fn count(&mut self, reading: &Reading, began: Instant) {
+        self.started_at.get_or_insert(reading.at);
+        if !reading.is_tick() {
+            return;
+        }
+        let length_us = u64::try_from(self.terms.interval_length.as_micros()).unwrap_or(u64::MAX).max(1);
+        let elapsed_us = self.last.as_ref().map_or(0, |interval| interval.elapsed_us);
+        self.missed += (elapsed_us / length_us).saturating_sub(1);
+        let took_us = reading.took_us + u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        if self.durations.len() < DURATIONS {
+            self.durations.push(took_us);
+        } else {
+            let oldest = usize::try_from(self.taken).unwrap_or_default() % DURATIONS;
+            self.durations[oldest] = took_us;
+        }
+        self.taken += 1;
+    }
+
+    pub(super) fn publish(&self, ended: Option<String>, outlets: &Outlets) {
+        let (Some(interval), Some(started_at)) = (&self.last, self.started_at) else { return };
+        let (store, lost) = outlets.store.health();
+        let present = Present {
+            host: self.terms.host.clone(),
+            started_at,
+            interval_length: self.terms.interval_length,
+            interval: Arc::clone(interval),
+            thresholds: self.terms.alerts.clone(),
+            tallies: Arc::clone(&self.tallies),
+            jobs: self
+                .jobs
+                .ended()
+                .iter()
+                .cloned()
+                .chain(self.jobs.running().iter().cloned().map(Arc::new))
+                .collect(),
+            lately: Arc::clone(&self.lately),
+            alerts: self.rules.open().to_vec(),
+            ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
+            parts: self.sampler.parts().clone(),
+            store,
+            keep: self.terms.keep,
+            notes: self.notes(),
+            lost,
+            published: self.ticked,
+            ended,
+        };
+        outlets.present.send_replace(Some(Arc::new(present)));
+    }
+
+    pub(super) fn publish_end(&self, source: &Source, outlets: &Outlets) {
+        let trouble = match source {
+            Source::Recorded(player) => player.trouble(),
+            Source::Live(_) => None,
+        };
+        let how = trouble.unwrap_or("the recording is at its end");
+        tracing::info!("{how}");
+        self.publish(Some(how.to_string()), outlets);
+    }
+
+    /// What somebody should know of how this program was set up, and of what it is told.
+    fn notes(&self) -> Vec<String> {
+        let (count, last) = &self.not_understood;
+        let note =
+            (*count > 0).then(|| format!("{count} words from hooks were not understood; the last: {last}"));
+        self.terms.notes.iter().cloned().chain(note).collect()
+    }
+}
+
+fn percentiles(durations: &[u64]) -> Percentiles {
+    let mut sorted = durations.to_vec();
+    sorted.sort_unstable();
+    let at = |share: usize| sorted.get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1)));
+    Percentiles { p50: at(50).copied().unwrap_or_default(), p99: at(99).copied().unwrap_or_default() }
+}

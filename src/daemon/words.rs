@@ -1,0 +1,59 @@
+//! What is told from outside, between two ticks: marks, notes, jobs of other hosts, and the words of hooks.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Outlets, Watcher};
+use crate::job::Job;
+use crate::sample::hooks;
+use crate::source::{Hook, Imported, Word};
+use crate::store::Entry;
+
+impl Watcher {
+    /// Word from outside of a job; what the jobs in memory know nothing of is the database's.
+    pub(super) async fn listen(&mut self, word: &Word, at: Timestamp, outlets: &mut Outlets) {
+        match word {
+            Word::Mark(mark) => {
+                let news = self.jobs.mark(mark, at);
+                self.judge_jobs(news, at, outlets).await;
+            }
+            Word::Noted(noted) => match self.jobs.note(noted) {
+                Some(job) => self.keep(Entry::Job(Box::new(job)), outlets).await,
+                None => self.keep(Entry::Noted(noted.clone()), outlets).await,
+            },
+            Word::Removed(removed) if self.jobs.forget(&removed.removed) => {
+                self.keep(Entry::Removed(removed.clone()), outlets).await;
+            }
+            Word::Removed(_) => {}
+            Word::Imported(imported) => self.import(imported, outlets).await,
+        }
+    }
+
+    /// The file was checked by who took it in.
+    async fn import(&mut self, imported: &Imported, outlets: &mut Outlets) {
+        match serde_json::from_str(&imported.job) {
+            Ok(job) => {
+                if let Some(job) = self.jobs.import(&imported.imported, job) {
+                    let file = Arc::from(&*imported.file);
+                    self.keep(Entry::Imported(Box::new(job), file), outlets).await;
+                }
+            }
+            Err(error) => tracing::warn!("a job of another host is left out: {error}"),
+        }
+    }
+
+    /// What is not understood is counted, and the first of it logged: whoever sends nonsense does not fill the log.
+    pub(super) fn hear(&mut self, hook: &Hook) -> Option<Job> {
+        match hooks::parse(&hook.said) {
+            Ok(told) => self.jobs.hear(&told, hook.at),
+            Err(error) => {
+                if self.not_understood.0 == 0 {
+                    tracing::warn!("a hook's word is left out: {error}");
+                }
+                self.not_understood = (self.not_understood.0 + 1, error);
+                None
+            }
+        }
+    }
+}
