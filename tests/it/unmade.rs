@@ -93,6 +93,9 @@ fn page_list_and_command_line_say_that_no_snapshot_was_made_and_no_alert_is_rais
         let shown = said(cowbell().args(["job", "show", "1", "--listen", &listen]).args(form));
         assert!(shown.code == Some(0) && shown.out.contains("No snapshot was made"), "{shown:?}");
     }
+    let file = daemon.get("/api/v1/jobs/1/export").body;
+    let (read, _) = cowbell::report::file::read(file.as_bytes(), jiff::Timestamp::now()).unwrap();
+    assert!(read.made_no_snapshot(), "another host may take it in: {file}");
     let list = said(cowbell().args(["job", "list", "--listen", &listen]));
     assert!(list.out.contains("data_snapshot") && list.out.contains("failed"), "{list:?}");
 }
