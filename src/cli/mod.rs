@@ -31,6 +31,9 @@ use crate::store;
 const MISUSE: u8 = 2;
 /// The loop has the main thread for itself, so that no page delays a tick; all else shares one.
 const THREADS: usize = 1;
+/// Bytes from which on memory is taken from the system for itself.
+#[cfg(target_env = "gnu")]
+const LARGE: i32 = 512 * 1024;
 /// A real LVM host on which a snapshot fills under a writer while it is read.
 static DEMO: &[u8] = include_bytes!("../../web/demo.cowbell");
 
@@ -138,6 +141,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     // A command that is run has the limit that it would have alone.
     if !matches!(cli.command, Some(Command::Run(_))) {
         raise_file_limit();
+        give_memory_back();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -156,6 +160,16 @@ fn raise_file_limit() {
     limit.current = limit.maximum;
     // Where it is refused, the usual number has to do.
     let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// What is large goes back to the system when it is done with. By itself the C library learns from the first that is freed
+/// to keep the next, up to 32 MiB each, and a file of a job has some of those.
+fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it is called before there are other threads, and changes no memory that is in use.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+    }
 }
 
 async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {

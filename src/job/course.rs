@@ -84,9 +84,13 @@ pub enum Unfit {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     ticks: Vec<Tick>,
-    columns: [Vec<Option<f64>>; Measure::ALL.len()],
-    pvs: BTreeMap<String, [Vec<Option<f64>>; PvMeasure::ALL.len()]>,
+    columns: [Option<Column>; Measure::ALL.len()],
+    pvs: BTreeMap<String, [Option<Column>; PvMeasure::ALL.len()]>,
+    /// Stands for every column of which nothing was said: of a long course each takes megabytes.
+    unknown: Column,
 }
+
+type Column = Vec<Option<f64>>;
 
 /// A job's time, and as much before and after it as is known.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,21 +142,20 @@ impl Span {
         if let Some(unfit) = (0..ticks.len()).find(|index| !is_one(&ticks[*index]) || !follows(*index)) {
             return Err(Unfit::Order(unfit));
         }
-        let columns = Measure::ALL.map(|_| vec![None; ticks.len()]);
-        Ok(Self { ticks, columns, pvs: BTreeMap::new() })
+        let unknown = vec![None; ticks.len()];
+        Ok(Self { ticks, columns: Default::default(), pvs: BTreeMap::new(), unknown })
     }
 
     /// With what is known of a quantity; a number that cannot be one is unknown.
-    pub fn with(mut self, measure: Measure, values: Vec<Option<f64>>) -> Result<Self, Unfit> {
-        self.columns[measure as usize] = fit(format!("{measure:?}"), self.ticks.len(), values)?;
+    pub fn with(mut self, measure: Measure, values: Column) -> Result<Self, Unfit> {
+        self.columns[measure as usize] = Some(fit(format!("{measure:?}"), self.ticks.len(), values)?);
         Ok(self)
     }
 
     /// With what is known of a quantity of a PV.
-    pub fn with_pv(mut self, pv: &str, measure: PvMeasure, values: Vec<Option<f64>>) -> Result<Self, Unfit> {
+    pub fn with_pv(mut self, pv: &str, measure: PvMeasure, values: Column) -> Result<Self, Unfit> {
         let values = fit(format!("{measure:?} of {pv}"), self.ticks.len(), values)?;
-        let unknown = || PvMeasure::ALL.map(|_| vec![None; self.ticks.len()]);
-        self.pvs.entry(pv.into()).or_insert_with(unknown)[measure as usize] = values;
+        self.pvs.entry(pv.into()).or_default()[measure as usize] = Some(values);
         Ok(self)
     }
 
@@ -201,12 +204,16 @@ impl<'a> Stretch<'a> {
     }
 
     pub fn column(&self, measure: Measure) -> &'a [Option<f64>] {
-        &self.span.columns[measure as usize][self.ticks.clone()]
+        self.known_or_not(&self.span.columns[measure as usize])
     }
 
     /// `None` of a PV that is not known.
     pub fn pv_column(&self, pv: &str, measure: PvMeasure) -> Option<&'a [Option<f64>]> {
-        Some(&self.span.pvs.get(pv)?[measure as usize][self.ticks.clone()])
+        self.span.pvs.get(pv).map(|columns| self.known_or_not(&columns[measure as usize]))
+    }
+
+    fn known_or_not(&self, column: &'a Option<Column>) -> &'a [Option<f64>] {
+        &column.as_ref().unwrap_or(&self.span.unknown)[self.ticks.clone()]
     }
 
     /// Values with how long they held, without what is unknown.
@@ -243,7 +250,7 @@ impl<'a> Stretch<'a> {
     }
 }
 
-fn fit(of: String, expected: usize, values: Vec<Option<f64>>) -> Result<Vec<Option<f64>>, Unfit> {
+fn fit(of: String, expected: usize, values: Column) -> Result<Column, Unfit> {
     if values.len() != expected {
         return Err(Unfit::Length { of, expected, found: values.len() });
     }

@@ -28,6 +28,7 @@ mod hour;
 mod jobs;
 mod importing;
 mod kills;
+mod long_files;
 mod lvm;
 mod makers;
 mod migrations;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Formatter;
 use std::marker::PhantomData;
 
-use serde::de::{self, SeqAccess, Visitor};
+use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Unreadable;
@@ -16,6 +16,8 @@ const MOST_TICKS: usize = 864_000;
 /// PVs of a span.
 const MOST_PVS: usize = 64;
 const LONGEST_PV: usize = 200;
+/// Names of columns or PVs that are read before anybody looks whether they are known: each takes more than in the file.
+const MOST_NAMES: usize = 1_000;
 /// A tick of the tenth-minute roll-ups is the longest; an hour is longer than any.
 const LONGEST_TICK_US: u64 = 3_600_000_000;
 /// What is looked at before a job and after it.
@@ -81,6 +83,42 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Numbers<T> {
     }
 }
 
+/// By their names: more than there can be are refused while they are read.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Named<T>(BTreeMap<String, T>);
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bounded<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Bounded<T> {
+            type Value = BTreeMap<String, T>;
+
+            fn expecting(&self, formatter: &mut Formatter) -> std::fmt::Result {
+                write!(formatter, "{MOST_NAMES} names at most")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut named = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry()? {
+                    if named.len() == MOST_NAMES {
+                        return Err(de::Error::invalid_length(MOST_NAMES + 1, &self));
+                    }
+                    named.insert(name, value);
+                }
+                Ok(named)
+            }
+        }
+        deserializer.deserialize_map(Bounded(PhantomData)).map(Self)
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FiledCourse {
     before: Option<FiledSpan>,
@@ -93,9 +131,9 @@ pub struct FiledCourse {
 struct FiledSpan {
     end_ms: Numbers<i64>,
     length_us: Numbers<u64>,
-    columns: BTreeMap<String, Column>,
+    columns: Named<Column>,
     #[serde(default)]
-    pvs: BTreeMap<String, BTreeMap<String, Column>>,
+    pvs: Named<Named<Column>>,
 }
 
 impl FiledCourse {
@@ -135,15 +173,15 @@ impl FiledSpan {
             let columns = PV_MEASURES.iter().filter_map(|(measure, name, scale)| {
                 Some((name.to_string(), filed(whole.pv_column(pv, *measure)?, name, *scale)?))
             });
-            (pv.to_string(), columns.collect())
+            (pv.to_string(), Named(columns.collect()))
         };
         Self {
             end_ms: Numbers(whole.ticks().iter().map(|tick| (tick.end_s * 1e3).round() as i64).collect()),
             length_us: Numbers(
                 whole.ticks().iter().map(|tick| (tick.seconds * 1e6).round() as u64).collect(),
             ),
-            columns: columns.collect(),
-            pvs: span.pvs().map(of_pv).collect(),
+            columns: Named(columns.collect()),
+            pvs: Named(span.pvs().map(of_pv).collect()),
         }
     }
 
@@ -163,8 +201,8 @@ impl FiledSpan {
         }
         let later = ends.windows(2).all(|two| two[0] < two[1]);
         expect(later, "ticks each of which ends after the one before", || "one that does not".into())?;
-        let of_pvs = self.pvs.values().flatten();
-        for (name, column) in self.columns.iter().chain(of_pvs).filter(|(name, _)| name.ends_with("_ppm")) {
+        let of_pvs = self.pvs.0.values().flat_map(|columns| &columns.0);
+        for (name, column) in self.columns.0.iter().chain(of_pvs).filter(|(name, _)| name.ends_with("_ppm")) {
             let beyond = column.0.iter().flatten().find(|ppm| **ppm > ALL_PPM);
             expect(beyond.is_none(), &format!("{ALL_PPM} of `{}` at most", start(name)), || {
                 beyond.map_or_else(String::new, u64::to_string)
@@ -176,7 +214,7 @@ impl FiledSpan {
     fn span(self) -> Result<Span, Unreadable> {
         let (ends, lengths) = (self.end_ms.0, self.length_us.0);
         let count = ends.len();
-        at_most("PVs", MOST_PVS, self.pvs.len())?;
+        at_most("PVs", MOST_PVS, self.pvs.0.len())?;
         if lengths.len() != count {
             let (of, found) = ("length_us".to_string(), lengths.len());
             return Err(Unfit::Length { of, expected: count, found }.into());
@@ -186,14 +224,14 @@ impl FiledSpan {
             seconds: *length_us as f64 / 1e6,
         };
         let mut span = Span::new(ends.iter().zip(&lengths).map(tick).collect())?;
-        for (name, column) in self.columns {
+        for (name, column) in self.columns.0 {
             let (measure, _, scale) =
                 MEASURES.iter().find(|(_, known, _)| *known == name).ok_or_else(|| unknown(&name))?;
             span = span.with(*measure, ours(column, *scale))?;
         }
-        for (pv, columns) in self.pvs {
+        for (pv, columns) in self.pvs.0 {
             letters("the name of a PV", &pv, LONGEST_PV)?;
-            for (name, column) in columns {
+            for (name, column) in columns.0 {
                 let (measure, _, scale) =
                     PV_MEASURES.iter().find(|(_, known, _)| *known == name).ok_or_else(|| unknown(&name))?;
                 span = span.with_pv(&pv, *measure, ours(column, *scale))?;

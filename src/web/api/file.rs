@@ -1,11 +1,14 @@
 //! Jobs as files: one that is over is given out, one of another host is taken in.
 
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
+use futures_util::stream::unfold;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::words::hand_on;
@@ -20,6 +23,8 @@ use crate::web::slow;
 
 /// Of a file that is sent, so much is in the hands of the connection.
 const CHUNK: usize = 64 * 1024;
+/// All of a file is sent within this time, as long as `cowbell job export` waits for it.
+const SENT_WITHIN: Duration = Duration::from_secs(60);
 /// A file that was taken is in the database within this time, unless its disk hangs.
 const KEPT_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -45,15 +50,33 @@ pub async fn export_job(
     Ok((head, sent(file, permit)))
 }
 
-/// A body that holds the permit until all of it is handed on.
+/// What is still to be sent, and the leave to hold it in memory.
+type Rest = Option<(Bytes, OwnedSemaphorePermit)>;
+
+/// A body that holds file and permit until all of it is handed on, or too late. Whoever stalls does not ask for the next
+/// part of it, so both are taken from it by a task beside: the lock is for these two, and never held across a wait.
 fn sent(file: Vec<u8>, permit: OwnedSemaphorePermit) -> Body {
-    let whole = (Bytes::from(file), permit);
-    Body::from_stream(futures_util::stream::unfold(whole, async |(mut rest, permit)| {
-        let chunk = rest.split_to(rest.len().min(CHUNK));
-        // A copy, so that the connection does not hold all of it.
-        let chunk = (!chunk.is_empty()).then(|| Bytes::copy_from_slice(&chunk))?;
-        Some((Ok::<_, std::convert::Infallible>(chunk), (rest, permit)))
+    let rest = Arc::new(Mutex::new(Some((Bytes::from(file), permit))));
+    let late = Arc::downgrade(&rest);
+    tokio::spawn(async move {
+        tokio::time::sleep(SENT_WITHIN).await;
+        drop(late.upgrade().and_then(|rest| lock(&rest).take()));
+    });
+    Body::from_stream(unfold(Some(rest), async |rest| {
+        let rest = rest?;
+        let chunk = match &mut *lock(&rest) {
+            None => Err(io::Error::from(io::ErrorKind::TimedOut)),
+            Some((bytes, _)) if bytes.is_empty() => return None,
+            // A copy, so that the connection does not hold all of it.
+            Some((bytes, _)) => Ok(Bytes::copy_from_slice(&bytes.split_to(bytes.len().min(CHUNK)))),
+        };
+        let goes_on = chunk.is_ok().then_some(rest);
+        Some((chunk, goes_on))
     }))
+}
+
+fn lock(rest: &Mutex<Rest>) -> MutexGuard<'_, Rest> {
+    rest.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes in the file of a job of another host, whole or not at all. The same file twice is the same job.
@@ -73,8 +96,8 @@ pub async fn import_job(
     let body = to_bytes(body, file::LONGEST).await.map_err(|_| refused())?;
     // It goes on where the visitor goes away, and so holds the permit.
     let checking = tokio::task::spawn_blocking(move || {
-        let word = word(&body);
-        drop((body, permit));
+        let word = word(body);
+        drop(permit);
         word
     });
     let word = checking.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))??;
@@ -105,9 +128,11 @@ async fn kept(site: &Site, key: &str) -> Result<Option<Job>, Problem> {
 }
 
 /// The whole file is checked before anything is told of it; what is kept is written anew, so that nothing else is in it.
-fn word(body: &[u8]) -> Result<Imported, Problem> {
-    let (job, course) =
-        file::read(body, crate::source::live::now()).map_err(|error| Problem::Bad(error.to_string()))?;
+fn word(body: Bytes) -> Result<Imported, Problem> {
+    let read = file::read(&body, crate::source::live::now());
+    // What was understood is written while it is not there any more.
+    drop(body);
+    let (job, course) = read.map_err(|error| Problem::Bad(error.to_string()))?;
     let inside = |error: serde_json::Error| Problem::Inside(anyhow::Error::new(error));
     let text = file::write(&job, &course).map_err(inside)?;
     let file = packed(&text).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
@@ -125,6 +150,33 @@ fn fingerprint(bytes: &[u8]) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::web::costs::Costs;
+    use futures_util::StreamExt;
+
+    /// Of more than one chunk.
+    fn file() -> Vec<u8> {
+        (0..3 * CHUNK + 7).map(|place| place as u8).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stalls_gives_his_place_back_and_gets_no_whole_file() {
+        let costs = Costs::default();
+        let mut parts = sent(file(), costs.export().unwrap()).into_data_stream();
+        assert_eq!(parts.next().await.unwrap().unwrap().len(), CHUNK);
+        assert!(costs.export().is_err(), "he has the place");
+        tokio::time::sleep(SENT_WITHIN + Duration::from_secs(1)).await;
+        assert!(costs.export().is_ok(), "another has it");
+        assert!(parts.next().await.unwrap().is_err() && parts.next().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_on_gets_all_of_it_and_who_goes_away_gives_his_place_back() {
+        let costs = Costs::default();
+        let whole = to_bytes(sent(file(), costs.export().unwrap()), usize::MAX).await.unwrap();
+        assert_eq!(whole, file());
+        drop(sent(file(), costs.export().unwrap()));
+        assert!(costs.export().is_ok());
+    }
 
     #[test]
     fn files_are_told_apart_by_what_is_in_them() {

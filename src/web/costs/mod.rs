@@ -40,7 +40,7 @@ pub struct Costs {
     kept: Mutex<VecDeque<Kept>>,
     /// However many visitors ask, one answer is computed at a time: it takes a processor, and memory for a day of ticks.
     turn: Semaphore,
-    /// Whoever is sent a file, until it is sent; files are large.
+    /// Whoever is sent a file, until it is sent or he stalls; files are large.
     exporting: Arc<Semaphore>,
     /// Whoever sends one.
     importing: Arc<Semaphore>,
