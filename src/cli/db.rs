@@ -7,7 +7,8 @@ use clap::Subcommand;
 use jiff::Timestamp;
 
 use super::new_file::NewFile;
-use super::print;
+use super::printing::print;
+use crate::client::complain;
 use crate::store::{self, Inventory};
 use crate::units::{Prefix, bytes_text};
 
@@ -26,10 +27,10 @@ pub enum Db {
 
 pub async fn db(path: &Path, command: Db) -> anyhow::Result<ExitCode> {
     match command {
-        Db::Verify => Ok(tell(path, &store::inventory(path).await?)),
+        Db::Verify => tell(path, &store::inventory(path).await?),
         Db::Compact => {
             let (before, now) = store::compact(path).await?;
-            print(&format!("{} is compact: {} before, {} now\n", path.display(), size(before), size(now)));
+            print(&format!("{} is compact: {} before, {} now\n", path.display(), size(before), size(now)))?;
             Ok(ExitCode::SUCCESS)
         }
         Db::Backup { file } => backup(path, &file).await,
@@ -41,18 +42,18 @@ async fn backup(path: &Path, file: &Path) -> anyhow::Result<ExitCode> {
     let inventory = store::backup(path, made.path()).await?;
     // A copy of what is damaged is still the best that there is.
     made.keep();
-    Ok(tell(file, &inventory))
+    tell(file, &inventory)
 }
 
 /// Prints what a database holds. What is damaged is told to whoever looks for errors.
-fn tell(path: &Path, inventory: &Inventory) -> ExitCode {
+fn tell(path: &Path, inventory: &Inventory) -> anyhow::Result<ExitCode> {
     let is_whole = inventory.damage.is_empty();
     let verdict = if is_whole { "is whole" } else { "is damaged" };
-    print(&format!("{} {verdict}\n{}", path.display(), text(inventory)));
+    let printed = print(&format!("{} {verdict}\n{}", path.display(), text(inventory)));
     for sentence in &inventory.damage {
-        eprintln!("cowbell: {sentence}");
+        complain(&format!("cowbell: {sentence}"));
     }
-    ExitCode::from(u8::from(!is_whole))
+    printed.map(|()| ExitCode::from(u8::from(!is_whole)))
 }
 
 fn text(inventory: &Inventory) -> String {

@@ -8,10 +8,13 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 
 use super::new_file::NewFile;
+use super::printing::print;
 use super::progress::Progress;
 use super::serve::signalled;
+use crate::client::complain;
 use crate::series::when::Span;
 use crate::store::{self, Ask, Exported, Moment, Resolution, Target, Text};
+use crate::units::count_text;
 
 /// Bytes that are written at once.
 const BUFFER: usize = 256 * 1024;
@@ -71,7 +74,7 @@ pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
 
 fn tell(exported: &Exported) -> ExitCode {
     for sentence in &exported.missing {
-        eprintln!("cowbell: {sentence}");
+        complain(&format!("cowbell: {sentence}"));
     }
     ExitCode::from(u8::from(!exported.missing.is_empty()))
 }
@@ -120,7 +123,12 @@ async fn to_file(
     };
     drop(progress);
     made.keep();
-    super::print(&format!("{} rows in {}\n", exported.rows, path.display()));
+    print(&format!(
+        "{} in {}
+",
+        count_text(exported.rows, "row", "rows"),
+        path.display()
+    ))?;
     Ok(exported)
 }
 

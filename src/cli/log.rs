@@ -8,6 +8,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::client::complain;
 use crate::store::in_words;
 
 /// What is logged when `COWBELL_LOG` does not say.
@@ -17,6 +18,8 @@ const DEFAULT: &str = "cowbell=info,warn";
 pub fn start() {
     let filter = EnvFilter::try_from_env("COWBELL_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Where the log cannot be written, there is no place to say so.
+    let log = log.log_internal_errors(false);
     // Once only, at the start; a second call would find the first one's log in place.
     let _ = match std::env::var_os("JOURNAL_STREAM") {
         Some(_) => log.event_format(ForTheJournal).try_init(),
@@ -27,8 +30,8 @@ pub fn start() {
 /// The last word of a program that fails: as an error to the journal, as a plain sentence to people.
 pub fn fatal(error: &anyhow::Error) {
     match std::env::var_os("JOURNAL_STREAM") {
-        Some(_) => eprintln!("<3>{}", in_words(error)),
-        None => eprintln!("cowbell: {}", in_words(error)),
+        Some(_) => complain(&format!("<3>{}", in_words(error))),
+        None => complain(&format!("cowbell: {}", in_words(error))),
     }
 }
 

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::MISUSE;
+use crate::client::complain;
 use crate::source::check_letters;
 
 /// What is longer was no slip of the finger, and is not repeated.
@@ -18,7 +19,7 @@ pub fn misused(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         error.exit();
     }
-    eprintln!("cowbell: {}", sentence(error));
+    complain(&format!("cowbell: {}", sentence(error)));
     ExitCode::from(MISUSE)
 }
 

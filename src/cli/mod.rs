@@ -6,12 +6,12 @@ mod job;
 mod log;
 mod misuse;
 mod new_file;
+mod printing;
 mod progress;
 mod run;
 mod serve;
 mod word;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,11 +21,13 @@ use clap::{Args, Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::check;
-use crate::client::{self, Daemon};
+use crate::client::status::Verdict;
+use crate::client::{self, Daemon, complain};
 use crate::config::{self, Config, Listen, TickInterval, Unusable};
 use crate::source::recording::{Header, Player, Recorder, Speed};
 use crate::source::{Source, files::Root, live::Live};
 use crate::store;
+use printing::print;
 
 /// The exit status for a configuration or a command line that cannot be used.
 const MISUSE: u8 = 2;
@@ -127,12 +129,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         (Ok(config), _) => config,
         // Tonight's backup runs, whatever somebody wrote into our configuration.
         (Err(error), Some(Command::Run(_))) => {
-            eprintln!("cowbell run: {error}; looking for the daemon at its usual address");
+            complain(&format!("cowbell run: {error}; looking for the daemon at its usual address"));
             Config::default()
         }
         (Err(error), Some(Command::Status)) => {
-            print(&format!("COWBELL UNKNOWN - {error}\n"));
-            return Ok(ExitCode::from(client::status::Verdict::Unknown as u8));
+            return Ok(judged(&format!("COWBELL UNKNOWN - {error}\n"), Verdict::Unknown));
         }
         (Err(error), _) => return Err(error.into()),
     };
@@ -180,7 +181,7 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
             serve::recording(config, db, Player::open(&file, speed)?).await?;
         }
         Command::Demo { speed } => {
-            eprintln!("two minutes of a database server whose backup is lost; start again to see them again");
+            complain("two minutes of a database server whose backup is lost; start again to see them again");
             serve::recording(config, db, Player::of_bytes(DEMO, speed)?).await?;
         }
         Command::Record { file, length } => record(&config, Root(root), &file, length).await?,
@@ -192,13 +193,12 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
         }
         Command::Status => {
             let (text, verdict) = client::status::status(&Daemon::at(config.listen.0)?).await;
-            print(&text);
-            return Ok(ExitCode::from(verdict as u8));
+            return Ok(judged(&text, verdict));
         }
-        Command::Job(command) => print(&job::job(&Daemon::at(config.listen.0)?, command).await?),
+        Command::Job(command) => print(&job::job(&Daemon::at(config.listen.0)?, command).await?)?,
         Command::Check => {
             let (text, would_serve) = check::check(&config, &Root(root), db.as_deref()).await;
-            print(&text);
+            print(&text)?;
             return Ok(ExitCode::from(u8::from(!would_serve)));
         }
     }
@@ -238,7 +238,7 @@ async fn record(
     let length = length.map_or(Some(Duration::MAX), |length| Duration::try_from(length).ok());
     let over = tokio::time::sleep(length.context("expected a length such as 10m for --for")?);
     tokio::pin!(over);
-    eprintln!("recording to {}; end it with Ctrl-C", file.display());
+    complain(&format!("recording to {}; end it with Ctrl-C", file.display()));
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
@@ -250,7 +250,9 @@ async fn record(
     Ok(())
 }
 
-/// A reader of ours that has gone away is no error.
-fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+/// Prints a plugin's word; one that cannot be printed never says that all is well.
+fn judged(text: &str, verdict: Verdict) -> ExitCode {
+    let printed = print(text).inspect_err(log::fatal);
+    let is_unheard = printed.is_err() && verdict == Verdict::Ok;
+    ExitCode::from(if is_unheard { Verdict::Unknown } else { verdict } as u8)
 }

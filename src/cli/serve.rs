@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::printing::print;
 use crate::check;
 use crate::config::Config;
 use crate::daemon::{self, Outlets, Terms};
@@ -136,7 +137,10 @@ async fn loopback_beside(address: SocketAddr) -> anyhow::Result<Option<TcpListen
 }
 
 fn announce(address: SocketAddr) {
-    super::print(&format!("cowbell is at http://{address}/\n"));
+    // That nobody reads it is no reason not to watch.
+    if let Err(error) = print(&format!("cowbell is at http://{address}/\n")) {
+        tracing::warn!("{error:#}");
+    }
     if !address.ip().is_loopback() {
         tracing::warn!(
             "listening on {address}: whoever reaches this address sees what this host does; \

@@ -9,6 +9,7 @@ pub mod run;
 pub mod status;
 pub mod word;
 
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -90,6 +91,11 @@ impl Daemon {
     fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
+}
+
+/// A line on standard error. That nobody reads it, or it is full, is no reason to end otherwise.
+pub fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// A refusal of the daemon.

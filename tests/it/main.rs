@@ -37,6 +37,7 @@ mod notify;
 mod openapi;
 mod order;
 mod outlook;
+mod printing;
 mod recordings;
 mod reports;
 mod run;

@@ -73,7 +73,7 @@ pub async fn run(daemon: &Daemon, plan: &Plan, root: &Root) -> anyhow::Result<u8
         let stopped = why_no_more(&ended, signals.received);
         if number == plan.repeat || stopped.is_some() {
             if let Some(why) = stopped.filter(|_| plan.repeat > 1) {
-                eprintln!("cowbell run: {why} in run {number} of {}; no other is begun", plan.repeat);
+                complain(&format!("{why} in run {number} of {}; no other is begun", plan.repeat));
             }
             return Ok(match ended {
                 Ended::Exited(status) => child::hand_on(status),
@@ -87,7 +87,7 @@ pub async fn run(daemon: &Daemon, plan: &Plan, root: &Root) -> anyhow::Result<u8
 /// What is done before a run; gives the status to exit with where that is not to be.
 async fn prepare(plan: &Plan, number: u32, root: &Root, signals: &mut Signals) -> Option<u8> {
     let ended_by = |signal: Signal| {
-        eprintln!("cowbell run: a signal came before run {number} of {}; it is not begun", plan.repeat);
+        complain(&format!("a signal came before run {number} of {}; it is not begun", plan.repeat));
         Some(child::end_by(signal.as_raw()))
     };
     let is_first_at_once = number == 1 && plan.settle.is_zero();
@@ -103,11 +103,16 @@ async fn prepare(plan: &Plan, number: u32, root: &Root, signals: &mut Signals) -
             signal = signals.ending() => return ended_by(signal),
         };
         if let Err(sentence) = dropped {
-            eprintln!("cowbell run: {sentence}; the command is not run");
+            complain(&format!("{sentence}; the command is not run"));
             return Some(REFUSED);
         }
     }
     None
+}
+
+/// Nobody who reads it is no error: the command's end is what counts.
+fn complain(sentence: &str) {
+    super::complain(&format!("cowbell run: {sentence}"));
 }
 
 fn why_no_more(ended: &Ended, received: Option<Signal>) -> Option<&'static str> {
@@ -132,7 +137,7 @@ async fn once(
     let mut child = match child::start(&plan.command) {
         Ok(child) => child,
         Err(error) => {
-            eprintln!("cowbell run: cannot start `{program}`: {error}");
+            complain(&format!("cannot start `{program}`: {error}"));
             let failed = PutJob { ended_at: Some(started_at), succeeded: Some(false), ..begun };
             telling.end(&key, &failed, None, signals).await;
             let is_missing = error.kind() == std::io::ErrorKind::NotFound;

@@ -57,13 +57,13 @@ impl Telling {
         let told = tokio::select! {
             told = self.tell(key, put, begun) => told,
             _ = signals.ending() => {
-                eprintln!("cowbell run: the job may not be recorded: a signal came while the daemon was told of it");
+                super::complain("the job may not be recorded: a signal came while the daemon was told of it");
                 return;
             }
         };
         if let Err(error) = told {
             let what = if error.is::<Elapsed>() { "may not be" } else { "was not" };
-            eprintln!("cowbell run: the job {what} recorded: {error:#}");
+            super::complain(&format!("the job {what} recorded: {error:#}"));
         }
     }
 

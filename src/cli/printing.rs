@@ -1,0 +1,17 @@
+//! What is printed. Whoever reads it and goes away has seen enough; what cannot be written for another reason, as to a full
+//! disk, is an error.
+
+use std::io::{ErrorKind, Write};
+
+use anyhow::Context;
+
+/// Writes to standard output.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
