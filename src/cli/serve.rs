@@ -139,7 +139,7 @@ async fn loopback_beside(address: SocketAddr) -> anyhow::Result<Option<TcpListen
 fn announce(address: SocketAddr) {
     // That nobody reads it is no reason not to watch.
     if let Err(error) = print(&format!("cowbell is at http://{address}/\n")) {
-        tracing::warn!("{error:#}");
+        tracing::warn!("{}", store::in_words(&error));
     }
     if !address.ip().is_loopback() {
         tracing::warn!(

@@ -171,7 +171,7 @@ pub fn with_way_out(path: &Path, error: anyhow::Error) -> anyhow::Error {
         true => "restart the service, which sets it aside and begins anew",
         false => "stop the service and move it away, to begin anew",
     };
-    anyhow!("{}; `cowbell db verify` says what can be read: {begin_anew}", in_words(&error))
+    anyhow!("{}; see by `cowbell db verify` what can be read, and {begin_anew}", in_words(&error))
 }
 
 /// A file that is damaged and not known to be ours is left to whoever looks after it.

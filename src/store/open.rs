@@ -70,7 +70,7 @@ async fn open_and_migrate(path: &Path, holds: Holds) -> anyhow::Result<SqliteCon
     }
     if is_new {
         // Whoever looks at the file alone sees whose it is. What the log has is as good, so an error is none.
-        let _ = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await;
+        let _ = sqlx::query("PRAGMA wal_checkpoint").execute(&mut connection).await;
     }
     Ok(connection)
 }

@@ -158,8 +158,8 @@ fn of_a_damaged_database_no_half_copy_is_made_and_the_way_out_is_said() {
         names.filter(|name| !of_readers(name.to_str().unwrap())).collect::<HashSet<_>>()
     };
     let before = names();
-    let way_out = "database disk image is malformed; `cowbell db verify` says what can be read: restart the service, \
-                   which sets it aside and begins anew\n";
+    let way_out = "database disk image is malformed; see by `cowbell db verify` what can be read, and restart the \
+                   service, which sets it aside and begins anew\n";
     for (arguments, doing) in [
         (&["compact"][..], format!("cannot compact the database {}", daemon.db.display())),
         (

@@ -162,6 +162,7 @@ fn a_kill_within_any_call_loses_nothing() {
             let child = story.child(&["-P", path.to_str().unwrap(), "-e", &inject]);
             killed += usize::from(story.live(child, None));
         }
+        assert!(story.there > 0, "after {call} on {file}");
         block_on(story.check_values());
     }
     assert!(killed >= KILLS_IN_CALLS, "{killed} were killed; may strace trace here?");
