@@ -1,0 +1,92 @@
+//! Sketches into charts: all their series are read in one pass, and what is missing is said under the first.
+
+use jiff::Timestamp;
+
+use super::{Sketch, Trace, View};
+use crate::chart::{self, Band, Chart, LegendEntry, Line, Size, Times};
+use crate::job::Job;
+use crate::present::Present;
+use crate::series::{Range, Series};
+use crate::store::{Gap, Wanted};
+use crate::web::Site;
+use crate::web::answer::{Partly, Problem};
+use crate::web::pages::moment;
+
+const HEIGHT: u32 = 170;
+
+/// A chart with its legend.
+pub struct Figure {
+    pub title: String,
+    pub legend: Vec<LegendEntry>,
+    pub svg: String,
+    /// Why there are gaps, in sentences; under the first chart of a page, for all of them.
+    pub gaps: Vec<String>,
+}
+
+/// Reads all series in one pass and draws the charts. Sketches without traces are left out.
+pub async fn draw(
+    site: &Site,
+    view: &View,
+    range: Range,
+    jobs: &[Job],
+    sketches: Vec<Sketch>,
+) -> Result<Vec<Figure>, Problem> {
+    let sketches: Vec<Sketch> = sketches.into_iter().filter(|sketch| !sketch.traces.is_empty()).collect();
+    let wanted: Vec<Wanted> =
+        sketches.iter().flat_map(|sketch| &sketch.traces).map(|trace| trace.wanted.clone()).collect();
+    let kept = site.archive.series(&wanted, range, view.points()).await;
+    let in_memory = || site.archive.series_in_memory(&wanted, range, view.points());
+    let Partly { found, missing } =
+        Partly::or_from_memory(kept, in_memory, "only the last minutes, which are in memory, are drawn")?;
+    let mut series = found.into_iter();
+    let figures = sketches.into_iter().map(|sketch| {
+        let lines = sketch.traces.into_iter().zip(series.by_ref()).map(|(trace, series)| line(trace, series));
+        figure(Chart {
+            title: sketch.title,
+            range,
+            times: Times::Clock,
+            size: Size { width: view.width(), height: HEIGHT },
+            left: sketch.left,
+            right: sketch.right,
+            lines: lines.collect(),
+            bands: jobs.iter().map(band).collect(),
+            levels: sketch.levels,
+        })
+    });
+    let mut figures: Vec<Figure> = figures.collect();
+    if let Some(first) = figures.first_mut() {
+        first.gaps = missing.into_iter().chain(gaps(&*site.present()?, range)).collect();
+    }
+    Ok(figures)
+}
+
+/// The times in the range of which ticks could not be kept.
+fn gaps(present: &Present, range: Range) -> Vec<String> {
+    let at = |ms| Timestamp::from_millisecond(ms).unwrap_or_default();
+    let shown = |gap: &&Gap| at(gap.from_ms) <= range.to && range.from <= at(gap.to_ms);
+    let gaps = present.store.stock.gaps.iter().filter(shown);
+    gaps.map(|gap| {
+        let (from, to) =
+            (moment(at(gap.from_ms), present.interval.at), moment(at(gap.to_ms), present.interval.at));
+        format!("From {from} to {to} UTC {} ticks could not be kept: {}.", gap.ticks, gap.reason)
+    })
+    .collect()
+}
+
+fn line(trace: Trace, series: Option<Series>) -> Line {
+    let series = series.unwrap_or_default();
+    Line { label: trace.label, series, side: trace.side, look: trace.look, area: trace.area }
+}
+
+fn figure(chart: Chart) -> Figure {
+    Figure { legend: chart::legend(&chart), svg: chart::draw(&chart), title: chart.title, gaps: Vec::new() }
+}
+
+fn band(job: &Job) -> Band {
+    Band {
+        from: job.started_at,
+        to: job.ended_at,
+        label: job.name.clone(),
+        href: Some(format!("/jobs/{}", job.id)),
+    }
+}

@@ -1,0 +1,97 @@
+//! What an address of a page with charts says: over which span, at which width.
+
+use serde::Deserialize;
+
+use crate::chart;
+use crate::present::Present;
+use crate::series::Range;
+use crate::series::when::Span;
+use crate::web::answer::Problem;
+use crate::web::pages::text::escaped;
+use crate::web::pages::{Refresh, fragment_url, is_moving};
+
+/// The width of a chart where the browser has not said how wide it shows it.
+const WIDTH: u32 = 1_000;
+/// Two pixels a point: more is not seen.
+const PIXELS_PER_POINT: usize = 2;
+/// Spans that are one click away.
+const SPANS: [(&str, &str); 7] = [
+    ("5 m", "-5m"),
+    ("15 m", "-15m"),
+    ("1 h", "-1h"),
+    ("6 h", "-6h"),
+    ("24 h", "-24h"),
+    ("7 d", "-7d"),
+    ("30 d", "-30d"),
+];
+const DEFAULT_SPAN: &str = "-15m";
+/// Soon after the start a quarter of an hour would be mostly empty.
+const FIRST_SPAN: &str = "-5m";
+const FIRST_SECONDS: f64 = 300.0;
+
+/// What an address of a page with charts may say.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct View {
+    pub from: Option<String>,
+    pub to: Option<String>,
+    width: Option<u32>,
+}
+
+impl View {
+    pub fn span(&self) -> Span {
+        Span { from: self.from.clone(), to: self.to.clone() }
+    }
+
+    pub fn range(&self, present: &Present) -> Result<Range, Problem> {
+        Ok(self.span().range(present.interval.at, default_span(present))?)
+    }
+
+    /// The same with another start where none is given.
+    pub fn or_from(&self, default: &str) -> Self {
+        Self { from: self.from.clone().or_else(|| Some(default.into())), ..self.clone() }
+    }
+
+    /// The query that asks for the same span again.
+    pub fn query(&self) -> String {
+        let pairs = [("from", &self.from), ("to", &self.to)];
+        let pairs = pairs.iter().filter_map(|(key, value)| Some((*key, value.as_deref()?)));
+        pairs.map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join("&")
+    }
+
+    /// How the changing part is asked for again.
+    pub fn refresh(&self, path: &str, range: Range) -> Option<Refresh> {
+        let url = fragment_url(path, &self.query());
+        Some(if is_moving(&self.span()) { Refresh::of_range(url, range) } else { Refresh::once(url) })
+    }
+
+    pub fn ranges(&self, present: &Present) -> Vec<RangeLink> {
+        let current = self.from.as_deref().unwrap_or(default_span(present));
+        let link = |(name, from): (&'static str, &str)| RangeLink {
+            name,
+            href: format!("?from={from}"),
+            is_current: self.to.is_none() && from == current,
+        };
+        SPANS.into_iter().map(link).collect()
+    }
+
+    pub fn width(&self) -> u32 {
+        self.width.unwrap_or(WIDTH).clamp(*chart::WIDTHS.start(), *chart::WIDTHS.end())
+    }
+
+    pub(super) fn points(&self) -> usize {
+        self.width() as usize / PIXELS_PER_POINT
+    }
+}
+
+/// A span that is one click away.
+pub struct RangeLink {
+    pub name: &'static str,
+    pub href: String,
+    pub is_current: bool,
+}
+
+/// What is shown when no span was asked for.
+fn default_span(present: &Present) -> &'static str {
+    let watched = Range { from: present.started_at, to: present.interval.at };
+    if watched.seconds() < FIRST_SECONDS { FIRST_SPAN } else { DEFAULT_SPAN }
+}
