@@ -1,6 +1,7 @@
 //! The sentences of alerts: what is wrong, how far it has gone, and the command that would help.
 
-use super::{Alert, CLEARANCE, Rule, Severity};
+use super::rule::CLEARANCE;
+use super::{Alert, Rule, Severity};
 use crate::config::Thresholds;
 use crate::interval::Interval;
 use crate::interval::estimate::Estimate;
