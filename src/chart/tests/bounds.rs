@@ -1,0 +1,108 @@
+//! What holds whatever comes: labels are escaped, sizes have a limit, and every chart is drawn.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn hostile_labels_are_escaped() {
+    let hostile = "\"><script>alert('&')</script>\u{0}";
+    let mut chart = percent_chart(60, &[]);
+    chart.title = hostile.into();
+    chart.bands.push(Band {
+        from: at(0),
+        to: None,
+        label: hostile.into(),
+        href: Some("/\"onclick='x'".into()),
+    });
+    chart.levels.push(Level { value: 50.0, side: Side::Right, label: hostile.into(), grade: Grade::Warning });
+    let svg = draw(&chart);
+    assert!(!svg.contains("<script") && !svg.contains("\"onclick") && !svg.contains('\u{0}'));
+    assert!(svg.contains("&quot;&gt;&lt;script&gt;alert(&#39;&amp;&#39;)"));
+}
+
+#[test]
+fn three_lines_of_six_hundred_points_stay_small() {
+    let mut chart = percent_chart(600, &[]);
+    chart.size = Size { width: 1_200, height: 220 };
+    for number in 0..3 {
+        let mut line = chart.lines[0].clone();
+        line.series.points = (0..600)
+            .map(|second| {
+                let avg = f64::from((second * 7_919 * (number + 1)) % 89);
+                Point { t: at(second.into()), min: Some(avg * 0.8), avg: Some(avg), max: Some(avg + 9.0) }
+            })
+            .collect();
+        chart.lines.push(line);
+    }
+    let svg = draw(&chart);
+    assert!(svg.len() < 30_000, "noise with envelopes takes {} bytes", svg.len());
+    chart.lines.iter_mut().flat_map(|line| &mut line.series.points).for_each(|point| {
+        (point.min, point.max) = (point.avg, point.avg);
+    });
+    assert!(draw(&chart).len() < 20_000);
+}
+
+fn any_value() -> impl Strategy<Value = Option<f64>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(f64::NAN)),
+        Just(Some(f64::INFINITY)),
+        any::<f64>().prop_map(Some),
+        (0.0..1e9).prop_map(Some)
+    ]
+}
+
+fn any_time() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![
+        (0_i64..4_000).prop_map(at),
+        Just(Timestamp::MIN),
+        Just(Timestamp::MAX),
+        Just(Timestamp::UNIX_EPOCH)
+    ]
+}
+
+prop_compose! {
+    fn any_chart()(
+        unit in prop_oneof![
+            Just(Unit::BytesPerSecond(Prefix::Binary)), Just(Unit::BytesPerSecond(Prefix::Decimal)),
+            Just(Unit::KibPerSecond), Just(Unit::Percent), Just(Unit::Share), Just(Unit::Milliseconds),
+            Just(Unit::Count), Just(Unit::Requests),
+        ],
+        most in any_value(),
+        has_right in any::<bool>(),
+        (from, to) in (any_time(), any_time()),
+        (width, height) in (any::<u32>(), any::<u32>()),
+        points in prop::collection::vec((any_time(), any_value(), any_value(), any_value()), 0..30),
+        (label, start, end) in (".*", any_time(), prop::option::of(any_time())),
+        (look, area) in (any::<u8>(), any::<bool>()),
+    ) -> Chart {
+        let points = points.into_iter().map(|(t, min, avg, max)| Point { t, min, avg, max }).collect();
+        let axis = Axis { unit, most };
+        Chart {
+            title: label.clone(),
+            range: Range { from, to },
+            times: if has_right { Times::Clock } else { Times::Elapsed },
+            size: Size { width, height },
+            left: axis,
+            right: has_right.then_some(axis),
+            lines: vec![Line {
+                label: label.clone(), series: Series { points }, side: Side::Right, look: Look::Other(look), area,
+            }],
+            bands: vec![Band { from: start, to: end, label: label.clone(), href: Some(label.clone()) }],
+            levels: vec![
+                Level { value: most.unwrap_or(1.0), side: Side::Right, label, grade: Grade::Warning },
+            ],
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_in_a_picture_comes_out(chart in any_chart()) {
+        let svg = draw(&chart);
+        legend(&chart);
+        prop_assert!(svg.ends_with("</svg>") && !svg.contains("NaN") && !svg.contains("inf"));
+        prop_assert!(svg.len() < 60_000, "{} bytes", svg.len());
+    }
+}
