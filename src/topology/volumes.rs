@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::layout;
 use super::lvm_name::{self, DmUuid};
-use super::{Device, Group, Volume, VolumeKind, kind_by_report};
+use super::{Device, Group, Volume, VolumeKind, kind};
 use crate::sample::diskstats::Number;
 use crate::sample::mounts::Mount;
 use crate::sample::{Sample, lvm};
@@ -151,7 +151,7 @@ impl<'a> Lvm<'a> {
             lv: reported.name.clone(),
             uuid: reported.uuid.as_str().into(),
             device: None,
-            kind: kind_by_report(reported),
+            kind: kind::by_report(reported),
             origin: reported.origin.clone(),
             pool: reported.pool.clone(),
             size: reported.size,
@@ -237,7 +237,7 @@ impl<'a> Lvm<'a> {
             return VolumeKind::Snapshot;
         }
         if let Some(reported) = reported.filter(|volume| volume.segment_type().is_some()) {
-            return kind_by_report(reported);
+            return kind::by_report(reported);
         }
         // An origin's own kind is that of what lies below its snapshots.
         let index = layers.get("real").or_else(|| layers.get("")).copied();
