@@ -26,7 +26,9 @@ use crate::store::Wanted;
 pub use body::{CompareBody, DeviceBody, FiguresBody, JobBody, StatusBody, VmBody, VolumeBody};
 pub use file::{export_job, import_job};
 pub use openapi::openapi;
-pub use words::{NoteJob, PutJob, ToldJob, delete_job, note_job, put_job};
+pub use words::edit::{NoteJob, delete_job, note_job};
+pub use words::mark::PutJob;
+pub use words::put::{ToldJob, put_job};
 
 /// Jobs and alerts that one answer lists.
 const MOST_LISTED: usize = 1_000;
