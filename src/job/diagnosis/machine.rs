@@ -54,8 +54,9 @@ pub fn several_snapshots(case: &Case) -> Vec<Sentence> {
         return Vec::new();
     }
     let text = format!(
-        "{count} snapshots of the origin lived in that time: what was copied for each the kernel does not count, so first \
-         writes and chunks copied are not known, and the write cost is that of this snapshot alone."
+        "{count} snapshots of the origin lived in that time: for which of them a chunk was copied the kernel does not \
+         count, so first writes and chunks copied are not known. What was written to the COW area, and the write cost, \
+         are of this snapshot alone."
     );
     Sentence::one(Finding::SeveralSnapshots, text)
 }

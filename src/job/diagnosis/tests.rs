@@ -89,8 +89,9 @@ fn several_snapshots_at_once_are_why_first_writes_are_not_known() {
         let setup = Setup { snapshots: Some(snapshots), ..setup() };
         diagnosis(&figures, &setup, Prefix::Decimal).into_iter().map(|said| said.text).collect::<Vec<_>>()
     };
-    let said = "2 snapshots of the origin lived in that time: what was copied for each the kernel does not count, so \
-                first writes and chunks copied are not known, and the write cost is that of this snapshot alone.";
+    let said = "2 snapshots of the origin lived in that time: for which of them a chunk was copied the kernel does not \
+                count, so first writes and chunks copied are not known. What was written to the COW area, and the write \
+                cost, are of this snapshot alone.";
     assert!(of(2).iter().any(|text| text == said), "{:?}", of(2));
     assert!(!of(1).iter().any(|text| text.contains("lived in that time")));
 }
