@@ -97,6 +97,7 @@ fn job(started_at: Timestamp, ended_at: Timestamp) -> Job {
         setup: Setup::default(),
         label: None,
         notes: Vec::new(),
+        told_phases: Vec::new(),
         program: None,
     }
 }

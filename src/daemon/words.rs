@@ -1,4 +1,4 @@
-//! What is told from outside, between two ticks: marks, notes, jobs of other hosts, and the words of hooks.
+//! What is told from outside, between two ticks: marks, notes, phases, jobs of other hosts, and the words of hooks.
 
 use std::sync::Arc;
 
@@ -22,6 +22,11 @@ impl Watcher {
                 Some(job) => self.keep(Entry::Job(Box::new(job)), outlets).await,
                 None => self.keep(Entry::Noted(noted.clone()), outlets).await,
             },
+            Word::Phased(phased) => {
+                if let Some(job) = self.jobs.enter(phased) {
+                    self.keep(Entry::Job(Box::new(job)), outlets).await;
+                }
+            }
             Word::Removed(removed) if self.jobs.forget(&removed.removed) => {
                 self.keep(Entry::Removed(removed.clone()), outlets).await;
             }

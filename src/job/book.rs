@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::follow::{Silence, abandon_silent, follow_host, follow_snapshot, turns};
 use super::runs::Runs;
 use super::setup::Setup;
 use super::{Job, JobKind, Outcome};
 use crate::interval::Interval;
 use crate::sample::hooks::{Step, Told};
-use crate::source::{Mark, Noted};
+use crate::source::{Mark, Noted, Phased};
 use crate::topology::{Volume, VolumeKind};
 
 /// A running job's figures are handed on to be kept this often; its beginning, death and end at once.
@@ -21,25 +22,6 @@ const MAKING_MS: i64 = 3_000;
 const MAKER_REMEMBERED_MS: i64 = 60_000;
 /// Ended jobs that are remembered, so that a volume that comes back goes on with its job.
 const REMEMBERED: usize = 200;
-
-/// A command that nobody told of for so long was killed: `cowbell run` tells of it each half minute.
-const LONGEST_SILENCE_US: u64 = 120_000_000;
-/// What one tick adds to a silence at most: who told of it slept with the machine.
-const LONGEST_TICK_US: u64 = 60_000_000;
-
-/// When a command was last heard of, and what was known of it then.
-#[derive(Debug)]
-struct Silence {
-    last_at: Timestamp,
-    bytes_read: Option<u64>,
-    us: u64,
-}
-
-impl Silence {
-    fn since(last_at: Timestamp, job: &Job) -> Self {
-        Self { last_at: last_at.max(job.started_at), bytes_read: job.bytes_read, us: 0 }
-    }
-}
 
 /// All jobs that run, and the last ones that ended.
 #[derive(Debug, Default)]
@@ -204,6 +186,13 @@ impl JobBook {
         Some(job.clone())
     }
 
+    /// Takes a phase that somebody told; gives the job that it is of, `None` where that does not run or it says nothing
+    /// new.
+    pub fn enter(&mut self, phased: &Phased) -> Option<Job> {
+        let job = self.running.iter_mut().find(|job| job.key == phased.phased)?;
+        job.enter(&phased.phase).then(|| job.clone())
+    }
+
     /// Takes a job that ran on another host; gives it with its number here, `None` where it is here already.
     pub fn import(&mut self, key: &str, job: Job) -> Option<Job> {
         if self.ended.iter().any(|other| other.key == key) {
@@ -315,54 +304,5 @@ impl JobBook {
         self.ended.extend(ended.into_iter().map(Arc::new));
         let surplus = self.ended.len().saturating_sub(REMEMBERED);
         self.ended.drain(..surplus);
-    }
-}
-
-/// What is kept at once when it changes.
-fn turns(job: &Job) -> impl PartialEq + use<> {
-    let harm = (job.died_at, job.io_error_at, job.unmounted_at);
-    (job.ended_at, harm, job.lv.clone(), job.mounted_on.clone())
-}
-
-/// A snapshot that is gone ended with this tick, or, when nobody looked for a while, after it was last seen.
-fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: Timestamp) {
-    let Some((volume, state)) = interval.volumes().find(|(volume, _)| *volume.uuid == job.key) else {
-        return job.end(last_seen_at, job.reported());
-    };
-    // Names may change while it lives; what is no longer known was true before.
-    (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
-    job.name.clone_from(&volume.lv);
-    job.origin = volume.origin.clone().or(job.origin.take());
-    if let Some(created_at) =
-        volume.created_at.filter(|created_at| job.partly_seen && *created_at < job.started_at)
-    {
-        job.started_at = created_at;
-    }
-    job.see(interval.at, state);
-    job.setup.see(interval, volume);
-    job.see_mounts(interval.at, volume.mounted_on.as_deref());
-    if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
-        job.count_reads(counters.sectors_read.bytes());
-    }
-}
-
-/// A command of which nobody tells any more ended when it was last heard of, as far as anybody knows.
-fn abandon_silent(job: &mut Job, silence: &mut Silence, elapsed_us: u64) {
-    silence.us += elapsed_us.min(LONGEST_TICK_US);
-    if silence.us >= LONGEST_SILENCE_US {
-        job.bytes_read = silence.bytes_read;
-        job.end(silence.last_at, Outcome::Abandoned);
-    }
-}
-
-/// Ticks that began before the job are left out: what they read was not the job's alone.
-fn follow_host(job: &mut Job, interval: &Interval) {
-    let began_us = interval.at.as_microsecond().saturating_sub_unsigned(interval.elapsed_us);
-    if began_us < job.started_at.as_microsecond() {
-        return;
-    }
-    job.setup.see_host(interval);
-    if let Some(total) = interval.total() {
-        job.bytes_read = Some(job.bytes_read.unwrap_or_default() + total.sectors_read.bytes());
     }
 }

@@ -5,7 +5,6 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::Outcome;
 use crate::sample::hooks::Step;
@@ -15,7 +14,7 @@ use crate::sample::hooks::Step;
 const SUCCESS_TO_CLEANUP_MS: i64 = 5_000;
 
 /// What a backup does, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// The database writes out its tables and takes its global read lock.

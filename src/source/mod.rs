@@ -141,6 +141,7 @@ pub struct Hook {
 pub enum Word {
     Mark(Mark),
     Noted(Noted),
+    Phased(Phased),
     Removed(Removed),
     Imported(Imported),
 }
@@ -171,6 +172,22 @@ pub struct Noted {
     pub note: Note,
 }
 
+/// That a job came to a phase.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Phased {
+    /// The job's key.
+    pub phased: String,
+    #[serde(flatten)]
+    pub phase: ToldPhase,
+}
+
+/// What a job does from an instant on, until it does something else or is over.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct ToldPhase {
+    pub at: Timestamp,
+    pub name: String,
+}
+
 /// A job that is to be forgotten.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Removed {
@@ -198,7 +215,7 @@ pub struct Label {
     pub repeat: Option<u32>,
 }
 
-/// Letters of the name of a job, a set or a variant at most.
+/// Letters of the name of a job, a phase, a set or a variant at most.
 pub const LONGEST_NAME: usize = 200;
 
 /// Whether a text is fit to be shown as one line: something is to be seen, not too long, without control characters, and without

@@ -9,7 +9,7 @@ use super::lasting::{optional_time, optional_word, time, word};
 use crate::job::phase::{Begun, Heard, Phase, Report};
 use crate::job::setup::Setup;
 use crate::job::{Job, JobKind, MOST_NOTES, Outcome};
-use crate::source::{Label, Note, Noted};
+use crate::source::{Label, Note, Noted, ToldPhase};
 
 pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
     let ms = |at: Option<Timestamp>| at.map(|at| at.as_millisecond());
@@ -20,9 +20,10 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
         "INSERT INTO job (id, kind, key, name, vg, lv, origin, started_ms, ended_ms, outcome, died_ms, partly_seen,
              last_fill_percent, peak_fill_percent, bytes_read, read_counter, mounted_on, unmounted_ms,
              run, flush_ms, snapshot_ms, mount_ms, backup_ms, cleanup_ms, locked_from_ms, locked_until_ms,
-             reported, reported_ms, io_error_ms, exit_status, setup, set_name, variant, repeat, notes, program)
+             reported, reported_ms, io_error_ms, exit_status, setup, set_name, variant, repeat, notes, program,
+             phases)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-             ?)
+             ?, ?)
          -- A key that memory had forgotten has a new number.
          ON CONFLICT (key) DO UPDATE SET id = excluded.id, name = excluded.name, vg = excluded.vg, lv = excluded.lv,
              origin = excluded.origin, started_ms = excluded.started_ms, ended_ms = excluded.ended_ms,
@@ -36,7 +37,7 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
              reported = excluded.reported, reported_ms = excluded.reported_ms,
              io_error_ms = excluded.io_error_ms, exit_status = excluded.exit_status, setup = excluded.setup,
              set_name = excluded.set_name, variant = excluded.variant, repeat = excluded.repeat,
-             notes = excluded.notes, program = excluded.program",
+             notes = excluded.notes, program = excluded.program, phases = excluded.phases",
     )
     .bind(job.id)
     .bind(job.kind.text())
@@ -74,6 +75,7 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
     .bind(job.label.as_ref().and_then(|label| label.repeat))
     .bind((!job.notes.is_empty()).then(|| serde_json::to_string(&job.notes)).transpose()?)
     .bind(&job.program)
+    .bind((!job.told_phases.is_empty()).then(|| serde_json::to_string(&job.told_phases)).transpose()?)
     .execute(&mut *connection)
     .await
     .with_context(|| format!("cannot keep job {}", job.id))?;
@@ -142,6 +144,7 @@ impl FromRow<'_, SqliteRow> for Job {
             setup: setup(row)?,
             label: label(row)?,
             notes: notes(row)?,
+            told_phases: told_phases(row)?,
             program: row.try_get("program")?,
         })
     }
@@ -187,6 +190,12 @@ fn notes(row: &SqliteRow) -> sqlx::Result<Vec<Note>> {
     let mut notes: Vec<Note> = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     notes.sort_by_key(|note| note.at);
     Ok(notes)
+}
+
+/// Those of hooks have columns of their own.
+fn told_phases(row: &SqliteRow) -> sqlx::Result<Vec<ToldPhase>> {
+    let text: Option<String> = row.try_get("phases")?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
 /// What a newer program wrote into it and this one cannot read is not known.

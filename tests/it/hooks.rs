@@ -84,7 +84,7 @@ impl Watcher {
 /// Each phase by its name and when it began, in seconds.
 pub fn phases(job: &Job) -> String {
     let second = |at: Timestamp| at.as_second() - BEGIN.as_second();
-    let phases = job.phases().map(|(begun, _)| format!("{} {}", begun.phase.text(), second(begun.at)));
+    let phases = job.phases().into_iter().map(|span| format!("{} {}", span.name, second(span.began_at)));
     phases.collect::<Vec<_>>().join(", ")
 }
 

@@ -110,6 +110,8 @@ async fn the_program_reads_what_the_samples_hold() {
     assert_eq!(span.until.as_millisecond() - span.from.as_millisecond(), 2_000);
     assert!(heard.reported.unwrap().succeeded && jobs[0].is_untrustworthy());
     assert_eq!((jobs[3].exit_status, jobs[3].heard.as_ref()), (Some(3), None));
+    let told: Vec<_> = jobs[3].told_phases.iter().map(|phase| &*phase.name).collect();
+    assert_eq!((told, &jobs[1].told_phases[..]), (vec!["reading", "writing"], &[][..]));
     assert_eq!((jobs[1].setup.chunk_bytes, jobs[1].setup.processors), (Some(4096), None));
     let pv = Subject::Device("S1".into());
     let copied = Wanted { subject: pv, quantity: Quantity::Share(ShareQuantity::CopyWrittenBytes) };

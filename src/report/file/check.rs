@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Unreadable;
 use crate::job::phase::{Heard, Phase};
 use crate::job::setup::Setup;
-use crate::job::{Job, MOST_NOTES, Outcome};
+use crate::job::{Job, MOST_NOTES, MOST_PHASES, Outcome};
 use crate::source::{LONGEST_NAME, check_letters};
 
 /// Letters of a path or a note.
@@ -29,6 +29,7 @@ pub fn job(job: &Job, now: Timestamp) -> Result<(), Unreadable> {
     instants(job)?;
     texts(job)?;
     notes(job, now)?;
+    told_phases(job)?;
     setup(&job.setup)?;
     job.heard.as_ref().map_or(Ok(()), heard)?;
     expect(
@@ -66,6 +67,7 @@ fn instants(job: &Job) -> Result<(), Unreadable> {
         phases.chain(told.into_iter().flatten()).chain([heard.first_at, heard.last_at])
     });
     let seen = [job.died_at, job.io_error_at, job.unmounted_at].into_iter().flatten();
+    let seen = seen.chain(job.told_phases.iter().map(|phase| phase.at));
     let ended_at = job.ended_at.unwrap_or(job.started_at);
     for at in seen.chain(heard) {
         let is_near =
@@ -119,6 +121,13 @@ fn notes(job: &Job, now: Timestamp) -> Result<(), Unreadable> {
         expect(is_past, "a note on what was from 1970 to now", || note.at.to_string())?;
     }
     Ok(())
+}
+
+fn told_phases(job: &Job) -> Result<(), Unreadable> {
+    at_most("phases", MOST_PHASES, job.told_phases.len())?;
+    job.told_phases.iter().try_for_each(|phase| letters("a phase's name", &phase.name, LONGEST_NAME))?;
+    let follows = job.told_phases.windows(2).all(|two| two[0].at <= two[1].at);
+    expect(follows, "phases in the order of time", || "one that began before the one before it".into())
 }
 
 fn setup(setup: &Setup) -> Result<(), Unreadable> {

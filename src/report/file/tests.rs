@@ -119,14 +119,31 @@ fn what_a_run_told_is_read() {
 }
 
 #[test]
+fn phases_that_were_told_are_read_and_are_none_in_an_older_file() {
+    let at = |second| format!("2026-03-01T02:00:{second:02}Z");
+    let phases = serde_json::json!([{"name": "writing", "at": at(1)}, {"name": "reading", "at": at(5)}]);
+    let (job, _) = read(changed(&[("/job/told_phases", phases)]).as_bytes(), now()).unwrap();
+    assert_eq!(job.phases().iter().map(|phase| phase.name).collect::<Vec<_>>(), ["writing", "reading"]);
+    let mut older: serde_json::Value = serde_json::from_str(&changed(&[])).unwrap();
+    older["job"].as_object_mut().unwrap().remove("told_phases").unwrap();
+    assert!(read(older.to_string().as_bytes(), now()).unwrap().0.told_phases.is_empty());
+}
+
+#[test]
 fn what_the_database_would_refuse_is_refused_before() {
     let at = |second| serde_json::json!(format!("2026-03-01T02:00:{second:02}Z"));
+    let told = |phases: &[(&str, i32)]| {
+        phases.iter().map(|(name, second)| serde_json::json!({"name": name, "at": at(*second)})).collect()
+    };
     let backwards = serde_json::json!([{"phase": "backup", "at": at(1)}, {"phase": "flush", "at": at(2)}]);
     for (changes, part) in [
         (vec![("/job/unmounted_at", at(9))], "`mounted_on` beside"),
         (vec![("/job/heard", heard("run", 0.into()))], "process from 1"),
         (vec![("/job/heard", heard("locked_until", at(9)))], "given back after it was taken"),
         (vec![("/job/heard", heard("phases", backwards))], "phases in their order"),
+        (vec![("/job/told_phases", told(&[("a", 9), ("b", 1)]))], "phases in the order of time"),
+        (vec![("/job/told_phases", told(&[("a\nb", 1)]))], "a phase's name"),
+        (vec![("/job/told_phases", told(&[("a", 1); 65]))], "64 phases at most"),
         (vec![("/job/died_at", "2020-01-01T00:00:00Z".into())], "within a day of it"),
         (vec![("/job/io_error_at", "2030-01-01T00:00:00Z".into())], "within a day of it"),
         (vec![("/job/outcome", serde_json::Value::Null)], "a job that is over"),

@@ -1,4 +1,4 @@
-//! The phases of a backup, as its hooks told them: rows of a small table.
+//! The phases of a job, as hooks or somebody else told them: rows of a small table.
 
 use jiff::Timestamp;
 
@@ -9,7 +9,7 @@ use crate::units::duration_text;
 
 /// A phase, and how much of the job it took.
 pub struct PhaseRow {
-    pub name: &'static str,
+    pub name: String,
     pub began: String,
     pub took: String,
     /// Where its bar begins and how wide it is, in percent of the job's time.
@@ -20,13 +20,13 @@ pub struct PhaseRow {
 pub fn phases(job: &Job, now: Timestamp) -> Vec<PhaseRow> {
     let whole = job.seconds(now).max(f64::MIN_POSITIVE);
     let percent = |seconds: f64| format!("{:.2}", (seconds / whole * 100.0).clamp(0.0, 100.0));
-    let rows = job.phases().map(|(begun, ended_at)| {
-        let seconds = seconds_between(begun.at, ended_at.unwrap_or(now)).max(0.0);
+    let rows = job.phases().into_iter().map(|phase| {
+        let seconds = seconds_between(phase.began_at, phase.ended_at.unwrap_or(now)).max(0.0);
         PhaseRow {
-            name: begun.phase.text(),
-            began: moment(begun.at, now),
+            name: phase.name.to_string(),
+            began: moment(phase.began_at, now),
             took: duration_text(seconds),
-            from: percent(seconds_between(job.started_at, begun.at)),
+            from: percent(seconds_between(job.started_at, phase.began_at)),
             width: percent(seconds),
         }
     });

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::phase::{Heard, Phase, Report, Span};
-use crate::job::{Job, JobKind, Outcome};
+use crate::job::phase::{Heard, Report, Span};
+use crate::job::{Job, JobKind, Outcome, PhaseSpan};
 use crate::source::{Label, Note};
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -28,7 +28,7 @@ pub struct JobBody {
     pub exit_status: Option<i32>,
     /// What the run itself said by its hooks; `null` where it said nothing.
     pub reported: Option<Outcome>,
-    /// What hooks told of the run, in order; empty without hooks.
+    /// What hooks told of the run, and what somebody told, in order.
     pub phases: Vec<PhaseBody>,
     /// The database's global read lock was held within this span, and for less than it; `null` where that is not known.
     pub locked_at_most: Option<SpanBody>,
@@ -93,10 +93,11 @@ impl From<&Job> for JobBody {
     }
 }
 
-/// A part of a backup.
+/// A part of a job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PhaseBody {
-    pub phase: Phase,
+    /// `flush`, `snapshot`, `mount`, `backup` or `cleanup` where hooks told it; else as it was told.
+    pub phase: String,
     #[schema(value_type = String, format = DateTime)]
     pub began_at: Timestamp,
     /// When the next one began, or the job ended; `null` while it goes on.
@@ -114,8 +115,12 @@ pub struct SpanBody {
 
 impl PhaseBody {
     fn all(job: &Job) -> Vec<Self> {
-        let phases = job.phases();
-        phases.map(|(begun, ended_at)| Self { phase: begun.phase, began_at: begun.at, ended_at }).collect()
+        let body = |phase: PhaseSpan| Self {
+            phase: phase.name.into(),
+            began_at: phase.began_at,
+            ended_at: phase.ended_at,
+        };
+        job.phases().into_iter().map(body).collect()
     }
 }
 

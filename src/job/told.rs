@@ -1,0 +1,185 @@
+//! Phases of a job: those that hooks told of a backup and those that somebody told, in one order of time.
+//!
+//! A phase ends where the next one begins, or with the job. They are told while the job runs; what makes no sense is
+//! refused here, in one sentence.
+
+use jiff::Timestamp;
+use thiserror::Error;
+
+use super::Job;
+use crate::source::ToldPhase;
+
+/// Phases that can be told of a job: a benchmark has some five, and each is a row of a table and some figures.
+pub const MOST_PHASES: usize = 64;
+
+/// A phase with its end; `None` while it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseSpan<'a> {
+    pub name: &'a str,
+    pub began_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+}
+
+/// Why a phase is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PhaseRefused {
+    #[error("job {id} is over since {ended_at}: phases are told of a job while it runs")]
+    Over { id: i64, ended_at: Timestamp },
+    #[error(
+        "job {id} runs since {started_at}: expected a phase of it to begin then or later, but found {at}"
+    )]
+    BeforeTheJob { id: i64, started_at: Timestamp, at: Timestamp },
+    #[error(
+        "job {id} is in its phase `{last}` since {began_at}: expected the next one to begin then or later, but found {at}"
+    )]
+    BeforeTheLast { id: i64, last: String, began_at: Timestamp, at: Timestamp },
+    #[error("job {id} was told {MOST_PHASES} phases, and can have no more")]
+    TooMany { id: i64 },
+}
+
+impl Job {
+    /// Its phases in the order of time. One that was told to begin after the job's end is none of it.
+    pub fn phases(&self) -> Vec<PhaseSpan<'_>> {
+        let heard = self.heard.iter().flat_map(|heard| &heard.phases);
+        let heard = heard.map(|begun| (begun.phase.text(), begun.at));
+        let told = self.told_phases.iter().filter(|phase| self.ended_at.is_none_or(|end| phase.at <= end));
+        let mut begun: Vec<_> = heard.chain(told.map(|phase| (&*phase.name, phase.at))).collect();
+        begun.sort_by_key(|(_, at)| *at);
+        let ends: Vec<_> = begun.iter().skip(1).map(|(_, at)| Some(*at)).chain([self.ended_at]).collect();
+        let span = |((name, began_at), ended_at)| PhaseSpan { name, began_at, ended_at };
+        begun.into_iter().zip(ends).map(span).collect()
+    }
+
+    /// Whether a phase that is told now begins something: the one that goes on may be told again, and changes nothing.
+    pub fn check_phase(&self, phase: &ToldPhase) -> Result<bool, PhaseRefused> {
+        let (id, at) = (self.id, phase.at);
+        if let Some(ended_at) = self.ended_at {
+            return Err(PhaseRefused::Over { id, ended_at });
+        }
+        let last = self.phases().pop();
+        if last.is_some_and(|last| last.name == phase.name) {
+            return Ok(false);
+        }
+        if at < self.started_at {
+            return Err(PhaseRefused::BeforeTheJob { id, started_at: self.started_at, at });
+        }
+        if let Some(last) = last.filter(|last| at < last.began_at) {
+            let (last, began_at) = (last.name.into(), last.began_at);
+            return Err(PhaseRefused::BeforeTheLast { id, last, began_at, at });
+        }
+        (self.told_phases.len() < MOST_PHASES).then_some(true).ok_or(PhaseRefused::TooMany { id })
+    }
+
+    /// Takes a phase; gives whether it said something new.
+    pub(super) fn enter(&mut self, phase: &ToldPhase) -> bool {
+        let is_new = self.check_phase(phase).unwrap_or_default();
+        if is_new {
+            self.told_phases.push(phase.clone());
+        }
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::phase::{Begun, Heard, Phase};
+    use crate::job::{JobKind, Outcome};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_772_330_400 + second).unwrap()
+    }
+
+    fn phase(name: &str, second: i64) -> ToldPhase {
+        ToldPhase { at: at(second), name: name.into() }
+    }
+
+    fn running() -> Job {
+        Job::new(7, JobKind::Command, "key", "bonnie++", at(0))
+    }
+
+    /// A job that began at 0 and was told so.
+    fn told(phases: &[(&str, i64)]) -> Job {
+        let mut job = running();
+        for (name, second) in phases {
+            job.enter(&phase(name, *second));
+        }
+        job
+    }
+
+    /// `writing 0 to 8, reading 8 on`
+    fn said(job: &Job) -> String {
+        let second = |at: Timestamp| at.as_second() - at_zero();
+        let span = |span: &PhaseSpan| {
+            let until = span.ended_at.map_or("on".into(), |at| format!("to {}", second(at)));
+            format!("{} {} {until}", span.name, second(span.began_at))
+        };
+        job.phases().iter().map(span).collect::<Vec<_>>().join(", ")
+    }
+
+    fn at_zero() -> i64 {
+        at(0).as_second()
+    }
+
+    #[test]
+    fn a_phase_ends_where_the_next_begins_or_with_the_job() {
+        let mut job = told(&[("writing", 1), ("rewriting", 8), ("reading", 20)]);
+        assert_eq!(said(&job), "writing 1 to 8, rewriting 8 to 20, reading 20 on");
+        job.end(at(25), Outcome::Succeeded);
+        assert_eq!(said(&job), "writing 1 to 8, rewriting 8 to 20, reading 20 to 25");
+    }
+
+    #[test]
+    fn a_phase_that_is_told_again_goes_on_and_one_that_comes_back_is_another() {
+        let job = told(&[("writing", 1), ("writing", 5), ("writing", 0), ("reading", 8), ("writing", 9)]);
+        assert_eq!(said(&job), "writing 1 to 8, reading 8 to 9, writing 9 on");
+    }
+
+    #[test]
+    fn what_was_told_to_begin_after_the_jobs_end_is_none_of_it() {
+        let mut job = told(&[("writing", 1), ("reading", 8)]);
+        job.end(at(5), Outcome::Succeeded);
+        assert_eq!(said(&job), "writing 1 to 5");
+    }
+
+    #[test]
+    fn told_phases_stand_among_those_of_hooks() {
+        let mut job = told(&[("dump", 6)]);
+        let begun = |(phase, second)| Begun { phase, at: at(second) };
+        let phases = [(Phase::Flush, 0), (Phase::Backup, 5), (Phase::Cleanup, 9)].map(begun).to_vec();
+        job.heard = Some(Heard { phases, ..Heard::new(4711, at(0)) });
+        assert_eq!(said(&job), "flush 0 to 5, backup 5 to 6, dump 6 to 9, cleanup 9 on");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_a_sentence() {
+        let refused = |job: &Job, second: i64, expected: &str| {
+            let found = job.check_phase(&phase("seeking", second)).unwrap_err().to_string();
+            assert_eq!(found, expected);
+        };
+        let job = told(&[("writing", 10)]);
+        refused(
+            &job,
+            -1,
+            "job 7 runs since 2026-03-01T02:00:00Z: expected a phase of it to begin then or later, but found \
+             2026-03-01T01:59:59Z",
+        );
+        refused(
+            &job,
+            9,
+            "job 7 is in its phase `writing` since 2026-03-01T02:00:10Z: expected the next one to begin then or later, \
+             but found 2026-03-01T02:00:09Z",
+        );
+        let names: Vec<String> = (0..MOST_PHASES).map(|number| format!("phase {number}")).collect();
+        let many: Vec<(&str, i64)> = names.iter().map(|name| (&**name, 10)).collect();
+        refused(&told(&many), 11, "job 7 was told 64 phases, and can have no more");
+        let mut over = job;
+        over.end(at(20), Outcome::Succeeded);
+        refused(
+            &over,
+            15,
+            "job 7 is over since 2026-03-01T02:00:20Z: phases are told of a job while it runs",
+        );
+        assert!(!over.enter(&phase("seeking", 15)));
+    }
+}
