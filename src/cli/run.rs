@@ -55,7 +55,7 @@ impl From<Run> for Plan {
     }
 }
 
-/// The name of a job, a set or a variant.
+/// The name of a job, a phase, a set or a variant.
 pub fn name(text: &str) -> Result<String, String> {
     check_letters("a name", text, LONGEST_NAME).map(|()| text.to_string())
 }

@@ -1,4 +1,4 @@
-//! `cowbell job start`, `stop`, `note` and `delete`: their words on the command line.
+//! `cowbell job start`, `stop`, `phase`, `note` and `delete`: their words on the command line.
 
 use clap::{Args, Subcommand};
 
@@ -27,6 +27,16 @@ pub enum Word {
         #[arg(long, value_name = "N")]
         status: Option<u8>,
         /// When it ended, if not now
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        at: Option<String>,
+    },
+    /// Begin a phase of a job that runs, such as `writing`; the phase before ends there
+    Phase {
+        /// Its number or name
+        job: String,
+        #[arg(value_parser = name)]
+        name: String,
+        /// When it began, if not now
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         at: Option<String>,
     },
@@ -71,6 +81,7 @@ pub async fn word(daemon: &Daemon, command: Word) -> anyhow::Result<String> {
         Word::Stop { job, failed, status, at } => {
             word::stop(daemon, &job, End { has_failed: failed, status }, at.as_deref()).await?;
         }
+        Word::Phase { job, name, at } => word::phase(daemon, &job, name, at.as_deref()).await?,
         Word::Note { job, text, at } => word::note(daemon, &job, text, at.as_deref()).await?,
         Word::Delete { ids } => word::delete(daemon, &ids).await?,
     }

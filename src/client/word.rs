@@ -1,4 +1,4 @@
-//! `cowbell job start`, `stop`, `note` and `delete`: a word of a job, as a scheduler's hooks say it.
+//! `cowbell job start`, `stop`, `phase`, `note` and `delete`: a word of a job, as a scheduler's hooks say it.
 //!
 //! Which word is refused is the daemon's to say; here a name becomes a job's key and number.
 
@@ -10,7 +10,7 @@ use super::job::{ask, understood};
 use crate::job::{JobKind, Outcome};
 use crate::series::when::instant;
 use crate::source::MarkKind;
-use crate::web::{JobBody, NoteJob, PutJob};
+use crate::web::{JobBody, NoteJob, PhaseJob, PutJob};
 
 /// For the last job of a name it is looked back so far.
 const LOOK_BACK: &str = "-366d";
@@ -90,6 +90,14 @@ async fn nothing_to_stop(daemon: &Daemon, which: &str, running: &[JobBody]) -> a
         }
         None => format!("no job called `{which}` runs, and none was: `cowbell job start {which}` begins one"),
     })
+}
+
+/// Begins a phase of a job: of the one of this number, or of this name.
+pub async fn phase(daemon: &Daemon, which: &str, name: String, at: Option<&str>) -> anyhow::Result<()> {
+    let at = at.map(|at| time(Some(at))).transpose()?;
+    let id = number_of(daemon, which).await?;
+    let phase = serde_json::to_string(&PhaseJob { name, at })?;
+    daemon.tell("POST", &format!("/api/v1/jobs/{id}/phases"), &phase).await.map(drop)
 }
 
 /// Keeps a sentence with a job: the one of this number, or of this name, which runs or was the last.

@@ -33,7 +33,8 @@ use crate::source::Word;
 use crate::store::Archive;
 
 pub use api::{
-    CompareBody, DeviceBody, FiguresBody, JobBody, NoteJob, PutJob, StatusBody, ToldJob, VmBody, VolumeBody,
+    CompareBody, DeviceBody, FiguresBody, JobBody, NoteJob, PhaseJob, PutJob, StatusBody, ToldJob, VmBody,
+    VolumeBody,
 };
 pub use costs::Costs;
 
@@ -98,6 +99,7 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/jobs/report", get(pages::report::report))
         .route("/api/v1/jobs/{key}", put(api::put_job).delete(api::delete_job))
         .route("/api/v1/jobs/{id}/notes", post(api::note_job))
+        .route("/api/v1/jobs/{id}/phases", post(api::phase_job))
         .route("/api/v1/jobs/{id}/figures", get(api::figures))
         .route("/api/v1/jobs/{id}/outlook", get(api::outlook))
         .route("/api/v1/alerts", get(api::alerts))

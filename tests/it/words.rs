@@ -252,7 +252,45 @@ fn a_recordings_jobs_are_left_as_they_are() {
     wait_at_most(Duration::from_secs(20), "a job", || (!listed(&daemon).is_empty()).then_some(()));
     refused(&daemon, &["start", "nightly"], "this is a recording");
     refused(&daemon, &["note", "1", "text"], "this is a recording");
+    refused(&daemon, &["phase", "1", "writing"], "this is a recording");
     refused(&daemon, &["stop", "data_snapshot"], "it ends when the snapshot is removed");
+}
+
+/// Each phase by its name, and whether it goes on.
+fn phases(job: &Value) -> Vec<(String, bool)> {
+    let phases = job["phases"].as_array().unwrap().iter();
+    phases.map(|phase| (phase["phase"].as_str().unwrap().into(), phase["ended_at"].is_null())).collect()
+}
+
+#[test]
+fn a_job_is_told_its_phases_while_it_runs_and_they_survive_a_restart() {
+    let (machine, mut first) = watching();
+    let root = machine.root().to_str().unwrap().to_string();
+    done(&first, &["start", "bonnie++", "--at=-1h"]);
+    done(&first, &["phase", "bonnie++", "writing", "--at=-50m"]);
+    done(&first, &["phase", "1", "writing"]);
+    done(&first, &["phase", "bonnie++", "<b>reading</b>", "--at=-20m"]);
+    assert_eq!(phases(&listed(&first)[0]), [("writing".into(), false), ("<b>reading</b>".into(), true)]);
+    refused(&first, &["phase", "1", "seeking", "--at=-2h"], "job 1 runs since");
+    refused(&first, &["phase", "1", "seeking", "--at=-30m"], "is in its phase `<b>reading</b>` since");
+    refused(&first, &["phase", "1", "seeking", "--at", "2999-01-01T00:00:00Z"], "`at` from 1970 to now");
+    refused(&first, &["phase", "1", "see\nking"], "1 to 200 letters without control characters");
+    refused(&first, &["phase", "9", "seeking"], "there is no job 9");
+    refused(&first, &["phase", "weekly", "seeking"], "no job called `weekly`");
+    let wrong = http::change(first.port, "POST", "/api/v1/jobs/1/phases", &[HOST, JSON], r#"{"name": ""}"#);
+    assert!(wrong.status == 400 && wrong.sentence().contains("a phase's name"), "{wrong:?}");
+    first.stop(Signal::TERM);
+    let second = Start::with(&["serve", "--interval", "60s", "--root", &root]).db(&first.db).start();
+    done(&second, &["phase", "bonnie++", "seeking"]);
+    done(&second, &["stop", "bonnie++"]);
+    refused(&second, &["phase", "1", "more"], "job 1 is over since");
+    let told = phases(&listed(&second)[0]);
+    assert_eq!(
+        told.iter().map(|(name, _)| &**name).collect::<Vec<_>>(),
+        ["writing", "<b>reading</b>", "seeking"]
+    );
+    let page = second.get("/jobs/1").body;
+    assert!(page.contains("&#60;b&#62;reading&#60;/b&#62;") && !page.contains("<b>reading"), "{page}");
 }
 
 #[test]

@@ -28,6 +28,7 @@ pub use file::{export_job, import_job};
 pub use openapi::openapi;
 pub use words::edit::{NoteJob, delete_job, note_job};
 pub use words::mark::PutJob;
+pub use words::phase::{PhaseJob, phase_job};
 pub use words::put::{ToldJob, put_job};
 
 /// Jobs and alerts that one answer lists.

@@ -17,6 +17,7 @@ use utoipa::OpenApi;
         super::jobs,
         super::words::put::put_job,
         super::words::edit::note_job,
+        super::words::phase::phase_job,
         super::words::edit::delete_job,
         super::figures,
         super::compare,

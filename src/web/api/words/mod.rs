@@ -1,10 +1,13 @@
-//! Word of jobs: that one began or ended, a note on it, and that it is to be forgotten.
+//! Word of jobs: that one began or ended, a phase of it, a note on it, and that it is to be forgotten.
 //!
 //! Here is what all of them share: what may stand in a body, and how a word comes to the loop.
 
 pub(super) mod edit;
 pub(super) mod mark;
+pub(super) mod phase;
 pub(super) mod put;
+
+use std::time::Duration;
 
 use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
@@ -18,6 +21,8 @@ use crate::web::{LONGEST_BODY, Site};
 
 /// Whoever tells of a job has this machine's clock, which may have been set back a moment ago.
 const MOST_AHEAD: SignedDuration = SignedDuration::from_mins(1);
+/// The loop takes a word at once, unless it waits for the kernel.
+const LISTED_WITHIN: Duration = Duration::from_secs(1);
 /// What tells a key of somebody's choice from a volume's UUID.
 const CHOSEN: &str = "mark:";
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::mark::{PutJob, mark};
-use super::{hand_on, unread};
+use super::{LISTED_WITHIN, hand_on, unread};
 use crate::job::{Job, JobKind, Outcome};
 use crate::present::Present;
 use crate::source::{Mark, MarkKind, MarkedEnd, Word};
@@ -23,8 +23,6 @@ use crate::web::answer::{Problem, ProblemBody};
 const LOOK_UP_WITHIN: Duration = Duration::from_millis(500);
 /// A command that began within this time is not looked up.
 const FRESH: SignedDuration = SignedDuration::from_mins(10);
-/// The loop takes a word at once, unless it waits for the kernel.
-const LISTED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What became of the word.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
