@@ -13,6 +13,7 @@ use crate::job::{JobKind, Outcome};
 use crate::report::account::Account;
 use crate::report::figure::figures;
 use crate::report::job::JobReport;
+use crate::report::phases::plain;
 use crate::source::Note;
 use crate::units::{Prefix, bytes_text, duration_text, took_text};
 use crate::web::{FiguresBody, JobBody, StatusBody};
@@ -150,6 +151,7 @@ fn shown(report: &JobReport, account: &Account, notes: &[Note], outlook: Option<
     if let Some(sizing) = &report.sizing {
         let _ = write!(text, "\n{}\n{}", sizing.text, indented(&sizing.setting));
     }
+    text.push_str(&plain(&report.figures.phases, Prefix::default()));
     let known = figures(&report.figures)
         .into_iter()
         .filter_map(|figure| Some((figure.name, figure.unit, figure.value?)));

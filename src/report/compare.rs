@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::facts::{Besides, Fact, besides};
 use super::figure::{Figure, Unit, figures};
 use super::outlier::{Slow, is_cold_first, outliers};
+use super::phases;
 use crate::job::figures::Figures;
 use crate::job::statistics::{Bounds, Moments, ratio_of_means};
 
@@ -105,6 +106,12 @@ pub enum Oddity {
 impl Run {
     pub fn new(name: &str, of: &Figures, facts: Vec<Fact>) -> Self {
         Self { name: name.into(), figures: figures(of), facts }
+    }
+
+    /// With figures of these phases of its.
+    pub fn with_phases(mut self, of: &Figures, phases: &[String]) -> Self {
+        self.figures.extend(phases::figures(&of.phases, phases));
+        self
     }
 
     fn figure(&self, name: &str) -> Option<f64> {

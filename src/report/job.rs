@@ -2,6 +2,7 @@
 
 use super::account::Account;
 use super::figure::figures;
+use super::phases;
 use super::text::inline;
 use crate::job::advice::{Advice, advice};
 use crate::job::diagnosis::{Sentence, diagnosis};
@@ -50,6 +51,7 @@ impl JobReport {
             text.push_str(&format!("- {}\n", inline(&sentence.text)));
         }
         text.push_str(&self.helps());
+        text.push_str(&phases::markdown(&self.figures.phases, self.prefix));
         text.push_str("\n| figure | value |\n| --- | --- |\n");
         for figure in figures(&self.figures) {
             if let Some(value) = figure.value {

@@ -12,5 +12,6 @@ pub mod group;
 pub mod job;
 pub mod outlier;
 pub mod outline;
+pub mod phases;
 pub mod plain;
 pub mod text;

@@ -55,7 +55,8 @@ fn known(text: String) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 
-fn columns(rows: &[Vec<String>]) -> String {
+/// Rows as lines, in columns that are as wide as their widest cell.
+pub(super) fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();

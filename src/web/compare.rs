@@ -10,6 +10,7 @@ use crate::job::Job;
 use crate::report::compare::{Comparison, Run, Set, compare};
 use crate::report::facts::facts;
 use crate::report::group::{Group, grouped, run_name};
+use crate::report::phases::shared;
 use crate::series::Range;
 use crate::source::Label;
 
@@ -165,7 +166,9 @@ impl Site {
             columns.push(Column { name, runs });
         }
         let summing_up = tokio::task::spawn_blocking(move || {
-            let sets: Vec<Set> = columns.iter().map(Column::set).collect();
+            let runs = columns.iter().flat_map(|column| &column.runs);
+            let phases = shared(runs.map(|(_, cost)| &cost.report.figures.phases[..]));
+            let sets: Vec<Set> = columns.iter().map(|column| column.set(&phases)).collect();
             Compared { comparison: compare(&sets), columns, left_out }
         });
         let compared = summing_up.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
@@ -180,9 +183,11 @@ impl Site {
 }
 
 impl Column {
-    fn set(&self) -> Set {
+    /// Its runs, with what they did in these phases.
+    fn set(&self, phases: &[String]) -> Set {
         let run = |(place, (job, cost)): (usize, &(Job, Arc<Cost>))| {
-            Run::new(&run_name(place, job), &cost.report.figures, facts(job, &cost.setup))
+            let figures = &cost.report.figures;
+            Run::new(&run_name(place, job), figures, facts(job, &cost.setup)).with_phases(figures, phases)
         };
         Set { name: self.name.clone(), runs: self.runs.iter().enumerate().map(run).collect() }
     }

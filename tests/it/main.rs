@@ -37,6 +37,7 @@ mod notify;
 mod openapi;
 mod order;
 mod outlook;
+mod phases;
 mod printing;
 mod recordings;
 mod reports;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::phases::PhaseWork;
 use crate::job::statistics::{Relation, Spread};
 
 /// What a job cost.
@@ -28,6 +29,8 @@ pub struct Figures {
     pub fill_by_time: Option<f64>,
     pub pvs: Vec<PvWork>,
     pub origin: OriginPhases,
+    /// What each phase did, in the order of time; empty of a job that has none.
+    pub phases: Vec<PhaseWork>,
     pub host: HostShares,
     /// Read speed, fill and first writes side by side, at most 480 points.
     pub curve: Vec<CurvePoint>,

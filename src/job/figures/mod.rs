@@ -4,11 +4,13 @@
 //! slow one. Means are over time; medians and percentiles are over ticks. What is not known is `None`.
 
 mod bodies;
+mod phases;
 mod summary;
 
 pub use bodies::{
     Copied, CurvePoint, Ends, Figures, Filled, HostShares, OriginPhases, OriginWork, PvWork, ReadFigures,
 };
+pub use phases::{PhasePv, PhaseTimes, PhaseWork};
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use super::bodies::{
     Copied, CurvePoint, Ends, Figures, Filled, HostShares, OriginPhases, OriginWork, PvWork, ReadFigures,
     WriteFigures,
 };
+use super::phases::{PhaseTimes, PhaseWork};
 use crate::job::course::{Course, Measure, PvMeasure, Span, Stretch};
 use crate::job::setup::Setup;
 use crate::job::statistics::{Relation, Sorted, Spread, rank_correlation, relation};
@@ -39,9 +40,15 @@ impl Figures {
             fill_by_time: fill_by_time(&curve),
             pvs: course.during.pvs().map(|pv| pv_work(&active, pv, setup)).collect(),
             origin: origin_phases(course),
+            phases: Vec::new(),
             host: host_shares(&active),
             curve,
         }
+    }
+
+    /// With what each of these phases did in the same course.
+    pub fn with_phases(self, course: &Course, phases: &[PhaseTimes]) -> Self {
+        Self { phases: PhaseWork::all(course, phases), ..self }
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::Cost;
 use crate::job::course::Course;
-use crate::job::figures::Figures;
+use crate::job::figures::{Figures, PhaseTimes};
 use crate::job::setup::{Setup, SnapshotKind};
 use crate::job::sizing::{DEFAULT_EXTENT, DEFAULT_MARGIN, Limits, Peak, Sizing, sizing};
 use crate::job::{Job, JobKind};
@@ -35,10 +35,10 @@ const POINTS_OF_FILL: usize = 100;
 /// Computes the cost of a job. Reads of the store are awaited; the rest is done on a thread for such work.
 pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost, Problem> {
     let Seen { setup, sizing, texts } = seen(site, job, present).await?;
-    let name = job.name.clone();
+    let (name, phases) = (job.name.clone(), PhaseTimes::of(job));
     let summing_up = tokio::task::spawn_blocking(move || {
         let course = texts.course()?;
-        let figures = Figures::of(&course, &setup);
+        let figures = Figures::of(&course, &setup).with_phases(&course, &phases);
         let report = JobReport::new(&name, figures, &setup, sizing, Prefix::default());
         anyhow::Ok(Cost { report, setup, outline: Outline::of(&course) })
     });

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::response::Html;
 
 use super::charts::{self, Figure, RangeLink, View};
-use super::phases::PhaseRow;
+use super::phases::PhaseTable;
 use super::rows::JobTable;
 use super::text::{self, Writing};
 use super::{Answer, Content, framed, own_job_list, shown};
@@ -34,7 +34,7 @@ pub struct Subjects {
     pub ranges: Vec<RangeLink>,
     pub span: String,
     pub figures: Vec<Figure>,
-    pub phases: Vec<PhaseRow>,
+    pub phases: Option<PhaseTable>,
     pub notes: Vec<NoteRow>,
     pub layout: Vec<LayoutRow>,
     pub links: Vec<(String, String)>,
@@ -113,7 +113,7 @@ async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
         ranges: view.ranges(&present),
         span: super::span_text(range),
         figures: charts::draw(site, view, range, &jobs.found, sketches).await?,
-        phases: Vec::new(),
+        phases: None,
         notes: Vec::new(),
         layout: Vec::new(),
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),

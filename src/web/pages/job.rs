@@ -9,6 +9,7 @@ use super::phases;
 use super::rows::{self, JobTable};
 use super::text::{self, Writing};
 use super::{Answer, Content, Refresh, framed, moment, shown};
+use crate::job::figures::PhaseWork;
 use crate::job::finish::{Expected, Outlook, Verdict};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
@@ -60,6 +61,7 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         false => charts::draw(site, view, range, std::slice::from_ref(job), sketches(job, &present)).await?,
     };
     let outlook = present.outlook(job);
+    let work = work(site, job).await?;
     let account = account(job, &present);
     let page = shown(&Subjects {
         name: job.name.clone(),
@@ -73,7 +75,7 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         ranges: Vec::new(),
         span: String::new(),
         figures,
-        phases: phases::phases(job, present.interval.at),
+        phases: phases::phases(job, &work, present.interval.at),
         notes: notes(job, present.interval.at),
         layout: Vec::new(),
         links: links(job)
@@ -86,6 +88,17 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
     let cost = super::job_cost::section(site, job).await?;
     let ran = super::job_ran::section(site, job).await?;
     Ok(page + &cost + &ran)
+}
+
+/// What each phase did; nothing of a job without phases, or where nothing can be told now: the charts say why.
+async fn work(site: &Site, job: &Job) -> Result<Vec<PhaseWork>, Problem> {
+    if job.phases().is_empty() {
+        return Ok(Vec::new());
+    }
+    match site.cost(job).await {
+        Err(Problem::Unavailable(_)) => Ok(Vec::new()),
+        cost => Ok(cost?.report.figures.phases.clone()),
+    }
 }
 
 /// What it was and how it ended; times of today without the day.

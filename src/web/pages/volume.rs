@@ -78,7 +78,7 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
         ranges: view.ranges(&present),
         span: super::span_text(range),
         figures: charts::draw(site, view, range, &jobs.found, sketches).await?,
-        phases: Vec::new(),
+        phases: None,
         notes: Vec::new(),
         layout: found.map(|(volume, _)| layout(volume)).unwrap_or_default(),
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),

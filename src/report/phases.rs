@@ -1,0 +1,206 @@
+//! What each phase of a job did: tables for a terminal and for Markdown, and figures by the phase's name to compare.
+//!
+//! One table is of the phases, one of the PVs in them: with eight PVs a row of all would be too long to read.
+
+use super::figure::{Figure, Unit};
+use super::plain::columns;
+use super::text::inline;
+use crate::job::figures::{PhasePv, PhaseWork};
+use crate::units::Prefix;
+
+/// The tables as plain text in columns; nothing of a job without phases.
+pub fn plain(phases: &[PhaseWork], prefix: Prefix) -> String {
+    let table = |rows: Vec<Vec<String>>| format!("\n{}", columns(&rows));
+    let text: String = tables(phases, prefix).into_iter().map(table).collect();
+    // A name may hold what a terminal takes for a command.
+    text.replace(|letter: char| letter.is_control() && letter != '\n', " ")
+}
+
+/// The same in Markdown.
+pub fn markdown(phases: &[PhaseWork], prefix: Prefix) -> String {
+    let row = |cells: &Vec<String>| {
+        let cells: Vec<String> = cells.iter().map(|cell| inline(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let table = |rows: Vec<Vec<String>>| {
+        let rule = format!("|{}\n", " --- |".repeat(rows[0].len()));
+        let body: String = rows[1..].iter().map(row).collect();
+        format!("\n{}{rule}{body}", row(&rows[0]))
+    };
+    tables(phases, prefix).into_iter().map(table).collect()
+}
+
+/// Figures of these phases, each called as its phase and what it is.
+pub fn figures(phases: &[PhaseWork], of: &[String]) -> Vec<Figure> {
+    let named = names(phases).into_iter().zip(phases);
+    named.filter(|(name, _)| of.contains(name)).flat_map(|(name, phase)| figures_of(&name, phase)).collect()
+}
+
+/// The names of the phases that all of some jobs have, in the order of the first.
+pub fn shared<'a>(jobs: impl IntoIterator<Item = &'a [PhaseWork]>) -> Vec<String> {
+    let mut jobs = jobs.into_iter().map(names);
+    let first = jobs.next().unwrap_or_default();
+    jobs.fold(first, |shared, names| shared.into_iter().filter(|name| names.contains(name)).collect())
+}
+
+/// A phase that comes back is told from the one before by a number.
+fn names(phases: &[PhaseWork]) -> Vec<String> {
+    let name = |(place, phase): (usize, &PhaseWork)| {
+        let before = phases[..place].iter().filter(|other| other.name == phase.name).count();
+        if before == 0 { phase.name.clone() } else { format!("{} ({})", phase.name, before + 1) }
+    };
+    phases.iter().enumerate().map(name).collect()
+}
+
+fn figures_of(name: &str, phase: &PhaseWork) -> Vec<Figure> {
+    let figure = |what: &str, unit, value| Figure { name: format!("{name}: {what}"), unit, value };
+    let mut list = vec![
+        figure("duration", Unit::Seconds, phase.seconds),
+        figure("read speed mean", Unit::Rate, phase.read_bytes_per_s),
+        figure("write speed mean", Unit::Rate, phase.written_bytes_per_s),
+    ];
+    list.extend(phase.pvs.iter().map(|pv| figure(&format!("{} busy", pv.name), Unit::Share, pv.utilisation)));
+    list
+}
+
+/// Of the phases, and of their PVs where anything of them is known; each with its head.
+fn tables(phases: &[PhaseWork], prefix: Prefix) -> Vec<Vec<Vec<String>>> {
+    if phases.is_empty() {
+        return Vec::new();
+    }
+    let head = ["phase", "began", "took", "read", "read speed", "written", "write speed"].map(String::from);
+    let work = std::iter::once(head.to_vec()).chain(phases.iter().map(|phase| work(phase, prefix)));
+    let names = pvs(phases);
+    let head =
+        std::iter::once("phase, busy PVs".to_string()).chain(names.iter().map(|name| name.to_string()));
+    let row = |phase: &PhaseWork| {
+        let cells = names.iter().map(|name| pv(phase.pv(name), prefix));
+        std::iter::once(phase.name.clone()).chain(cells).collect()
+    };
+    let mut tables = vec![work.collect()];
+    if !names.is_empty() {
+        tables.push(std::iter::once(head.collect()).chain(phases.iter().map(row)).collect());
+    }
+    tables
+}
+
+/// PVs of which something is known in any phase.
+pub fn pvs(phases: &[PhaseWork]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for pv in phases.iter().flat_map(|phase| &phase.pvs) {
+        let is_known = pv.utilisation.is_some() || pv.bytes_per_s().is_some();
+        if is_known && !names.contains(&&*pv.name) {
+            names.push(&pv.name);
+        }
+    }
+    names
+}
+
+fn work(phase: &PhaseWork, prefix: Prefix) -> Vec<String> {
+    let text = |unit: Unit, value: Option<f64>| value.map_or("-".into(), |value| unit.text(value, prefix));
+    vec![
+        phase.name.clone(),
+        text(Unit::Seconds, Some(phase.began_s)),
+        text(Unit::Seconds, phase.seconds),
+        text(Unit::Bytes, phase.read_bytes),
+        text(Unit::Rate, phase.read_bytes_per_s),
+        text(Unit::Bytes, phase.written_bytes),
+        text(Unit::Rate, phase.written_bytes_per_s),
+    ]
+}
+
+/// `98 %, 5.80 MiB/s`
+fn pv(pv: Option<&PhasePv>, prefix: Prefix) -> String {
+    let busy = pv.and_then(|pv| pv.utilisation).map(|share| format!("{:.0} %", share * 100.0));
+    let speed = pv.and_then(PhasePv::bytes_per_s).map(|speed| Unit::Rate.text(speed, prefix));
+    match (busy, speed) {
+        (None, None) => "-".into(),
+        (busy, speed) => busy.into_iter().chain(speed).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: f64 = 1e6;
+
+    fn phase(name: &str, began_s: f64, busy: Option<f64>) -> PhaseWork {
+        let pv = |name: &str, share: f64| PhasePv {
+            name: name.into(),
+            utilisation: busy.map(|busy| busy * share),
+            read_bytes_per_s: busy.map(|_| 0.0),
+            written_bytes_per_s: busy.map(|busy| busy * share * 6.0 * MB),
+        };
+        PhaseWork {
+            name: name.into(),
+            began_s,
+            seconds: Some(8.0),
+            seen_seconds: busy.map_or(0.0, |_| 8.0),
+            read_bytes: busy.map(|_| 0.0),
+            read_bytes_per_s: busy.map(|_| 0.0),
+            written_bytes: busy.map(|busy| busy * 48.0 * MB),
+            written_bytes_per_s: busy.map(|busy| busy * 6.0 * MB),
+            pvs: vec![pv("sda", 1.0), pv("sdb", 0.0)],
+        }
+    }
+
+    #[test]
+    fn phases_are_told_in_columns() {
+        let phases = [phase("writing", 0.5, Some(1.0)), phase("se|ek\u{1b}ing", 3_700.0, None)];
+        assert_eq!(
+            plain(&phases, Prefix::Decimal),
+            "\n\
+             phase      began       took    read  read speed  written  write speed\n\
+             writing    0.50 s      8.00 s  0 B   0 B/s       48.0 MB  6.00 MB/s\n\
+             se|ek ing  1 h 01 min  8.00 s  -     -           -        -\n\
+             \n\
+             phase, busy PVs  sda               sdb\n\
+             writing          100 %, 6.00 MB/s  0 %, 0 B/s\n\
+             se|ek ing        -                 -\n"
+        );
+    }
+
+    #[test]
+    fn in_markdown_a_name_is_never_markup() {
+        let phases = [phase("se|eking", 0.5, None)];
+        assert_eq!(
+            markdown(&phases, Prefix::Decimal),
+            "\n| phase | began | took | read | read speed | written | write speed |\n\
+             | --- | --- | --- | --- | --- | --- | --- |\n\
+             | se\\|eking | 0.50 s | 8.00 s | - | - | - | - |\n"
+        );
+        assert_eq!(markdown(&[], Prefix::Decimal), "");
+    }
+
+    #[test]
+    fn figures_are_called_by_their_phase_and_one_that_comes_back_is_another() {
+        let phases =
+            [phase("writing", 0.0, Some(0.5)), phase("writing", 8.0, None), phase("idle", 16.0, None)];
+        let of = shared([&phases[..], &phases[..2]]);
+        assert_eq!(of, ["writing", "writing (2)"]);
+        let found: Vec<_> =
+            figures(&phases, &of).into_iter().map(|figure| (figure.name, figure.value)).collect();
+        let expected = [
+            ("writing: duration", Some(8.0)),
+            ("writing: read speed mean", Some(0.0)),
+            ("writing: write speed mean", Some(3.0 * MB)),
+            ("writing: sda busy", Some(0.5)),
+            ("writing: sdb busy", Some(0.0)),
+            ("writing (2): duration", Some(8.0)),
+            ("writing (2): read speed mean", None),
+            ("writing (2): write speed mean", None),
+            ("writing (2): sda busy", None),
+            ("writing (2): sdb busy", None),
+        ];
+        assert_eq!(found, expected.map(|(name, value)| (name.to_string(), value)));
+    }
+
+    #[test]
+    fn phases_that_a_job_does_not_have_are_not_shared() {
+        let of = |names: &[&str]| names.iter().map(|name| phase(name, 0.0, None)).collect::<Vec<_>>();
+        let (one, other) = (of(&["a", "b", "c"]), of(&["c", "d", "b"]));
+        assert_eq!(shared([&one[..], &other[..]]), ["b", "c"]);
+        assert!(shared([&one[..], &[][..]]).is_empty() && shared([]).is_empty());
+    }
+}
