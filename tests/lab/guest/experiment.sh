@@ -9,8 +9,9 @@ make_file_system() {
     mount -o noatime "$1" "$2"
 }
 
+# start_experiment [LINE]: with this line of configuration.
 start_experiment() {
-    : >/mnt/cowbell.toml
+    echo "${1:-}" >/mnt/cowbell.toml
     : >"$OUT/experiment.md"
     start_cowbell
     await_ticks 2
@@ -28,9 +29,10 @@ note() {
     printf '%s\n' "$@" '' >>"$OUT/experiment.md"
 }
 
-# compare HEADING SET FIGURE…: cowbell's table of these figures, its remarks, and what else differs.
+# compare HEADING SET FIGURE…: cowbell's table of these figures, its remarks, and what else differs; and once a report.
 compare() {
-    local heading=$1 set=$2 only=()
+    local heading=$1 set=$2 only=() report
+    report=$OUT/${2//[^a-z0-9]/-}.html
     shift 2
     for figure; do only+=(--figure "$figure"); done
     await_ticks 2
@@ -39,7 +41,7 @@ compare() {
         "$COWBELL" job compare --set "$set" --markdown "${only[@]}"
         echo
     } >>"$OUT/experiment.md" || fail "cowbell does not compare \"$set\""
-    "$COWBELL" job report --set "$set" -o "$OUT/${set//[^a-z0-9]/-}.html" || fail "cowbell makes no report of \"$set\""
+    [[ -e $report ]] || "$COWBELL" job report --set "$set" -o "$report" || fail "cowbell makes no report of \"$set\""
 }
 
 # as_many SET VARIANT COUNT: the set has so many runs of that variant, and all of them succeeded.
