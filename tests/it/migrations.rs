@@ -153,6 +153,7 @@ async fn the_table_refuses_what_cannot_be() {
         "UPDATE job SET reported_ms = NULL WHERE reported IS NOT NULL",
         "UPDATE job SET exit_status = 256",
         "UPDATE job SET setup = 'thick'",
+        "UPDATE job SET phases = 'writing'",
         "UPDATE deleted_number SET job = 0",
         "INSERT INTO deleted_number (one, job) VALUES (2, 1)",
     ] {

@@ -1,3 +1,3 @@
 -- The copy that failed had told two phases.
-UPDATE job SET phases = '[{"at":"1970-01-01T00:00:01Z","name":"reading"},{"at":"1970-01-01T00:00:01.500Z","name":"writing"}]'
+UPDATE job SET phases = '[{"at":"2026-03-01T02:00:10Z","name":"reading"},{"at":"2026-03-01T02:00:10.500Z","name":"writing"}]'
 WHERE name = 'copy';
