@@ -12,9 +12,10 @@ source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/database.sh"
 source "$repo/tests/lab/guest/experiment.sh"
 
-repeats=${1:-2}
+repeats=${1:-5}
 clients=16
 calm=25        # s before a backup and after it
+cow=24M        # of which some 15 are filled
 ballast=60    # MiB of the data folder that nobody writes to
 declare -A jobs=()
 figures=(duration 'bytes read' 'time of reading' 'read speed mean' 'bi mean' 'bo mean' 'peak fill' 'growth of fill'
@@ -155,10 +156,10 @@ link_hooks
 : >"$OUT/experiment.md"
 start_cowbell_with_hooks
 for ((repeat = 0; repeat < repeats; repeat++)); do
-    back_up writing data busy 80M succeeded
-    back_up idle data idle 80M succeeded
-    back_up thin thindata busy 80M succeeded
-    back_up pbzip2 data busy 80M succeeded pbzip2 '-9 -c -p1'
+    back_up writing data busy "$cow" succeeded
+    back_up idle data idle "$cow" succeeded
+    back_up thin thindata busy "$cow" succeeded
+    back_up pbzip2 data busy "$cow" succeeded pbzip2 '-9 -c -p1'
 done
 ((repeats == 0)) || compare_all
 also_to_the_recorder
