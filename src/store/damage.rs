@@ -13,7 +13,7 @@ use super::open::{APPLICATION_ID, PAGE, options};
 use super::place::{beside, has_log};
 use super::segment::Level;
 use super::words::in_words;
-use crate::units::{Prefix, bytes_text};
+use crate::units::{Prefix, bytes_text, count_text};
 
 /// Where SQLite keeps these numbers in the first page. Source: <https://sqlite.org/fileformat2.html>, section 1.3.
 const PAGE_SIZE_AT: usize = 16;
@@ -232,7 +232,7 @@ async fn held(path: &Path) -> Option<String> {
             .ok()?;
     let at = |ms: Option<i64>| Timestamp::from_millisecond(ms?).ok();
     let (from, to) = (at(from_ms)?, at(to_ms)?);
-    Some(format!("it held {} ticks from {from:.0} to {to:.0}", ticks?))
+    Some(format!("it held {} from {from:.0} to {to:.0}", count_text(ticks?, "tick", "ticks")))
 }
 
 /// A name that nothing has yet: renaming would delete what has it.

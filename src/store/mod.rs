@@ -72,6 +72,7 @@ use crate::config;
 use crate::interval::Interval;
 use crate::job::Job;
 use crate::source::{Noted, Removed};
+use crate::units::count_text;
 use book::{Book, Rows};
 pub use load::Gap;
 use load::Load;
@@ -283,7 +284,8 @@ impl Inlet {
                 let lost = self.lost.load(Ordering::Relaxed);
                 let health = self.health.borrow();
                 let left = (self.taken - lost).saturating_sub(health.written + health.refused);
-                tracing::error!("the disk takes nothing: {left} entries could not be kept");
+                let left = count_text(left, "entry", "entries");
+                tracing::error!("the disk takes nothing: {left} could not be kept");
             }
         }
     }

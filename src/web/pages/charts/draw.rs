@@ -8,6 +8,7 @@ use crate::job::Job;
 use crate::present::Present;
 use crate::series::{Range, Series};
 use crate::store::{Gap, Wanted};
+use crate::units::count_text;
 use crate::web::Site;
 use crate::web::answer::{Partly, Problem};
 use crate::web::pages::moment;
@@ -68,7 +69,11 @@ fn gaps(present: &Present, range: Range) -> Vec<String> {
     gaps.map(|gap| {
         let (from, to) =
             (moment(at(gap.from_ms), present.interval.at), moment(at(gap.to_ms), present.interval.at));
-        format!("From {from} to {to} UTC {} ticks could not be kept: {}.", gap.ticks, gap.reason)
+        format!(
+            "From {from} to {to} UTC {} could not be kept: {}.",
+            count_text(gap.ticks, "tick", "ticks"),
+            gap.reason
+        )
     })
     .collect()
 }
