@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Part, Text, micros};
+use super::{Part, Said, Text, micros};
 use crate::source::dm::{Events, Scope, Worker};
 
 /// The device-mapper answers in microseconds, but waits for a pool's commit, and so for the disk; longer than this a
@@ -11,6 +11,11 @@ const DM_DEADLINE: Duration = Duration::from_millis(400);
 /// All of the device-mapper's devices are asked again after this long, for what makes no event: a suspension.
 const ALL_AGE: Duration = Duration::from_secs(10);
 
+/// What the kernel says of a snapshot that is lost, and for a moment of one that is handed over to be merged. That its
+/// origin lies on its COW area then tells the two apart, and may be newer than the names that were read last: the moment
+/// is over before its event is heard.
+const CONTRADICTED: &str = " Invalid";
+
 /// The device-mapper's reader, and its ear.
 pub struct DeviceMapper {
     worker: Worker,
@@ -18,11 +23,21 @@ pub struct DeviceMapper {
     events: Option<Events>,
     /// When all devices were asked, and answered; `None` where that is to be done now.
     all_asked_at: Option<Instant>,
+    /// How often its last answer had the word that is `CONTRADICTED`.
+    contradicted: usize,
 }
 
 impl DeviceMapper {
     pub fn start() -> std::io::Result<Self> {
-        Ok(Self { worker: Worker::start()?, events: Events::open(), all_asked_at: None })
+        Ok(Self { worker: Worker::start()?, events: Events::open(), all_asked_at: None, contradicted: 0 })
+    }
+
+    /// Whether its answer is to be held against what lies on what now: it has another number of snapshots that are dead, or
+    /// are being merged.
+    pub fn is_contradicted(&mut self, text: &Text) -> bool {
+        let Said::Text(said) = &text.said else { return false };
+        let before = std::mem::replace(&mut self.contradicted, said.matches(CONTRADICTED).count());
+        before != self.contradicted
     }
 
     /// Asks, and waits for no longer than the deadline, which is never longer than a tick may wait.

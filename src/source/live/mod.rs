@@ -142,6 +142,9 @@ impl Live {
         ];
         if let Some(device_mapper) = &mut self.device_mapper {
             texts.push(device_mapper.read(self.interval / 2).await);
+            if texts.last().is_some_and(|text| device_mapper.is_contradicted(text)) {
+                self.names.read_at = None;
+            }
             texts.extend(self.makers.read_if_new(texts.last()));
         }
         texts.extend(self.files.mounts.read_if_changed().map(|read| timed(Part::Mounts, || read)));
