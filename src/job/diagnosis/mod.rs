@@ -25,7 +25,6 @@ pub struct Sentence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    NoSnapshot,
     NothingRead,
     PartlyKnown,
     ReadsSlowed,
@@ -58,8 +57,7 @@ struct Case<'a> {
 type Rule = fn(&Case) -> Vec<Sentence>;
 
 /// In the order in which a person asks: how fast, why, what it cost, what else there was.
-const RULES: [Rule; 16] = [
-    reading::no_snapshot,
+const RULES: [Rule; 15] = [
     reading::nothing_read,
     reading::partly_known,
     reading::course,

@@ -2,7 +2,6 @@
 
 use super::{Case, Finding, Sentence, growth};
 use crate::job::statistics::{Correlation, Relation};
-use crate::job::unmade;
 use crate::job::words::{share, speed, speeds};
 
 /// Speeds of one backup wander by a fifth without anything having happened.
@@ -13,13 +12,6 @@ const SLOWED: f64 = 1.5;
 const WELL_KNOWN: f64 = 0.9;
 /// From here on ranks of fill and time are nearly the same, and nothing can tell the two apart.
 const TOGETHER: f64 = 0.9;
-
-pub fn no_snapshot(case: &Case) -> Vec<Sentence> {
-    match case.setup.made_no_snapshot() {
-        true => Sentence::one(Finding::NoSnapshot, unmade::SENTENCE.into()),
-        false => Vec::new(),
-    }
-}
 
 pub fn nothing_read(case: &Case) -> Vec<Sentence> {
     match case.figures.read {
