@@ -16,8 +16,9 @@ const MOST_TICKS: usize = 864_000;
 /// PVs of a span.
 const MOST_PVS: usize = 64;
 const LONGEST_PV: usize = 200;
-/// Names of columns or PVs that are read before anybody looks whether they are known: each takes more than in the file.
-const MOST_NAMES: usize = 1_000;
+/// Names of columns or PVs that are read before anybody looks whether they are known: each takes ten times what it takes
+/// in the file, and every PV may have as many.
+const MOST_NAMES: usize = 100;
 /// A tick of the tenth-minute roll-ups is the longest; an hour is longer than any.
 const LONGEST_TICK_US: u64 = 3_600_000_000;
 /// What is looked at before a job and after it.

@@ -20,6 +20,7 @@
 
 mod check;
 mod columns;
+mod count;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,7 @@ use thiserror::Error;
 use crate::job::Job;
 use crate::job::course::{Course, Unfit};
 use columns::FiledCourse;
+use count::Count;
 
 /// Raised when an older program could not understand the file any more.
 pub const VERSION: u64 = 1;
@@ -37,6 +39,9 @@ pub const LONGEST: usize = 16 * 1024 * 1024;
 /// Numbers and names of a file at most, counted by the commas between them: eleven hours with four PVs have one and a
 /// half million. In memory each takes several times what it takes in a file.
 const MOST_VALUES: usize = 2_000_000;
+/// Values of all but the course at most: a thousand disks, as many names of PVs twice, and every note are half of it. A
+/// disk takes ten times what it can take in a file.
+const MOST_OF_JOB: usize = 20_000;
 
 /// Why a file is not imported, in one sentence.
 #[derive(Debug, Error)]
@@ -77,6 +82,13 @@ struct Filed {
 #[derive(Deserialize)]
 struct Head {
     cowbell_job: Option<u64>,
+}
+
+/// How much there is besides the course.
+#[derive(Deserialize)]
+struct Besides {
+    #[serde(default)]
+    job: Count,
 }
 
 /// The file of a job.
@@ -126,10 +138,17 @@ fn filed(bytes: &[u8]) -> Result<Filed, Unreadable> {
         Some(version) if version > VERSION => return Err(Unreadable::Newer(version)),
         Some(_) => {}
     }
-    serde_json::from_slice(bytes).map_err(|error| Unreadable::Absurd {
-        expected: "what the description of the format says".into(),
-        found: error.to_string(),
-    })
+    let Besides { job: Count(values) } = serde_json::from_slice(bytes).map_err(not_as_described)?;
+    if values > MOST_OF_JOB {
+        let expected = format!("{MOST_OF_JOB} values of a job at most");
+        return Err(Unreadable::Absurd { expected, found: values.to_string() });
+    }
+    serde_json::from_slice(bytes).map_err(not_as_described)
+}
+
+fn not_as_described(error: serde_json::Error) -> Unreadable {
+    let expected = "what the description of the format says".into();
+    Unreadable::Absurd { expected, found: error.to_string() }
 }
 
 fn not_json(error: &serde_json::Error) -> Unreadable {
