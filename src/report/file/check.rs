@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Unreadable;
 use crate::job::phase::{Heard, Phase};
 use crate::job::setup::Setup;
-use crate::job::{Job, MOST_NOTES, MOST_PHASES, Outcome};
+use crate::job::{Job, JobKind, MOST_NOTES, MOST_PHASES, Outcome};
 use crate::source::{LONGEST_NAME, check_letters};
 
 /// Letters of a path or a note.
@@ -31,6 +31,12 @@ pub fn job(job: &Job, now: Timestamp) -> Result<(), Unreadable> {
     notes(job, now)?;
     told_phases(job)?;
     setup(&job.setup)?;
+    let is_run = job.kind == JobKind::Snapshot && job.outcome == Some(Outcome::Failed);
+    expect(
+        is_run || !job.made_no_snapshot(),
+        "snapshots of the origin from 1, but of a run that failed",
+        || "0".into(),
+    )?;
     job.heard.as_ref().map_or(Ok(()), heard)?;
     expect(
         job.unmounted_at.is_none() || job.mounted_on.is_some(),

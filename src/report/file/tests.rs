@@ -144,6 +144,7 @@ fn what_the_database_would_refuse_is_refused_before() {
         (vec![("/job/told_phases", told(&[("a", 9), ("b", 1)]))], "phases in the order of time"),
         (vec![("/job/told_phases", told(&[("a\nb", 1)]))], "a phase's name"),
         (vec![("/job/told_phases", told(&[("a", 1); 65]))], "64 phases at most"),
+        (vec![("/job/setup/snapshots", 0.into())], "but of a run that failed"),
         (vec![("/job/died_at", "2020-01-01T00:00:00Z".into())], "within a day of it"),
         (vec![("/job/io_error_at", "2030-01-01T00:00:00Z".into())], "within a day of it"),
         (vec![("/job/outcome", serde_json::Value::Null)], "a job that is over"),
