@@ -70,6 +70,12 @@ impl Job {
         (self.told_phases.len() < MOST_PHASES).then_some(true).ok_or(PhaseRefused::TooMany { id })
     }
 
+    /// When a phase begins of which nobody said when: now, but by a clock that was set back not before what it follows.
+    pub fn next_phase_at(&self, now: Timestamp) -> Timestamp {
+        let last_at = self.phases().pop().map(|last| last.began_at);
+        now.max(self.started_at).max(last_at.unwrap_or(now))
+    }
+
     /// Takes a phase; gives whether it said something new.
     pub(super) fn enter(&mut self, phase: &ToldPhase) -> bool {
         let is_new = self.check_phase(phase).unwrap_or_default();
@@ -140,6 +146,17 @@ mod tests {
         let mut job = told(&[("writing", 1), ("reading", 8)]);
         job.end(at(5), Outcome::Succeeded);
         assert_eq!(said(&job), "writing 1 to 5");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_keeps_no_phase_from_beginning() {
+        let mut job = told(&[("writing", 10)]);
+        for (name, now, expected) in [("reading", -3600, 10), ("seeking", 5, 10), ("deleting", 12, 12)] {
+            let phase = ToldPhase { at: job.next_phase_at(at(now)), name: name.into() };
+            assert_eq!((phase.at, job.check_phase(&phase)), (at(expected), Ok(true)), "{name}");
+            job.enter(&phase);
+        }
+        assert_eq!(running().next_phase_at(at(-3600)), at(0), "not before its job");
     }
 
     #[test]

@@ -41,10 +41,11 @@ pub async fn phase_job(
     let Json(PhaseJob { name, at }) =
         body.map_err(|rejection| unread("a phase as JSON, such as {\"name\": …}", &rejection))?;
     check_letters("a phase's name", &name, LONGEST_NAME)?;
-    check_time("at", at, crate::source::live::now())?;
+    let now = crate::source::live::now();
+    check_time("at", at, now)?;
     let _turn = site.turn.lock().await;
     let job = crate::web::api::numbered(&site, &id).await?;
-    let phase = ToldPhase { at: at.unwrap_or_else(crate::source::live::now), name };
+    let phase = ToldPhase { at: at.unwrap_or_else(|| job.next_phase_at(now)), name };
     let begins = job.check_phase(&phase).map_err(|refused| Problem::Conflict(refused.to_string()))?;
     let told = hand_on(&site, Word::Phased(Phased { phased: job.key.clone(), phase: phase.clone() }))?;
     if begins {
