@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::job::{Harm, Job, JobKind, Outcome, tool, unmade};
-use crate::units::duration_text;
+use crate::units::took_text;
 
 /// What is told of a job without a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -195,8 +195,26 @@ fn locked(job: &Job, manner: &Manner) -> Option<String> {
     let seconds = (span.until.as_millisecond() - span.from.as_millisecond()) as f64 / 1000.0;
     Some(format!(
         "The database's global read lock was held for {} at most, from {} to {} UTC.",
-        duration_text(seconds),
+        took_text(seconds),
         (manner.time)(span.from),
         (manner.time)(span.until)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::phase::Heard;
+
+    #[test]
+    fn a_lock_of_parts_of_a_second_was_not_held_for_none() {
+        let at = |ms: i64| Timestamp::from_millisecond(1_772_330_400_000 + ms).unwrap();
+        let mut job = Job::new(1, JobKind::Snapshot, "key", "data_snapshot", at(0));
+        let (from, until) = (Some(at(100)), Some(at(400)));
+        job.heard = Some(Heard { locked_from: from, locked_until: until, ..Heard::new(7, at(0)) });
+        let manner = Manner { time: &|at| at.strftime("%T%.1f").to_string(), is_monitored: false };
+        let expected =
+            "The database's global read lock was held for 0.30 s at most, from 02:00:00.1 to 02:00:00.4 UTC.";
+        assert_eq!(locked(&job, &manner).as_deref(), Some(expected));
+    }
 }
