@@ -43,13 +43,14 @@ pub fn shared<'a>(jobs: impl IntoIterator<Item = &'a [PhaseWork]>) -> Vec<String
     jobs.fold(first, |shared, names| shared.into_iter().filter(|name| names.contains(name)).collect())
 }
 
-/// A phase that comes back is told from the one before by a number.
+/// A phase that comes back is told from the one before by a number, and none is called as another.
 fn names(phases: &[PhaseWork]) -> Vec<String> {
-    let name = |(place, phase): (usize, &PhaseWork)| {
-        let before = phases[..place].iter().filter(|other| other.name == phase.name).count();
-        if before == 0 { phase.name.clone() } else { format!("{} ({})", phase.name, before + 1) }
-    };
-    phases.iter().enumerate().map(name).collect()
+    let mut names = Vec::with_capacity(phases.len());
+    for PhaseWork { name, .. } in phases {
+        let numbered = (2_usize..).map(|number| format!("{name} ({number})"));
+        names.extend(std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name)));
+    }
+    names
 }
 
 fn figures_of(name: &str, phase: &PhaseWork) -> Vec<Figure> {
@@ -194,6 +195,12 @@ mod tests {
             ("writing (2): sdb busy", None),
         ];
         assert_eq!(found, expected.map(|(name, value)| (name.to_string(), value)));
+    }
+
+    #[test]
+    fn no_phase_is_called_as_another() {
+        let phases = ["a", "a (2)", "b", "a", "a"].map(|name| phase(name, 0.0, None));
+        assert_eq!(shared([&phases[..]]), ["a", "a (2)", "b", "a (3)", "a (4)"]);
     }
 
     #[test]
