@@ -66,17 +66,20 @@ pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
         None => to_standard_output(export.format(), &ask, &mut moment).await,
     };
     match written {
-        Ok(exported) => Ok(tell(&exported)),
+        Ok(exported) => tell(&exported, export.output.as_deref()),
         Err(error) if is_gone(&error) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(store::with_way_out(db, error.context("cannot export"))),
     }
 }
 
-fn tell(exported: &Exported) -> ExitCode {
+/// What is in the file that was made, and what is not.
+fn tell(exported: &Exported, file: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let rows = count_text(exported.rows, "row", "rows");
+    let printed = file.map_or(Ok(()), |file| print(&format!("{rows} in {}\n", file.display())));
     for sentence in &exported.missing {
         complain(&format!("cowbell: {sentence}"));
     }
-    ExitCode::from(u8::from(!exported.missing.is_empty()))
+    printed.map(|()| ExitCode::from(u8::from(!exported.missing.is_empty())))
 }
 
 impl Export {
@@ -123,12 +126,6 @@ async fn to_file(
     };
     drop(progress);
     made.keep();
-    print(&format!(
-        "{} in {}
-",
-        count_text(exported.rows, "row", "rows"),
-        path.display()
-    ))?;
     Ok(exported)
 }
 

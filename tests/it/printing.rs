@@ -80,6 +80,16 @@ fn what_cannot_be_printed_is_an_error_in_one_sentence() {
 }
 
 #[test]
+fn an_export_that_is_made_is_no_failed_one_where_nobody_can_be_told() {
+    let (_tape, daemon) = night();
+    let file = daemon.folder.path().join("export.csv");
+    let (code, err) =
+        ended(cowbell().arg("export").arg("--db").arg(&daemon.db).arg("--output").arg(&file), full());
+    let expected = "cowbell: cannot write to standard output: No space left on device (os error 28)\n";
+    assert_eq!((code, &*err, file.exists()), (Some(1), expected, true));
+}
+
+#[test]
 fn who_reads_and_goes_away_hears_of_no_error() {
     let (_tape, daemon) = night();
     for mut command in commands(&daemon) {
