@@ -59,6 +59,10 @@ fn a_command_line_that_cannot_be_used_is_said_in_one_sentence() {
             &["export", "--format", "xml"],
             "--format <FORMAT> cannot be used: expected one of csv, json, sqlite",
         ),
+        (
+            &["export", "--resolution", "\u{1b}[31mred"],
+            "--resolution <LENGTH> cannot be used: expected tick, 10s or 1min",
+        ),
         (&["job", "show", "x"], "<ID> cannot be used: expected a whole number"),
         (&["\u{1b}[31mred"], "there is no command of that name; `cowbell --help` lists all"),
         (&["--\u{1b}[31mred"], "there is no option of that name; `cowbell --help` lists all"),

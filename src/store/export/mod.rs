@@ -96,7 +96,7 @@ impl FromStr for Resolution {
     fn from_str(text: &str) -> Result<Self, String> {
         let all = [Self::Tick, Self::TenSeconds, Self::Minute];
         let found = all.into_iter().find(|resolution| resolution.word() == text);
-        found.ok_or_else(|| format!("expected tick, 10s or 1min, but found `{text}`"))
+        found.ok_or_else(|| "expected tick, 10s or 1min".into())
     }
 }
 
