@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::{Outlets, Watcher};
 use crate::present::{Percentiles, Present, Ticks};
 use crate::source::{Reading, Source};
+use crate::units::count_text;
 
 /// Durations of the last ticks that are remembered for their percentiles.
 const DURATIONS: usize = 600;
@@ -73,8 +74,8 @@ impl Watcher {
     /// What somebody should know of how this program was set up, and of what it is told.
     fn notes(&self) -> Vec<String> {
         let (count, last) = &self.not_understood;
-        let note =
-            (*count > 0).then(|| format!("{count} words from hooks were not understood; the last: {last}"));
+        let words = count_text(*count, "word from hooks was", "words from hooks were");
+        let note = (*count > 0).then(|| format!("{words} not understood; the last: {last}"));
         self.terms.notes.iter().cloned().chain(note).collect()
     }
 }

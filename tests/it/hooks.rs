@@ -382,7 +382,9 @@ fn hooks_reach_the_daemon_and_nonsense_is_counted() {
     }
     let socket = UnixDatagram::unbound().unwrap();
     let long = "x".repeat(1025);
-    for nonsense in ["", "hello", "mylvmbackup 1 explode", "mylvmbackup -7 premount", "\0\n<script>", &long] {
+    wait_for("room", || socket.send_to(b"hello", daemon.hooks()).ok());
+    wait_for("one", || notes(&daemon).contains("1 word from hooks was not understood; ").then_some(()));
+    for nonsense in ["", "mylvmbackup 1 explode", "mylvmbackup -7 premount", "\0\n<script>", &long] {
         // The kernel takes ten at once.
         wait_for("room", || socket.send_to(nonsense.as_bytes(), daemon.hooks()).ok());
     }
