@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::compare::{Comparison, Row};
-use super::text::{moments_text, ratio_text, sentence, set_text};
+use super::text::{basis, moments_text, ratio_text, sentence, set_text};
 use crate::units::Prefix;
 
 /// A table of every figure, what is to be said of it, and what differs besides.
@@ -12,12 +12,8 @@ pub fn plain(of: &Comparison, prefix: Prefix) -> String {
     for remark in &of.remarks {
         let _ = write!(text, "\n{}\n", sentence(remark));
     }
-    if let [first, _, ..] = &of.sets[..] {
-        let _ = write!(
-            text,
-            "\nRatios are to {}, with 95 % bounds. Of so many figures one in twenty differs by chance alone.\n",
-            first.name
-        );
+    if let Some(basis) = basis(of, str::to_string) {
+        let _ = write!(text, "\n{basis}\n");
     }
     if !of.besides.is_empty() {
         let head = std::iter::once("WHAT DIFFERS BESIDES".to_string());
@@ -92,7 +88,7 @@ mod tests {
             plain(&found, Prefix::Decimal),
             "FIGURE           a , 1 run  b, 1 run   RATIO\n\
              read speed mean  100 MB/s   50.0 MB/s  0.50 (one run)\n\n\
-             Ratios are to a , with 95 % bounds. Of so many figures one in twenty differs by chance alone.\n\n\
+             Ratios are to a ; of a single run nobody can say what is chance.\n\n\
              WHAT DIFFERS BESIDES  a      b\n\
              chunk size            4 KiB  64 KiB\n"
         );

@@ -9,6 +9,10 @@ use crate::units::{Prefix, three_figures};
 
 /// What CSV rows have, one for each figure of each set; amounts are in the unit that is named.
 const CSV_HEAD: &str = "figure,unit,set,runs,mean,sd,ratio,ratio_low,ratio_high,difference\r\n";
+/// A factor below it is not told to the figure.
+const LEAST_FACTOR: f64 = 0.001;
+/// A bound above it says only that the runs are too unlike one another to bound anything.
+const MOST_FACTOR: f64 = 1000.0;
 /// Letters of Markdown and of HTML that mean something within a line.
 const MARKUP: &str = "\\`*_[]|~#$";
 
@@ -21,14 +25,22 @@ pub fn markdown(of: &Comparison, prefix: Prefix) -> String {
     for remark in &of.remarks {
         text.push_str(&format!("\n{}\n", inline(&sentence(remark))));
     }
-    if of.sets.len() > 1 {
-        text.push_str(&format!(
-            "\nRatios are to {}, with 95 % bounds. Of so many figures one in twenty differs by chance alone.\n",
-            inline(&of.sets[0].name)
-        ));
+    if let Some(basis) = basis(of, inline) {
+        text.push_str(&format!("\n{basis}\n"));
     }
     text.push_str(&besides(of));
     text
+}
+
+/// What the ratios are to, and how sure they are; `None` where there is one set only.
+pub fn basis(of: &Comparison, shown: impl Fn(&str) -> String) -> Option<String> {
+    let [first, _, ..] = &of.sets[..] else { return None };
+    let mut ratios = of.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.ratio);
+    let says = match ratios.any(|ratio| ratio.bounds.is_some()) {
+        true => ", with 95 % bounds. Of so many figures one in twenty differs by chance alone.",
+        false => "; of a single run nobody can say what is chance.",
+    };
+    Some(format!("Ratios are to {}{says}", shown(&first.name)))
 }
 
 /// A table of what else is not the same.
@@ -103,12 +115,26 @@ pub fn ratio_text(ratio: Ratio) -> String {
         Difference::NotSeen => ", no difference can be seen",
         Difference::OneRun => " (one run)",
     };
-    format!("{}{bounds}{note}", three_figures(ratio.ratio))
+    format!("{}{bounds}{note}", factor_text(ratio.ratio))
+}
+
+/// How many times as much: what is small is not shown as nothing.
+pub fn factor_text(factor: f64) -> String {
+    match factor {
+        0.0 => "0".into(),
+        _ if factor.abs() < LEAST_FACTOR => format!("under {LEAST_FACTOR}"),
+        _ if factor.abs() < 0.00995 => format!("{factor:.4}"),
+        _ => three_figures(factor),
+    }
 }
 
 /// Such as `1.18 to 1.22`; empty of a single run.
 pub fn ratio_bounds_text(ratio: Ratio) -> String {
-    let text = |bounds: Bounds| format!("{} to {}", three_figures(bounds.low), three_figures(bounds.high));
+    let bound = |factor| match factor {
+        _ if factor > MOST_FACTOR => format!("over {MOST_FACTOR}"),
+        _ => factor_text(factor),
+    };
+    let text = |bounds: Bounds| format!("{} to {}", bound(bounds.low), bound(bounds.high));
     ratio.bounds.map_or_else(String::new, text)
 }
 
@@ -214,6 +240,24 @@ mod tests {
              read speed mean,B/s,\"a, \"\"b\"\"\",1,100000000,,,,,\r\n\
              read speed mean,B/s,'=cmd(),1,50000000,,0.5,,,one_run\r\n\
              read speed mean,B/s,none,0,,,,,,\r\n"
+        );
+    }
+
+    #[test]
+    fn what_is_small_is_not_nothing_and_what_bounds_nothing_is_short() {
+        let text = |factor| factor_text(factor);
+        assert_eq!(
+            [0.0, 0.00002, 0.0047, 0.05, 1205.0].map(text),
+            ["0", "under 0.001", "0.0047", "0.05", "1205"]
+        );
+        let ratio = |low, high| Ratio {
+            ratio: 0.33,
+            bounds: Some(Bounds { low, high }),
+            difference: Difference::NotSeen,
+        };
+        assert_eq!(
+            ratio_text(ratio(3.3e-27, 3.2e25)),
+            "0.33 (under 0.001 to over 1000), no difference can be seen"
         );
     }
 

@@ -15,9 +15,8 @@ use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, Times
 use crate::job::{Job, JobKind};
 use crate::report::compare::{Cell, Difference};
 use crate::report::outline::OutlinePoint;
-use crate::report::text::{ratio_bounds_text, sentence, set_text};
+use crate::report::text::{factor_text, ratio_bounds_text, sentence, set_text};
 use crate::series::{Point, Range, Series};
-use crate::units::three_figures;
 use crate::web::Site;
 use crate::web::answer::{Asked, Problem};
 use crate::web::compare::{Choice, Column, Compared, MOST_COMPARED, sets};
@@ -202,7 +201,7 @@ fn rows_of(compared: &Compared) -> Vec<FigureRow> {
                 .and_then(|moments| moments.sd)
                 .map_or_else(String::new, |sd| format!("± {}", text(sd))),
             ratio: cell.ratio.map(|ratio| RatioCell {
-                text: format!("× {}", three_figures(ratio.ratio)),
+                text: format!("× {}", factor_text(ratio.ratio)),
                 bounds: ratio_bounds_text(ratio),
                 says: match ratio.difference {
                     Difference::NotSeen => "no difference can be seen",
