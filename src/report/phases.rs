@@ -8,10 +8,14 @@ use super::text::inline;
 use crate::job::figures::{PhasePv, PhaseWork};
 use crate::units::Prefix;
 
+/// What is to be known of the tables.
+pub const OF_WHOLE_TICKS: &str = "Amounts and speeds are of the ticks that lie whole within a phase: what was moved in \
+                                  a tick across its end is in none of them, and a phase too short for any has a dash.";
+
 /// The tables as plain text in columns; nothing of a job without phases.
 pub fn plain(phases: &[PhaseWork], prefix: Prefix) -> String {
     let table = |rows: Vec<Vec<String>>| format!("\n{}", columns(&rows));
-    let text: String = tables(phases, prefix).into_iter().map(table).collect();
+    let text: String = tables(phases, prefix).into_iter().map(table).chain(note(phases)).collect();
     // A name may hold what a terminal takes for a command.
     text.replace(|letter: char| letter.is_control() && letter != '\n', " ")
 }
@@ -27,7 +31,11 @@ pub fn markdown(phases: &[PhaseWork], prefix: Prefix) -> String {
         let body: String = rows[1..].iter().map(row).collect();
         format!("\n{}{rule}{body}", row(&rows[0]))
     };
-    tables(phases, prefix).into_iter().map(table).collect()
+    tables(phases, prefix).into_iter().map(table).chain(note(phases)).collect()
+}
+
+fn note(phases: &[PhaseWork]) -> Option<String> {
+    (!phases.is_empty()).then(|| format!("\n{OF_WHOLE_TICKS}\n"))
 }
 
 /// Figures of these phases, each called as its phase and what it is.
@@ -151,14 +159,17 @@ mod tests {
         let phases = [phase("writing", 0.5, Some(1.0)), phase("se|ek\u{1b}ing", 3_700.0, None)];
         assert_eq!(
             plain(&phases, Prefix::Decimal),
-            "\n\
+            format!(
+                "\n\
              phase      began       took    read  read speed  written  write speed\n\
              writing    0.50 s      8.00 s  0 B   0 B/s       48.0 MB  6.00 MB/s\n\
              se|ek ing  1 h 01 min  8.00 s  -     -           -        -\n\
              \n\
              phase, busy PVs  sda               sdb\n\
              writing          100 %, 6.00 MB/s  0 %, 0 B/s\n\
-             se|ek ing        -                 -\n"
+             se|ek ing        -                 -\n\
+             \n{OF_WHOLE_TICKS}\n"
+            )
         );
     }
 
@@ -167,9 +178,12 @@ mod tests {
         let phases = [phase("se|eking", 0.5, None)];
         assert_eq!(
             markdown(&phases, Prefix::Decimal),
-            "\n| phase | began | took | read | read speed | written | write speed |\n\
+            format!(
+                "\n| phase | began | took | read | read speed | written | write speed |\n\
              | --- | --- | --- | --- | --- | --- | --- |\n\
-             | se\\|eking | 0.50 s | 8.00 s | - | - | - | - |\n"
+             | se\\|eking | 0.50 s | 8.00 s | - | - | - | - |\n\
+             \n{OF_WHOLE_TICKS}\n"
+            )
         );
         assert_eq!(markdown(&[], Prefix::Decimal), "");
     }
