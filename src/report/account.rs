@@ -193,9 +193,11 @@ fn mounted(job: &Job, manner: &Manner) -> Option<String> {
 fn locked(job: &Job, manner: &Manner) -> Option<String> {
     let span = job.heard.as_ref()?.locked_at_most()?;
     let seconds = (span.until.as_millisecond() - span.from.as_millisecond()) as f64 / 1000.0;
+    // "At most" is never less than it was.
+    let most = if seconds < 9.0 { (seconds * 100.0).ceil() / 100.0 } else { seconds.ceil() };
     Some(format!(
         "The database's global read lock was held for {} at most, from {} to {} UTC.",
-        took_text(seconds),
+        took_text(most),
         (manner.time)(span.from),
         (manner.time)(span.until)
     ))
