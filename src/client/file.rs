@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
-
 use super::Daemon;
 use super::job::{ask_for, understood};
 use crate::web::JobBody;
@@ -20,7 +18,7 @@ pub async fn export(daemon: &Daemon, id: i64) -> anyhow::Result<String> {
 pub async fn import(daemon: &Daemon, file: Vec<u8>) -> anyhow::Result<String> {
     let request = daemon.http()?.post(daemon.url("/api/v1/jobs/import")).timeout(TIME_LIMIT);
     let request = request.header("Content-Type", "application/json").body(file);
-    let answer = request.send().await.with_context(|| format!("no daemon answers at {}", daemon.address))?;
+    let answer = request.send().await.map_err(|error| daemon.unheard(&error.into()))?;
     let status = answer.status();
     let text = answer.text().await.unwrap_or_default();
     if !status.is_success() {

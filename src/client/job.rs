@@ -67,12 +67,7 @@ pub async fn ask_for(
 ) -> anyhow::Result<String> {
     let url = reqwest::Url::parse_with_params(&daemon.url(path), query)?;
     let answer = daemon.http()?.get(url).timeout(limit).send().await;
-    let answer = answer.with_context(|| {
-        format!(
-            "no daemon answers at {}: is `cowbell serve` running, and with this `listen`?",
-            daemon.address
-        )
-    })?;
+    let answer = answer.map_err(|error| daemon.unheard(&error.into()))?;
     let is_refused = !answer.status().is_success();
     let text = answer.text().await.with_context(|| format!("the daemon's answer to {path} broke off"))?;
     if is_refused {

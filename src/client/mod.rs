@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
 
 use crate::web::{PutJob, ToldJob};
@@ -78,14 +78,23 @@ impl Daemon {
 
     /// Changes something by a JSON body; gives the answer. A refusal is an error, with the daemon's sentence.
     async fn tell(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
-        let no_daemon = || format!("no daemon answers at {}", self.address);
         let exchange = plain::exchange(self.address, method, path, body);
-        let answer = tokio::time::timeout(self.hears_within, exchange).await.with_context(no_daemon)?;
-        let (status, text) = answer.with_context(no_daemon)?;
+        let answer = tokio::time::timeout(self.hears_within, exchange).await;
+        let answer = answer.with_context(|| format!("no daemon answers at {}", self.address))?;
+        let (status, text) = answer.map_err(|error| self.unheard(&error.into()))?;
         if !(200..300).contains(&status) {
             bail!("the daemon at {} answers: {}", self.address, said(text));
         }
         Ok(text)
+    }
+
+    /// Nobody answers: of what hindered it the cause alone is told.
+    fn unheard(&self, error: &anyhow::Error) -> anyhow::Error {
+        anyhow!(
+            "no daemon answers at {} ({}): is `cowbell serve` running, and with this `listen`?",
+            self.address,
+            error.root_cause()
+        )
     }
 
     fn url(&self, path: &str) -> String {

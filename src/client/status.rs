@@ -66,12 +66,7 @@ pub async fn status(daemon: &Daemon) -> (String, Verdict) {
 
 async fn ask(daemon: &Daemon) -> anyhow::Result<Answers> {
     let health = daemon.http()?.get(daemon.url("/healthz")).send().await;
-    let health = health.with_context(|| {
-        format!(
-            "no daemon answers at {}: is `cowbell serve` running, and with this `listen`?",
-            daemon.address
-        )
-    })?;
+    let health = health.map_err(|error| daemon.unheard(&error.into()))?;
     let is_late = !health.status().is_success();
     let said = health.text().await.unwrap_or_default();
     let jobs: Vec<JobBody> = get(daemon, "/api/v1/jobs?from=-1h").await?;
