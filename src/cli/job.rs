@@ -60,7 +60,10 @@ pub enum Job {
         output: PathBuf,
     },
     /// Take in the file of a job of another host, to compare it with others
-    Import { file: PathBuf },
+    Import {
+        /// What `cowbell job export` wrote there
+        file: PathBuf,
+    },
     #[command(flatten)]
     Word(super::word::Word),
 }
@@ -118,7 +121,10 @@ pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
             write_new(&output, &export(daemon, id).await?)?;
             Ok(format!("{} is written\n", output.display()))
         }
-        Job::Import { file } => import(daemon, read(&file)?).await,
+        Job::Import { file } => {
+            let taken_in = import(daemon, read(&file)?).await;
+            taken_in.with_context(|| format!("cannot take in {}", file.display()))
+        }
         Job::Word(command) => super::word::word(daemon, command).await,
         Job::Show { id, written } => show(daemon, id, written.form()).await,
     }

@@ -14,6 +14,10 @@ use crate::source::check_letters;
 /// What is longer was no slip of the finger, and is not repeated.
 const LONGEST_SHOWN: usize = 40;
 
+/// Options that every command takes, as clap's usage has them.
+const EVERYWHERE: [&str; 5] =
+    ["--config <FILE> ", "--listen <ADDR> ", "--interval <LENGTH> ", "--db <PATH> ", "--root <DIR> "];
+
 /// Says it, and gives the status to exit with. Help and version are clap's to print.
 pub fn misused(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
@@ -83,10 +87,20 @@ fn conflict(argument: &str, others: &[String]) -> String {
 
 fn why(error: &clap::Error) -> String {
     match std::error::Error::source(error) {
-        Some(why) if why.is::<ParseIntError>() => "expected a whole number".into(),
-        Some(why) => why.to_string(),
+        Some(why) if why.is::<ParseIntError>() => {
+            let found = words(error, ContextKind::InvalidValue).concat();
+            format!("expected a whole number, but found {}", quoted(&found, "something else"))
+        }
+        Some(why) => out_of_range(&why.to_string()).unwrap_or_else(|| why.to_string()),
         None => "expected something else".into(),
     }
+}
+
+/// clap says it in Rust: `0 is not in 1..=9`.
+fn out_of_range(why: &str) -> Option<String> {
+    let (found, range) = why.split_once(" is not in ")?;
+    let (least, most) = range.split_once("..=")?;
+    Some(format!("expected {least} to {most}, but found {found}"))
 }
 
 fn quoted(text: &str, otherwise: &str) -> String {
@@ -104,11 +118,12 @@ fn words(error: &clap::Error, kind: ContextKind) -> Vec<String> {
     }
 }
 
-/// Such as `cowbell job show <ID>`.
+/// Such as `cowbell job show <ID>`. clap names what the environment sets as well.
 fn usage(error: &clap::Error) -> String {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
     let usage = usage.trim().trim_start_matches("Usage:").trim();
-    usage.lines().next().unwrap_or("cowbell").to_string()
+    let usage = usage.lines().next().unwrap_or("cowbell").to_string();
+    EVERYWHERE.iter().fold(usage, |usage, option| usage.replace(option, ""))
 }
 
 /// Such as `cowbell job show`: the usage up to its first option or place.

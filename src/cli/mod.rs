@@ -27,6 +27,7 @@ use crate::config::{self, Config, Listen, TickInterval, Unusable};
 use crate::source::recording::{Header, Player, Recorder, Speed};
 use crate::source::{Source, files::Root, live::Live};
 use crate::store;
+use new_file::NewFile;
 use printing::print;
 
 /// The exit status for a configuration or a command line that cannot be used.
@@ -49,22 +50,25 @@ struct Cli {
     command: Option<Command>,
 }
 
+/// In help, what every command takes stands below what is its own.
+const EVERYWHERE: &str = "Options of every command";
+
 #[derive(Args)]
 struct Common {
     /// The configuration file [default: /etc/cowbell/cowbell.toml, which may be missing]
-    #[arg(long, value_name = "FILE", env = "COWBELL_CONFIG", global = true)]
+    #[arg(long, value_name = "FILE", env = "COWBELL_CONFIG", global = true, help_heading = EVERYWHERE)]
     config: Option<PathBuf>,
     /// Address and port of the pages [default: 127.0.0.1:2692]
-    #[arg(long, value_name = "ADDR", env = "COWBELL_LISTEN", global = true)]
+    #[arg(long, value_name = "ADDR", env = "COWBELL_LISTEN", global = true, help_heading = EVERYWHERE)]
     listen: Option<String>,
     /// The length of a tick, from 100ms to 60s [default: 1s]
-    #[arg(long, value_name = "LENGTH", env = "COWBELL_INTERVAL", global = true)]
+    #[arg(long, value_name = "LENGTH", env = "COWBELL_INTERVAL", global = true, help_heading = EVERYWHERE)]
     interval: Option<String>,
     /// The database [default: cowbell.db in the state directory]
-    #[arg(long, value_name = "PATH", env = "COWBELL_DB", global = true)]
+    #[arg(long, value_name = "PATH", env = "COWBELL_DB", global = true, help_heading = EVERYWHERE)]
     db: Option<PathBuf>,
     /// Where /proc and /sys are found
-    #[arg(long, value_name = "DIR", env = "COWBELL_ROOT", global = true, default_value = "/")]
+    #[arg(long, value_name = "DIR", env = "COWBELL_ROOT", global = true, help_heading = EVERYWHERE, default_value = "/")]
     root: PathBuf,
 }
 
@@ -95,6 +99,7 @@ enum Command {
     Db(db::Db),
     /// Write raw readings to a file, to be played with `serve --replay`
     Record {
+        /// The recording; it must not be there yet
         file: PathBuf,
         /// How long, such as 10m [default: until interrupted]
         #[arg(long = "for", value_name = "LENGTH")]
@@ -228,7 +233,9 @@ async fn record(
 ) -> anyhow::Result<()> {
     let interval = config.interval.0;
     let named = || format!("cannot write the recording {}", file.display());
-    let output = std::fs::File::create_new(file).with_context(named)?;
+    let (made, output) = NewFile::make(file)?;
+    // However it ends, what was recorded by then can be played.
+    made.keep();
     let mut recorder = Recorder::new(output, &Header::of_this_machine(interval)).with_context(named)?;
     let (_words, no_words) = tokio::sync::mpsc::channel(1);
     let (ear, _) = serve::ear(config);

@@ -34,6 +34,7 @@ pub enum Word {
     Phase {
         /// Its number or name
         job: String,
+        /// What the job does from now on
         #[arg(value_parser = name)]
         name: String,
         /// When it began, if not now
@@ -44,6 +45,7 @@ pub enum Word {
     Note {
         /// Its number or name; of several the one that runs, or the last
         job: String,
+        /// The sentence
         text: String,
         /// The instant that it is about, if not now
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -59,6 +61,7 @@ pub enum Word {
 
 #[derive(Args)]
 pub struct Begun {
+    /// By it the job is told of from now on; one of a name runs at a time
     #[arg(value_parser = name)]
     name: String,
     /// The set of runs that it belongs to, to be compared [default: with --variant or --repeat, the name]

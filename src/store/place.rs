@@ -154,7 +154,8 @@ pub fn hindrance(path: &Path) -> &'static str {
     if is_on_full_disk(path) {
         return " (no room is left on its disk: make some, or name one elsewhere with --db)";
     }
-    if rustix::fs::access(folder_of(path), Access::WRITE_OK).is_err() {
+    let folder = folder_of(path);
+    if folder.is_dir() && rustix::fs::access(folder, Access::WRITE_OK).is_err() {
         return " (there is no right to write in its folder: name one elsewhere with --db)";
     }
     ""

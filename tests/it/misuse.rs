@@ -63,7 +63,15 @@ fn a_command_line_that_cannot_be_used_is_said_in_one_sentence() {
             &["export", "--resolution", "\u{1b}[31mred"],
             "--resolution <LENGTH> cannot be used: expected tick, 10s or 1min",
         ),
-        (&["job", "show", "x"], "<ID> cannot be used: expected a whole number"),
+        (&["job", "show", "x"], "<ID> cannot be used: expected a whole number, but found `x`"),
+        (
+            &["job", "start", "a", "--repeat", "0"],
+            "--repeat <K> cannot be used: expected 1 to 4294967295, but found 0",
+        ),
+        (
+            &["--listen", "127.0.0.1:2", "job", "compare"],
+            "expected `cowbell job compare <ID>...`, but <ID>... is missing; `cowbell job compare --help` tells more",
+        ),
         (&["\u{1b}[31mred"], "there is no command of that name; `cowbell --help` lists all"),
         (&["--\u{1b}[31mred"], "there is no option of that name; `cowbell --help` lists all"),
         (
@@ -90,10 +98,52 @@ fn help_and_version_are_as_they_were() {
     for (arguments, part) in [
         (&["--help"][..], "Usage: cowbell [OPTIONS] [COMMAND]"),
         (&["job", "--help"], "Usage: cowbell job [OPTIONS] <COMMAND>"),
+        (
+            &["job", "note", "--help"],
+            "-h, --help       Print help\n\nOptions of every command:\n      --config",
+        ),
         (&["--version"], "cowbell "),
     ] {
         let found = said(cowbell().args(arguments));
         assert_eq!((found.code, &*found.err), (Some(0), ""), "{arguments:?}");
         assert!(found.out.contains(part), "{arguments:?}: {}", found.out);
     }
+}
+
+#[test]
+fn a_place_that_cannot_be_used_is_said_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("there");
+    std::fs::write(&there, "").unwrap();
+    let (there, none) = (there.to_str().unwrap(), folder.path().join("none"));
+    let db = none.join("x.db");
+    for (arguments, expected) in [
+        (
+            &["record", there][..],
+            format!("{there} is there already, and is not overwritten; name another file"),
+        ),
+        (
+            &["serve", "--listen", "127.0.0.1:0", "--db", db.to_str().unwrap()],
+            format!(
+                "cannot use the database {}: there is no folder {}; make it, or name a database elsewhere with --db",
+                db.display(),
+                none.display()
+            ),
+        ),
+    ] {
+        let found = said(cowbell().args(arguments));
+        assert_eq!((found.code, found.err), (Some(1), format!("cowbell: {expected}\n")), "{arguments:?}");
+    }
+}
+
+#[test]
+fn that_no_daemon_answers_is_said_once() {
+    let why = "no daemon answers at 127.0.0.1:1 (Connection refused (os error 111)): is `cowbell serve` running, and \
+               with this `listen`?";
+    for arguments in [&["job", "list"][..], &["job", "start", "a"], &["job", "note", "a", "b"]] {
+        let found = said(cowbell().args(["--listen", "127.0.0.1:1"]).args(arguments));
+        assert_eq!((found.code, found.err), (Some(1), format!("cowbell: {why}\n")), "{arguments:?}");
+    }
+    let found = said(cowbell().args(["--listen", "127.0.0.1:1", "status"]));
+    assert_eq!((found.code, found.out), (Some(3), format!("COWBELL UNKNOWN - {why}\n")));
 }

@@ -388,7 +388,7 @@ fn options_that_make_no_sense_are_refused_before_anything_is_run() {
         ("--name", "a\u{7}b", "without control characters"),
         ("--set", "", "1 to 200 letters"),
         ("--variant", "\n", "without control characters"),
-        ("--repeat", "0", "1..=10000"),
+        ("--repeat", "0", "expected 1 to 10000, but found 0"),
         ("--repeat", "many", "--repeat"),
         ("--settle", "-1s", "expected a length from 0s to 24h"),
         ("--settle", "soon", "expected a length from 0s to 24h"),
