@@ -166,12 +166,23 @@ pub fn with_way_out(path: &Path, error: anyhow::Error) -> anyhow::Error {
     if said_by(path, &error).is_none() {
         return error;
     }
+    anyhow!("{}; see by `cowbell db verify` what can be read, and {}", in_words(&error), begin_anew(path))
+}
+
+/// The same of a database of which so much is damaged that nothing can be read, by `cowbell db verify` neither.
+pub fn unreadable(path: &Path, error: anyhow::Error) -> anyhow::Error {
+    if said_by(path, &error).is_none() {
+        return error;
+    }
+    anyhow!("{}; nothing in it can be read: {}", in_words(&error), begin_anew(path))
+}
+
+fn begin_anew(path: &Path) -> &'static str {
     let is_looked_at = path.metadata().is_ok_and(|file| file.len() <= CHECKED_SIZE);
-    let begin_anew = match is_looked_at {
+    match is_looked_at {
         true => "restart the service, which sets it aside and begins anew",
         false => "stop the service and move it away, to begin anew",
-    };
-    anyhow!("{}; see by `cowbell db verify` what can be read, and {begin_anew}", in_words(&error))
+    }
 }
 
 /// A file that is damaged and not known to be ours is left to whoever looks after it.

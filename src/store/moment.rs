@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use sqlx::{Connection, Row, SqliteConnection};
 
 use super::book::Book;
-use super::damage::with_way_out;
+use super::damage::unreadable;
 use super::journal::{Journal, Replayed};
 use super::open;
 use super::record::ticks_of;
@@ -39,7 +39,7 @@ pub struct Journaled {
 impl Moment {
     /// Nothing is made or changed. A database of another program or version is refused with a sentence.
     pub async fn of(path: &Path) -> anyhow::Result<Self> {
-        Self::at(path).await.map_err(|error| with_way_out(path, error))
+        Self::at(path).await.map_err(|error| unreadable(path, error))
     }
 
     async fn at(path: &Path) -> anyhow::Result<Self> {

@@ -177,6 +177,19 @@ fn of_a_damaged_database_no_half_copy_is_made_and_the_way_out_is_said() {
 }
 
 #[test]
+fn of_what_cannot_be_read_at_all_verify_does_not_send_to_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let cut = folder.path().join("cut.db");
+    let bytes = std::fs::read(&kept(30).db).unwrap();
+    std::fs::write(&cut, &bytes[..bytes.len() / 4]).unwrap();
+    let said = db(&cut, &["verify"]);
+    let why = "database disk image is malformed; nothing in it can be read: restart the service, which sets it aside \
+               and begins anew";
+    let expected = format!("cowbell: cannot read the database {}: {why}\n", cut.display());
+    assert_eq!((said.code, said.err), (Some(1), expected));
+}
+
+#[test]
 fn compact_gives_room_back_and_keeps_every_tick() {
     let daemon = kept(30);
     let ticks = kept_ticks(&daemon.db);
