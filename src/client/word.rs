@@ -88,7 +88,9 @@ async fn nothing_to_stop(daemon: &Daemon, which: &str, running: &[JobBody]) -> a
             let outcome = Outcome::text(outcome);
             format!("no job called `{which}` runs: the last one ended at {at} ({outcome})")
         }
-        None => format!("no job called `{which}` runs, and none was: `cowbell job start {which}` begins one"),
+        None => format!(
+            "no job called `{which}` runs, and none ran within a year: `cowbell job start {which}` begins one"
+        ),
     })
 }
 

@@ -241,8 +241,11 @@ async fn latest(site: &Site) -> Result<Vec<Job>, Problem> {
 }
 
 async fn existing(site: &Site, id: i64) -> Result<Job, Problem> {
-    let missing =
-        || Problem::NotFound(format!("there is no job {id}; /api/v1/jobs lists those that there are"));
+    let missing = || {
+        Problem::NotFound(format!(
+            "there is no job {id}; `cowbell job list` and /api/v1/jobs list those that there are"
+        ))
+    };
     job_numbered(site, id).await?.ok_or_else(missing)
 }
 

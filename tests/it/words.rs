@@ -84,7 +84,7 @@ fn what_makes_no_sense_is_refused_with_a_sentence_and_nothing_is_half_done() {
     refused(&daemon, &["stop", "nightly"], "`cowbell job start nightly` begins one");
     done(&daemon, &["start", "nightly"]);
     refused(&daemon, &["start", "nightly"], "a job called `nightly` runs since");
-    refused(&daemon, &["stop", "nightly", "--at=-1h"], "cannot end before it started");
+    refused(&daemon, &["stop", "nightly", "--at=-1h"], "expected `ended_at` from the start on (");
     refused(&daemon, &["stop", "nightly", "--at", "2999-01-01T00:00:00Z"], "`ended_at` from 1970 to now");
     refused(&daemon, &["start", "nightly"], "with `cowbell job stop 1 --failed` if it came to nothing");
     refused(&daemon, &["delete", "1"], "job 1 runs");

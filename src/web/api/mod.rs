@@ -121,8 +121,11 @@ async fn numbered(site: &Site, id: &str) -> Result<Job, Problem> {
     let id = id.parse().map_err(|_| {
         Problem::Bad(format!("expected a job's number, as /api/v1/jobs lists it, but found `{id}`"))
     })?;
-    let missing =
-        || Problem::NotFound(format!("there is no job {id}; /api/v1/jobs lists those that there are"));
+    let missing = || {
+        Problem::NotFound(format!(
+            "there is no job {id}; `cowbell job list` and /api/v1/jobs list those that there are"
+        ))
+    };
     super::pages::job_numbered(site, id).await?.ok_or_else(missing)
 }
 

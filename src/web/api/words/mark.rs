@@ -58,7 +58,12 @@ pub(super) fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Pro
         (Some(at), Some(succeeded)) if at >= put.started_at => {
             Some(MarkedEnd { at, succeeded, status: put.status.map(i32::from) })
         }
-        (Some(_), Some(_)) => return Err(Problem::Bad("a job cannot end before it started".into())),
+        (Some(at), Some(_)) => {
+            let began = put.started_at;
+            return Err(Problem::Bad(format!(
+                "expected `ended_at` from the start on ({began}), but found {at}"
+            )));
+        }
         _ => return Err(Problem::Bad("expected `ended_at` and `succeeded` together, or neither".into())),
     };
     Ok(Mark {
