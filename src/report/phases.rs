@@ -9,8 +9,8 @@ use crate::job::figures::{PhasePv, PhaseWork};
 use crate::units::Prefix;
 
 /// What is to be known of the tables.
-pub const OF_WHOLE_TICKS: &str = "Amounts and speeds are of the ticks that lie whole within a phase: what was moved in \
-                                  a tick across its end is in none of them, and a phase too short for any has a dash.";
+pub const OF_WHOLE_TICKS: &str = "Speeds are of the ticks that lie whole within a phase; an amount is there where \
+                                  those are nine tenths of it, and a phase too short for any has a dash.";
 
 /// The tables as plain text in columns; nothing of a job without phases.
 pub fn plain(phases: &[PhaseWork], prefix: Prefix) -> String {

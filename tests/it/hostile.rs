@@ -260,7 +260,7 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
         (
             "x",
             r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:00Z","succeeded":true}"#,
-            "before",
+            "`ended_at` from the start on (2026-03-01T02:00:01Z)",
         ),
         (
             "x",
