@@ -286,6 +286,11 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
             r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:02Z","succeeded":true,"status":7}"#,
             "to be false with `status` 7",
         ),
+        (
+            "x",
+            r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:02Z","succeeded":false,"status":0}"#,
+            "to be true with `status` 0",
+        ),
         ("x", r#"{"name":"42","started_at":"2026-03-01T02:00:01Z"}"#, "with a letter in it"),
         ("%00", JOB, "key"),
         ("%20", JOB, "key"),

@@ -53,6 +53,11 @@ pub(super) fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Pro
             "expected `succeeded` to be false with `status` {status}: a command that succeeded has 0"
         )));
     }
+    if let (Some(false), Some(0)) = (put.succeeded, put.status) {
+        return Err(Problem::Bad(
+            "expected `succeeded` to be true with `status` 0, or no `status`: a command that failed has another".into(),
+        ));
+    }
     let ended = match (put.ended_at, put.succeeded) {
         (None, None) => None,
         (Some(at), Some(succeeded)) if at >= put.started_at => {
