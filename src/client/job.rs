@@ -103,10 +103,11 @@ fn row(job: &JobBody, now: Timestamp) -> [String; 8] {
     let took = if job.ended_at.is_none() { duration_text } else { took_text };
     let since = if job.partly_seen { " or longer" } else { "" };
     let of = job.vg.as_ref().zip(job.origin.as_ref());
+    let label = job.label.as_ref().map_or_else(String::new, |label| label.in_few_words(&job.name));
     let host = job.imported_from.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
     [
         job.id.to_string(),
-        job.name.clone(),
+        format!("{} {label}", job.name).trim_end().into(),
         job.outcome.map_or("running", Outcome::text).into(),
         job.started_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
         format!("{}{since}", took(ms.max(0) as f64 / 1000.0)),
@@ -166,6 +167,7 @@ fn indented(setting: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Label;
 
     fn job(id: i64, ended_s: Option<i64>, outcome: Option<Outcome>) -> JobBody {
         let at = |second: i64| Timestamp::from_second(1_772_330_400 + second).unwrap();
@@ -204,6 +206,7 @@ mod tests {
         let command = JobBody {
             kind: JobKind::Command,
             name: "dd".into(),
+            label: Some(Label { set: "copy".into(), variant: None, repeat: Some(2) }),
             vg: None,
             peak_fill_percent: None,
             ..job(2, Some(1), Some(Outcome::Succeeded))
@@ -215,7 +218,7 @@ mod tests {
             "ID  JOB            OUTCOME    BEGAN (UTC)          TOOK    READ      PEAK FILL  OF\n\
              12  data_snapshot  running    2026-03-01 02:00:00  30 s    ?         ?          vg0/data\n\
              3   data_snapshot  unknown    2026-03-01 02:00:00  60 s    3.00 MiB  12.50 %    vg0/data\n\
-             2   dd             succeeded  2026-03-01 02:00:00  1.00 s  3.00 MiB             command\n"
+             2   dd copy · #2   succeeded  2026-03-01 02:00:00  1.00 s  3.00 MiB             command\n"
         );
     }
 

@@ -215,6 +215,15 @@ pub struct Label {
     pub repeat: Option<u32>,
 }
 
+impl Label {
+    /// Set, variant and repeat, without what the job's own name says.
+    pub fn in_few_words(&self, name: &str) -> String {
+        let set = Some(self.set.clone()).filter(|set| set != name);
+        let repeat = self.repeat.map(|repeat| format!("#{repeat}"));
+        [set, self.variant.clone(), repeat].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    }
+}
+
 /// Letters of the name of a job, a phase, a set or a variant at most.
 pub const LONGEST_NAME: usize = 200;
 

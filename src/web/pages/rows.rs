@@ -7,7 +7,6 @@ use crate::config::{Alerts, Thresholds};
 use crate::interval::estimate::Estimate;
 use crate::job::{Job, JobKind, Outcome, tool};
 use crate::present::Present;
-use crate::source::Label;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 use crate::units::{Fill, Prefix, bytes_text, duration_text, took_text};
 use crate::web::answer::Partly;
@@ -197,7 +196,7 @@ fn job_row(job: &Job, now: Timestamp) -> JobRow {
     JobRow {
         id: job.id,
         name: job.name.clone(),
-        label: job.label.as_ref().map_or_else(String::new, |label| in_few_words(label, &job.name)),
+        label: job.label.as_ref().map_or_else(String::new, |label| label.in_few_words(&job.name)),
         href: format!("/jobs/{}", job.id),
         outcome,
         grade,
@@ -222,13 +221,6 @@ fn job_row(job: &Job, now: Timestamp) -> JobRow {
 pub fn took(job: &Job, now: Timestamp) -> String {
     let text = if job.is_running() { duration_text } else { took_text };
     text(job.seconds(now))
-}
-
-/// Set, variant and repeat, without what the job's own name says.
-fn in_few_words(label: &Label, name: &str) -> String {
-    let set = Some(label.set.clone()).filter(|set| set != name);
-    let repeat = label.repeat.map(|repeat| format!("#{repeat}"));
-    [set, label.variant.clone(), repeat].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// How a job ended, or that it runs, with the class for the word.
