@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::facts::{Besides, Fact, besides};
-use super::figure::{Figure, Unit, figures};
+use super::figure::{DURATION, Figure, Unit, figures};
 use super::outlier::{Slow, is_cold_first, outliers};
 use super::phases;
 use crate::job::figures::Figures;
@@ -134,7 +134,16 @@ impl Set {
 impl Comparison {
     /// Whether there is anything to compare: a figure that is known of two sets, or of two runs of the only one.
     pub fn has_common_figures(&self) -> bool {
-        self.rows.iter().any(|row| {
+        self.common().next().is_some()
+    }
+
+    /// Whether they ran for some time, and nothing else is known of two of them.
+    pub fn has_durations_alone(&self) -> bool {
+        self.has_common_figures() && self.common().all(|row| row.figure == DURATION)
+    }
+
+    fn common(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| {
             let known = || row.cells.iter().filter_map(|cell| cell.moments);
             known().count() > 1 || (self.sets.len() == 1 && known().any(|moments| moments.n > 1))
         })

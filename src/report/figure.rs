@@ -7,6 +7,8 @@ use crate::job::figures::{Ends, Figures, OriginWork, PvWork};
 use crate::job::statistics::{Correlation, Spread};
 use crate::units::{Prefix, bytes_text, duration_text, three_figures};
 
+/// The figure that every job that is over has.
+pub const DURATION: &str = "duration";
 /// Shorter times are compared by parts of a second.
 const MOST_WITH_FIGURES_S: f64 = 100.0;
 
@@ -75,7 +77,7 @@ impl Unit {
 /// All figures of a job, always the same and in the same order but for its PVs.
 pub fn figures(of: &Figures) -> Vec<Figure> {
     let mut list = List::default();
-    list.push("duration", Unit::Seconds, of.seconds);
+    list.push(DURATION, Unit::Seconds, of.seconds);
     list.reading(of);
     list.filling(of);
     for (phase, work) in

@@ -28,12 +28,15 @@ pub struct Choice {
     groups: Vec<(String, Vec<i64>)>,
 }
 
+/// Where nothing but that is known of two of them.
+const DURATIONS_ALONE: &str = "These jobs have their duration in common, and no other figure.";
+
 /// Jobs in columns, each with what it cost.
 pub struct Compared {
     pub columns: Vec<Column>,
     pub comparison: Comparison,
-    /// That a set has more runs than are compared, in a sentence.
-    pub left_out: Option<String>,
+    /// Sentences on all of it: that a set has more runs than are compared, that there is little to compare.
+    pub of_all: Vec<String>,
 }
 
 /// The jobs that a choice comes to.
@@ -169,7 +172,9 @@ impl Site {
             let runs = columns.iter().flat_map(|column| &column.runs);
             let phases = shared(runs.map(|(_, cost)| &cost.report.figures.phases[..]));
             let sets: Vec<Set> = columns.iter().map(|column| column.set(&phases)).collect();
-            Compared { comparison: compare(&sets), columns, left_out }
+            let comparison = compare(&sets);
+            let little = comparison.has_durations_alone().then(|| DURATIONS_ALONE.to_string());
+            Compared { comparison, columns, of_all: left_out.into_iter().chain(little).collect() }
         });
         let compared = summing_up.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
         if !compared.comparison.has_common_figures() {

@@ -96,5 +96,13 @@ fn sets_have_something_in_common_where_a_figure_is_known_of_two() {
         !has(&[set("a", &[100.0, 90.0]), nothing("b")]),
         "a figure of one alone is compared with nothing"
     );
+    let lasted = |name: &str| {
+        let mut set = set(name, &[100.0]);
+        set.runs[0].figures.retain(|figure| figure.name == "duration");
+        set
+    };
+    let alone = |sets: &[Set]| compare(sets).has_durations_alone();
+    assert!(alone(&[lasted("a"), set("b", &[90.0])]) && !alone(&[set("a", &[100.0]), set("b", &[90.0])]));
+    assert!(!alone(&[nothing("a"), nothing("b")]), "nothing at all is another matter");
     assert!(!has(&[nothing("a"), nothing("b")]) && !has(&[set("a", &[100.0])]) && !has(&[]));
 }

@@ -146,7 +146,7 @@ async fn chooser(site: &Site) -> Result<String, Problem> {
 
 /// The comparison, as HTML.
 pub fn section(compared: &Compared, choice: &Choice, now: Timestamp, width: u32) -> Result<String, Problem> {
-    let Compared { columns, comparison, left_out } = compared;
+    let Compared { columns, comparison, of_all } = compared;
     let besides = comparison.besides.iter().map(|besides| {
         let values = besides.values.iter().map(|values| super::text::or_dash(joined(values)));
         (besides.fact.clone(), values.collect())
@@ -158,7 +158,7 @@ pub fn section(compared: &Compared, choice: &Choice, now: Timestamp, width: u32)
         has_ratios: columns.len() > 1,
         first: columns.first().map(|column| column.name.clone()).unwrap_or_default(),
         figures: figures(columns, width),
-        remarks: left_out.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect(),
+        remarks: of_all.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect(),
         heads: comparison.sets.iter().map(set_text).collect(),
         rows: rows_of(compared),
         besides: besides.collect(),

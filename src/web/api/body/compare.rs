@@ -50,7 +50,7 @@ impl CompareBody {
         });
         let comparison = compared.comparison.clone();
         let sentences =
-            compared.left_out.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect();
+            compared.of_all.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect();
         Self { jobs: jobs.collect(), comparison, sentences }
     }
 }
