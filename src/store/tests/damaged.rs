@@ -41,8 +41,10 @@ enum Then {
     Said(&'static str, i64),
     /// It does not start, says this, and changes nothing.
     Refused(&'static str),
+    /// It does not start before somebody has mended what lies beside it, says this, and has what was in the database.
+    Hindered(&'static str),
 }
-use Then::{Aside, Refused, Said, Whole};
+use Then::{Aside, Hindered, Refused, Said, Whole};
 
 type Harm = fn(&Path);
 
@@ -118,7 +120,7 @@ const BESIDE_IT: &[(&str, Harm, Then)] = &[
             fs::remove_file(beside(db, "-ticks0")).unwrap();
             fs::create_dir(beside(db, "-ticks0")).unwrap();
         },
-        Refused("expected a regular file, but found something else; move it away"),
+        Hindered("expected a regular file, but found something else; move it away"),
     ),
 ];
 
@@ -178,6 +180,13 @@ async fn check(what: &str, harm: impl FnOnce(&Path), then: Then) {
             assert!(error.contains(sentence) && !error.contains('\n'), "{what}: {error}");
             return assert!(before == FILES.map(|ending| fs::read(beside(&path, ending)).ok()), "{what}");
         }
+        (Err(error), Hindered(sentence)) => {
+            let error = crate::store::in_words(&error);
+            assert!(error.contains(sentence) && !error.contains('\n'), "{what}: {error}");
+            fs::remove_dir(beside(&path, "-ticks0")).unwrap();
+            let found = inventory(&path).await.unwrap();
+            return assert_eq!((found.ticks.len() as i64, found.damage), (SEALED, vec![]), "{what}");
+        }
         (Err(error), _) => panic!("{what}: expected {then:?}, but found {error:?}"),
         (Ok((inlet, _)), _) => {
             let notes = inlet.health().0.notes;
@@ -199,7 +208,7 @@ async fn check(what: &str, harm: impl FnOnce(&Path), then: Then) {
             assert!(set_aside(&path).contains(before[at(ending)].as_ref().unwrap()), "{what}: {said:?}");
             left
         }
-        Refused(_) => panic!("{what}: expected {then:?}, but it started: {said:?}"),
+        Refused(_) | Hindered(_) => panic!("{what}: expected {then:?}, but it started: {said:?}"),
     };
     check_that_it_collects_on(&mut inlet, what).await;
     inlet.close().await;
