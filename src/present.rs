@@ -11,8 +11,8 @@ use crate::config;
 use crate::interval::Interval;
 use crate::job::Job;
 use crate::job::finish::{Outlook, Room, outlook};
-use crate::job::left::{Earlier, Left};
-use crate::job::pace::{Lately, overflows};
+use crate::job::rates::{RecentRates, overflows};
+use crate::job::remaining::{PastRuns, RemainingReads};
 use crate::sample::PartState;
 use crate::source::Part;
 use crate::store::Health;
@@ -35,7 +35,7 @@ pub struct Present {
     /// Jobs that run, and the last ones that ended.
     pub jobs: Vec<Arc<Job>>,
     /// How fast snapshots that live were read and filled of late.
-    pub lately: Arc<Lately>,
+    pub recent_rates: Arc<RecentRates>,
     pub alerts: Vec<Alert>,
     pub ticks: Ticks,
     pub parts: BTreeMap<Part, PartState>,
@@ -88,8 +88,8 @@ impl Present {
             return None;
         }
         let ended = self.jobs.iter().rev().map(Arc::as_ref).filter(|other| !other.is_running());
-        let left = Left::of(job, &Earlier::of(job, ended));
-        Some(outlook(left, overflows(&self.interval, snapshot).and_then(room), &self.lately.of(job.id)))
+        let left = RemainingReads::of(job, &PastRuns::of(job, ended));
+        Some(outlook(left, overflows(&self.interval, snapshot).and_then(room), &self.recent_rates.of(job.id)))
     }
 
     /// Whether LVM's dmeventd watches snapshots here, and unmounts those that die.

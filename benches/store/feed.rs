@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cowbell::config::Store as Config;
-use cowbell::store::{Archive, Entry, Holds, Inlet, open};
+use cowbell::store::{Holds, StoreReader, StoreWriter, WriteOp, open};
 use tempfile::TempDir;
 
 use crate::machine::Machine;
@@ -17,8 +17,8 @@ const AHEAD: u64 = 50;
 /// A database of its own, in `$FOLDER` or where temporary files are.
 pub struct Store {
     pub folder: TempDir,
-    pub inlet: Inlet,
-    pub archive: Archive,
+    pub inlet: StoreWriter,
+    pub reader: StoreReader,
     /// Loads that were handed over.
     handed: u64,
 }
@@ -56,8 +56,8 @@ impl Store {
             None => TempDir::new(),
         };
         let folder = folder.expect("a folder for the database");
-        let (inlet, archive) = opened(folder.path(), keep).await;
-        Self { folder, inlet, archive, handed: 0 }
+        let (inlet, reader) = opened(folder.path(), keep).await;
+        Self { folder, inlet, reader, handed: 0 }
     }
 
     /// As fast as it goes.
@@ -69,7 +69,7 @@ impl Store {
             let making = thread_time();
             let interval = Arc::new(machine.tick());
             other += thread_time() - making;
-            self.append(Entry::Tick(interval), &mut cost);
+            self.append(WriteOp::Tick(interval), &mut cost);
             let waiting = thread_time();
             if tick % 25 == 0 {
                 self.wait(AHEAD);
@@ -83,7 +83,7 @@ impl Store {
         cost
     }
 
-    pub fn append(&mut self, entry: Entry, cost: &mut Cost) {
+    pub fn append(&mut self, entry: WriteOp, cost: &mut Cost) {
         // What is new of devices and volumes goes before the first tick.
         self.handed += if self.handed == 0 { 2 } else { 1 };
         let (started, ran) = (Instant::now(), thread_time());
@@ -127,14 +127,14 @@ impl Store {
 
     /// Everything is in the database then, and nothing else is beside it but the journal's two files.
     pub async fn close(self) -> TempDir {
-        let Self { folder, inlet, archive, .. } = self;
-        drop(archive);
+        let Self { folder, inlet, reader, .. } = self;
+        drop(reader);
         inlet.close().await;
         folder
     }
 }
 
 /// Opens the database in this folder.
-pub async fn opened(folder: &Path, keep: Config) -> (Inlet, Archive) {
+pub async fn opened(folder: &Path, keep: Config) -> (StoreWriter, StoreReader) {
     open(&folder.join("cowbell.db"), Holds::ThisMachine, keep).await.expect("the store opens")
 }

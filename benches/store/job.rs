@@ -7,7 +7,7 @@ use cowbell::job::setup::{Setup, SnapshotKind};
 use cowbell::job::{Job, JobKind, MOST_PHASES};
 use cowbell::report::course::{Sources, Times};
 use cowbell::report::job::JobReport;
-use cowbell::store::{Archive, Subject};
+use cowbell::store::{StoreReader, Subject};
 use cowbell::units::Prefix;
 use jiff::{SignedDuration, Timestamp};
 
@@ -20,7 +20,7 @@ const HOURS: i64 = 11;
 const PVS: usize = 4;
 
 /// A job of eleven hours that ended ten minutes ago.
-pub async fn figures(archive: &Archive, until: Timestamp) {
+pub async fn figures(reader: &StoreReader, until: Timestamp) {
     let ended_at = until - SignedDuration::from_mins(10);
     let job = job(ended_at - SignedDuration::from_hours(HOURS), ended_at);
     let setup = Setup {
@@ -35,7 +35,7 @@ pub async fn figures(archive: &Archive, until: Timestamp) {
         let started = Instant::now();
         let sources = sources(&job, &setup);
         let times = Times::of(&job, until);
-        let every = archive.every(&sources.wanted, times.range()).await.expect("rows are read");
+        let every = reader.every(&sources.wanted, times.range()).await.expect("rows are read");
         rows = every.ends_ms.len();
         reading.push(started.elapsed());
         let course = sources.course(&every, times).expect("a course");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cowbell::series::quantity::{DeviceQuantity, Quantity};
 use cowbell::series::{DEFAULT_POINTS, MOST_POINTS, Range};
-use cowbell::store::{Archive, Ask, Form, Moment, Resolution, Subject, Target, Text, Wanted};
+use cowbell::store::{Ask, Form, ReadView, Resolution, StoreReader, Subject, Target, Text, Wanted};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::machine::name;
@@ -17,29 +17,28 @@ const TIMES: usize = 11;
 const BYTES: [DeviceQuantity; 2] = [DeviceQuantity::ReadBytes, DeviceQuantity::WrittenBytes];
 
 /// The last day of one device and of eight, in goals and results.
-pub async fn day(archive: &Archive, until: Timestamp) {
+pub async fn day(reader: &StoreReader, until: Timestamp) {
     let day = SignedDuration::from_hours(24);
-    let most = median(archive, &wanted(1, &BYTES[..1]), day, until, MOST_POINTS).await;
+    let most = median(reader, &wanted(1, &BYTES[..1]), day, until, MOST_POINTS).await;
     row(&format!("1 device, 24 h, at full resolution ({MOST_POINTS} points): 15 ms"), most);
-    let thinned = median(archive, &wanted(1, &BYTES[..1]), day, until, 1_000).await;
+    let thinned = median(reader, &wanted(1, &BYTES[..1]), day, until, 1_000).await;
     row("1 device, 24 h, 1,000 points: 10 ms", thinned);
-    let latency = median(archive, &wanted(1, &[DeviceQuantity::ReadAwaitMs]), day, until, MOST_POINTS).await;
+    let latency = median(reader, &wanted(1, &[DeviceQuantity::ReadAwaitMs]), day, until, MOST_POINTS).await;
     row("… read_await_ms at full resolution, which is of two columns", latency);
-    let eight = median(archive, &wanted(8, &BYTES), day, until, DEFAULT_POINTS).await;
+    let eight = median(reader, &wanted(8, &BYTES), day, until, DEFAULT_POINTS).await;
     row(&format!("8 devices, 24 h, read and written, {DEFAULT_POINTS} points each: 50 ms"), eight);
-    let eight = median(archive, &wanted(8, &BYTES), day, until, MOST_POINTS).await;
+    let eight = median(reader, &wanted(8, &BYTES), day, until, MOST_POINTS).await;
     row("… at full resolution", eight);
-    let hour =
-        median(archive, &wanted(8, &BYTES), SignedDuration::from_hours(1), until, DEFAULT_POINTS).await;
+    let hour = median(reader, &wanted(8, &BYTES), SignedDuration::from_hours(1), until, DEFAULT_POINTS).await;
     row("8 devices, the last hour, read and written, 600 points each", hour);
 }
 
 /// One device over a long time, thinned.
-pub async fn long(archive: &Archive, days: i64, until: Timestamp) {
+pub async fn long(reader: &StoreReader, days: i64, until: Timestamp) {
     let range = SignedDuration::from_hours(24 * days);
-    let took = median(archive, &wanted(1, &BYTES[..1]), range, until, 1_000).await;
+    let took = median(reader, &wanted(1, &BYTES[..1]), range, until, 1_000).await;
     row(&format!("1 device, {days} days, 1,000 points: 30 ms"), took);
-    let took = median(archive, &wanted(1, &BYTES), range, until, 1_000).await;
+    let took = median(reader, &wanted(1, &BYTES), range, until, 1_000).await;
     row(&format!("1 device, {days} days, read and written, 1,000 points each"), took);
 }
 
@@ -48,7 +47,7 @@ pub async fn export(db: &Path, until: Timestamp) {
     let before = Process::own().resident_mib();
     Process::own().forget_most();
     let started = Instant::now();
-    let mut moment = Moment::of(db).await.expect("the database is read");
+    let mut moment = ReadView::of(db).await.expect("the database is read");
     let range = Range { from: until - SignedDuration::from_hours(24), to: until };
     let ask = Ask { range, of: Vec::new(), metrics: Vec::new(), resolution: Resolution::Tick };
     let mut target = Target::Text(Text::new(Form::Csv, Box::new(std::io::sink())));
@@ -69,7 +68,7 @@ fn wanted(devices: usize, quantities: &[DeviceQuantity]) -> Vec<Wanted> {
 }
 
 async fn median(
-    archive: &Archive,
+    reader: &StoreReader,
     wanted: &[Wanted],
     length: SignedDuration,
     to: Timestamp,
@@ -79,7 +78,7 @@ async fn median(
     let (mut took, mut given) = (Vec::with_capacity(TIMES), 0);
     for _ in 0..TIMES {
         let started = Instant::now();
-        let series = archive.series(wanted, range, points).await.expect("the series is read");
+        let series = reader.series(wanted, range, points).await.expect("the series is read");
         took.push(started.elapsed());
         given = series.iter().flatten().map(|series| series.points.len()).sum();
     }

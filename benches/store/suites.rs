@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cowbell::config::{Age, Store as Config};
-use cowbell::store::Entry;
+use cowbell::store::WriteOp;
 use jiff::Timestamp;
 use sqlx::Connection;
 
@@ -26,7 +26,7 @@ pub async fn day() {
     let cost = store.feed(&mut machine, DAY);
     println!("| CPU per tick of storing, fast loop: 0.1 ms | {:.1} µs |", cost.per_tick_us());
     appends(&cost);
-    reads::day(&store.archive, machine.at()).await;
+    reads::day(&store.reader, machine.at()).await;
     let folder = store.close().await;
     reads::export(&folder.path().join("cowbell.db"), machine.at()).await;
     let size = size_of(folder.path());
@@ -44,7 +44,7 @@ pub async fn job() {
     let mut machine = Machine::new(Size::USUAL, None);
     let mut store = Store::new().await;
     store.feed(&mut machine, 12 * HOUR);
-    job::figures(&store.archive, machine.at()).await;
+    job::figures(&store.reader, machine.at()).await;
     store.close().await;
 }
 
@@ -112,16 +112,16 @@ pub async fn long(size: Size, days: u64) {
     println!("| CPU per tick of storing | {:.1} µs |", cost.per_tick_us());
     println!("| RSS after each tenth: flat | {} MiB |", resident.join(", "));
     println!("| what it would need, as told after each tenth | {} MB |", forecasts.join(", "));
-    reads::long(&store.archive, days as i64, machine.at()).await;
-    reads::day(&store.archive, machine.at()).await;
+    reads::long(&store.reader, days as i64, machine.at()).await;
+    reads::day(&store.reader, machine.at()).await;
     let folder = store.close().await;
     let size = size_of(folder.path());
     let per_value = per_value(size, &machine, cost.ticks);
     println!("| {days} days on disk | {:.1} MB, {per_value:.3} a value |", size as f64 / 1e6);
     let started = Instant::now();
-    let (inlet, archive) = opened(folder.path(), keep).await;
+    let (inlet, reader) = opened(folder.path(), keep).await;
     println!("| start: under 1 s | {:.0} ms |", ms(started.elapsed()));
-    drop(archive);
+    drop(reader);
     inlet.close().await;
     composition(folder.path(), cost.ticks * machine.values()).await;
 }
@@ -250,7 +250,7 @@ fn second(store: &mut Store, machine: &mut Machine, scraper: Option<&Scraper>, c
     if let Some(scraper) = scraper {
         scraper.show(machine);
     }
-    store.append(Entry::Tick(interval), cost);
+    store.append(WriteOp::Tick(interval), cost);
     let left = Timestamp::now().duration_until(machine.at());
     std::thread::sleep(Duration::try_from(left).unwrap_or_default());
 }

@@ -32,7 +32,7 @@ const DOT: i32 = 2 * TENTHS;
 /// Tinted columns narrower than this are joined, in pixels: the eye sees no finer, and the text stays short.
 const COLUMN: f64 = 3.0;
 
-type Drawn = Result<(), DrawingAreaErrorKind<std::convert::Infallible>>;
+type DrawResult = Result<(), DrawingAreaErrorKind<std::convert::Infallible>>;
 type Canvas<'a> = DrawingArea<ClassSvg<'a>, Shift>;
 type Plot<'a> = DrawingArea<ClassSvg<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
@@ -46,7 +46,7 @@ struct Painter<'a> {
 }
 
 /// Appends the shapes of a chart of this size to `out`.
-pub fn paint(chart: &Chart, size: Size, out: &mut String) -> Drawn {
+pub fn paint(chart: &Chart, size: Size, out: &mut String) -> DrawResult {
     let painter = Painter::new(chart, size, out);
     painter.bands()?;
     painter.grid()?;
@@ -76,7 +76,7 @@ impl<'a> Painter<'a> {
         }
     }
 
-    fn bands(&self) -> Drawn {
+    fn bands(&self) -> DrawResult {
         let (scale, plot) = &self.left;
         for band in band::shapes(&self.chart.bands, self.chart.range, f64::from(width(self.chart, self.size)))
         {
@@ -86,7 +86,7 @@ impl<'a> Painter<'a> {
         Ok(())
     }
 
-    fn grid(&self) -> Drawn {
+    fn grid(&self) -> DrawResult {
         let (scale, plot) = &self.left;
         let seconds = seconds(self.chart);
         for (value, _) in scale.ticks() {
@@ -96,7 +96,7 @@ impl<'a> Painter<'a> {
         Ok(())
     }
 
-    fn lines(&self, draw: impl Fn(&Plot<'a>, &Line, &[Seen], f64) -> Drawn) -> Drawn {
+    fn lines(&self, draw: impl Fn(&Plot<'a>, &Line, &[Seen], f64) -> DrawResult) -> DrawResult {
         for line in &self.chart.lines {
             let (scale, plot) = self.side(line.side);
             for run in runs(&line.series, self.chart.range) {
@@ -107,7 +107,7 @@ impl<'a> Painter<'a> {
     }
 
     /// What lies behind a line: the space below it, and from the smallest to the largest.
-    fn tints(plot: &Plot<'a>, line: &Line, run: &[Seen], seconds_per_pixel: f64) -> Drawn {
+    fn tints(plot: &Plot<'a>, line: &Line, run: &[Seen], seconds_per_pixel: f64) -> DrawResult {
         if run.len() < 2 {
             return Ok(());
         }
@@ -123,7 +123,7 @@ impl<'a> Painter<'a> {
         Ok(())
     }
 
-    fn strokes(plot: &Plot<'a>, line: &Line, run: &[Seen], _: f64) -> Drawn {
+    fn strokes(plot: &Plot<'a>, line: &Line, run: &[Seen], _: f64) -> DrawResult {
         if let [alone] = run {
             let dot = Circle::new((alone.at, alone.avg), DOT, Ink::line(Role::Dot, line.look).fill());
             return plot.draw(&dot);
@@ -132,11 +132,11 @@ impl<'a> Painter<'a> {
         plot.draw(&PathElement::new(points, Ink::line(Role::Line, line.look).stroke()))
     }
 
-    fn levels(&self) -> Drawn {
+    fn levels(&self) -> DrawResult {
         self.chart.levels.iter().try_for_each(|level| self.level(level))
     }
 
-    fn level(&self, level: &Level) -> Drawn {
+    fn level(&self, level: &Level) -> DrawResult {
         let (scale, plot) = self.side(level.side);
         if !(0.0..=scale.most).contains(&level.value) {
             return Ok(());
@@ -148,7 +148,7 @@ impl<'a> Painter<'a> {
     }
 
     /// The labels of a vertical axis, with the unit above them.
-    fn values(&self, side: Side) -> Drawn {
+    fn values(&self, side: Side) -> DrawResult {
         if side == Side::Right && self.right.is_none() {
             return Ok(());
         }
@@ -166,7 +166,7 @@ impl<'a> Painter<'a> {
         self.text(scale.name(), (x + away, TENTHS), ink, anchor, VPos::Top)
     }
 
-    fn times(&self) -> Drawn {
+    fn times(&self) -> DrawResult {
         let (ink, (_, plot)) = (Ink::plain(Role::Tick), &self.left);
         let (start, bottom) = plot.map_coordinate(&(0.0, 0.0));
         let row = bottom + AWAY;
@@ -185,7 +185,7 @@ impl<'a> Painter<'a> {
         Ok(())
     }
 
-    fn text(&self, text: &str, at: (i32, i32), ink: Ink, across: HPos, down: VPos) -> Drawn {
+    fn text(&self, text: &str, at: (i32, i32), ink: Ink, across: HPos, down: VPos) -> DrawResult {
         let colour = ink.colour();
         let style =
             TextStyle::from(("sans-serif", 11).into_font()).color(&colour).pos(Pos::new(across, down));

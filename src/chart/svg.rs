@@ -16,7 +16,7 @@ use super::ink::{classes, is_coarse};
 /// Backend units per pixel.
 pub const TENTHS: i32 = 10;
 
-type Done = Result<(), DrawingErrorKind<Infallible>>;
+type SvgResult = Result<(), DrawingErrorKind<Infallible>>;
 
 /// Writes shapes to the end of `out`.
 pub struct ClassSvg<'a> {
@@ -69,7 +69,7 @@ impl<'a> ClassSvg<'a> {
         self.out.push_str(markup);
     }
 
-    fn element(&mut self, name: &str, colour: BackendColor, attributes: &[(&str, i32)]) -> Done {
+    fn element(&mut self, name: &str, colour: BackendColor, attributes: &[(&str, i32)]) -> SvgResult {
         write!(self.out, r#"<{name} class="{}""#, classes(colour)).ok();
         for (key, tenths) in attributes {
             write!(self.out, r#" {key}="{}""#, decimal(*tenths)).ok();
@@ -78,7 +78,12 @@ impl<'a> ClassSvg<'a> {
         Ok(())
     }
 
-    fn path(&mut self, points: impl Iterator<Item = BackendCoord>, colour: BackendColor, end: &str) -> Done {
+    fn path(
+        &mut self,
+        points: impl Iterator<Item = BackendCoord>,
+        colour: BackendColor,
+        end: &str,
+    ) -> SvgResult {
         let points = points.map(|point| if is_coarse(colour) { whole_pixel(point) } else { point });
         write!(self.out, r#"<path class="{}" d="{}{end}"/>"#, classes(colour), relative(points)).ok();
         Ok(())
@@ -124,19 +129,19 @@ impl DrawingBackend for ClassSvg<'_> {
         (self.size.width * TENTHS as u32, self.size.height * TENTHS as u32)
     }
 
-    fn ensure_prepared(&mut self) -> Done {
+    fn ensure_prepared(&mut self) -> SvgResult {
         Ok(())
     }
 
-    fn present(&mut self) -> Done {
+    fn present(&mut self) -> SvgResult {
         Ok(())
     }
 
-    fn draw_pixel(&mut self, (x, y): BackendCoord, colour: BackendColor) -> Done {
+    fn draw_pixel(&mut self, (x, y): BackendCoord, colour: BackendColor) -> SvgResult {
         self.element("rect", colour, &[("x", x), ("y", y), ("width", TENTHS), ("height", TENTHS)])
     }
 
-    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Done {
+    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> SvgResult {
         self.path([from, to].into_iter(), style.color(), "")
     }
 
@@ -146,7 +151,7 @@ impl DrawingBackend for ClassSvg<'_> {
         (right, bottom): BackendCoord,
         style: &S,
         _fill: bool,
-    ) -> Done {
+    ) -> SvgResult {
         let (width, height) = (right - left, bottom - top);
         self.element("rect", style.color(), &[("x", left), ("y", top), ("width", width), ("height", height)])
     }
@@ -155,7 +160,7 @@ impl DrawingBackend for ClassSvg<'_> {
         &mut self,
         path: I,
         style: &S,
-    ) -> Done {
+    ) -> SvgResult {
         self.path(path.into_iter(), style.color(), "")
     }
 
@@ -163,7 +168,7 @@ impl DrawingBackend for ClassSvg<'_> {
         &mut self,
         corners: I,
         style: &S,
-    ) -> Done {
+    ) -> SvgResult {
         self.path(corners.into_iter(), style.color(), "z")
     }
 
@@ -173,11 +178,11 @@ impl DrawingBackend for ClassSvg<'_> {
         radius: u32,
         style: &S,
         _fill: bool,
-    ) -> Done {
+    ) -> SvgResult {
         self.element("circle", style.color(), &[("cx", x), ("cy", y), ("r", radius as i32)])
     }
 
-    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (x, y): BackendCoord) -> Done {
+    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (x, y): BackendCoord) -> SvgResult {
         let anchor = match style.anchor().h_pos {
             HPos::Left => "",
             HPos::Center => r#" text-anchor="middle""#,

@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::serve::signalled;
 use crate::client::complain;
 use crate::series::when::Span;
-use crate::store::{self, Ask, Exported, Moment, Resolution, Target, Text};
+use crate::store::{self, Ask, Exported, ReadView, Resolution, Target, Text};
 use crate::units::count_text;
 
 /// Bytes that are written at once.
@@ -59,7 +59,7 @@ enum Format {
 /// Writes what is asked for, as far as it can be read; else what is missing is said, and the exit status is 1. Whoever reads
 /// our output and goes away has seen enough.
 pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
-    let mut moment = Moment::of(db).await?;
+    let mut moment = ReadView::of(db).await?;
     let ask = ask(&export, &mut moment).await?;
     let written = match &export.output {
         Some(file) => to_file(db, file, export.format(), &ask, &mut moment).await,
@@ -93,7 +93,7 @@ impl Export {
     }
 }
 
-async fn ask(export: &Export, moment: &mut Moment) -> anyhow::Result<Ask> {
+async fn ask(export: &Export, moment: &mut ReadView) -> anyhow::Result<Ask> {
     let Some(last) = moment.last_tick_at().await? else { bail!("the database holds no ticks yet") };
     let span = Span { from: export.from.clone(), to: export.to.clone() };
     Ok(Ask {
@@ -109,7 +109,7 @@ async fn to_file(
     path: &Path,
     format: Format,
     ask: &Ask,
-    moment: &mut Moment,
+    moment: &mut ReadView,
 ) -> anyhow::Result<Exported> {
     let (made, file) = NewFile::make(path)?;
     store::give_rights(db, path)?;
@@ -129,7 +129,7 @@ async fn to_file(
     Ok(exported)
 }
 
-async fn to_standard_output(format: Format, ask: &Ask, moment: &mut Moment) -> anyhow::Result<Exported> {
+async fn to_standard_output(format: Format, ask: &Ask, moment: &mut ReadView) -> anyhow::Result<Exported> {
     if format == Format::Sqlite {
         bail!("a SQLite file cannot be written to standard output; name one with --output");
     }

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 
 use super::new_file::write_new;
 use crate::client::Daemon;
-use crate::client::compare::{Chosen, compare};
+use crate::client::compare::{JobSelection, compare};
 use crate::client::file::{export, import};
 use crate::client::job::{Form, list, show};
 use crate::client::report::report;
@@ -31,7 +31,7 @@ pub enum Job {
         /// Its number in the list
         id: i64,
         #[command(flatten)]
-        written: Written,
+        written: OutputFormat,
     },
     /// Lay jobs side by side: every figure with its ratio, and how sure that is
     Compare {
@@ -65,7 +65,7 @@ pub enum Job {
         file: PathBuf,
     },
     #[command(flatten)]
-    Word(super::word::Word),
+    Mark(super::mark::MarkCommand),
 }
 
 #[derive(Args)]
@@ -97,7 +97,7 @@ pub struct Table {
 
 #[derive(Args)]
 #[group(multiple = false)]
-pub struct Written {
+pub struct OutputFormat {
     /// As JSON, as the daemon has it
     #[arg(long)]
     json: bool,
@@ -125,7 +125,7 @@ pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
             let taken_in = import(daemon, read(&file)?).await;
             taken_in.with_context(|| format!("cannot take in {}", file.display()))
         }
-        Job::Word(command) => super::word::word(daemon, command).await,
+        Job::Mark(command) => super::mark::run(daemon, command).await,
         Job::Show { id, written } => show(daemon, id, written.form()).await,
     }
 }
@@ -154,8 +154,8 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 impl Which {
-    fn chosen(self) -> Chosen {
-        Chosen { ids: self.ids, set: self.set, groups: self.groups }
+    fn chosen(self) -> JobSelection {
+        JobSelection { ids: self.ids, set: self.set, groups: self.groups }
     }
 }
 
@@ -170,7 +170,7 @@ impl Table {
     }
 }
 
-impl Written {
+impl OutputFormat {
     fn form(&self) -> Form {
         match (self.json, self.markdown) {
             (true, _) => Form::Json,

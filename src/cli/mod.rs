@@ -10,7 +10,7 @@ mod printing;
 mod progress;
 mod run;
 mod serve;
-mod word;
+mod mark;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -19,10 +19,10 @@ use crate::config::Config;
 use crate::daemon::{self, Outlets, Terms};
 use crate::notify::Notifier;
 use crate::source::files::Root;
-use crate::source::hooks::{self, Ear};
+use crate::source::hooks::{self, HookListener};
 use crate::source::live::Live;
 use crate::source::recording::{Header, Player};
-use crate::source::{Source, Word};
+use crate::source::{JobCommand, Source};
 use crate::store::{self, Holds};
 use crate::web::{self, Site};
 
@@ -35,13 +35,13 @@ const LAST_ANSWERS: Duration = Duration::from_millis(300);
 pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> anyhow::Result<()> {
     let interval = config.interval.0;
     let header = Header::of_this_machine(interval);
-    let (words, heard) = mpsc::channel(WORDS);
+    let (commands, heard) = mpsc::channel(WORDS);
     let path = store::made_path(db.as_deref())?;
     let (ear, deaf) = ear(&config);
     let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path)).with_note(deaf);
     let live = Live::new(root, interval, config.lvm.source, heard)?.hearing(ear);
     let source = Source::Live(Box::new(live));
-    serve(config, source, terms, path, Some(words)).await
+    serve(config, source, terms, path, Some(commands)).await
 }
 
 /// Shows a recording, with a database of its own that goes when the program ends, unless one is named.
@@ -56,10 +56,10 @@ pub async fn recording(config: Config, db: Option<PathBuf>, player: Player) -> a
 
 /// Where hooks are heard: where the configuration says, else in the folder that systemd makes for the service. That they
 /// are not heard is no reason not to watch: it is said.
-pub fn ear(config: &Config) -> (Option<Ear>, Option<String>) {
+pub fn ear(config: &Config) -> (Option<HookListener>, Option<String>) {
     let named = config.hooks.socket.as_ref().map(|path| path.0.clone());
     let usual = || Some(Path::new(&std::env::var_os("RUNTIME_DIRECTORY")?).join(hooks::FILE_NAME));
-    match named.or_else(usual).map(|path| Ear::open(&path)).transpose() {
+    match named.or_else(usual).map(|path| HookListener::open(&path)).transpose() {
         Ok(ear) => (ear, None),
         Err(why) => {
             tracing::warn!("{why}");
@@ -73,22 +73,22 @@ async fn serve(
     source: Source,
     terms: Terms,
     path: PathBuf,
-    words: Option<mpsc::Sender<Word>>,
+    commands: Option<mpsc::Sender<JobCommand>>,
 ) -> anyhow::Result<()> {
     let holds = if source.is_live() { Holds::ThisMachine } else { Holds::ARecording };
     let token = config.changes.token()?.map(Arc::new);
     let listener = listen(config.listen.0).await?;
     let site_address = listener.local_addr().unwrap_or(config.listen.0);
-    let (inlet, archive) = store::open(&path, holds, config.store).await?;
+    let (inlet, store) = store::open(&path, holds, config.store).await?;
     let known =
-        archive.known().await.with_context(|| format!("cannot read the database {}", path.display()))?;
+        store.known().await.with_context(|| format!("cannot read the database {}", path.display()))?;
     let notifier = Notifier::start(&config.notify, &terms.host)?;
     let shutdown = signalled()?;
     let (present, presents) = watch::channel(None);
     let site = Site {
         present: presents.clone(),
-        archive,
-        words,
+        store,
+        commands,
         turn: Default::default(),
         token,
         shutdown: shutdown.clone(),

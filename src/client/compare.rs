@@ -16,7 +16,7 @@ use crate::web::CompareBody;
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Which jobs: by their numbers, in groups, or all of a set.
-pub struct Chosen {
+pub struct JobSelection {
     pub ids: Vec<i64>,
     pub set: Option<String>,
     /// As `before:3,4`.
@@ -26,7 +26,7 @@ pub struct Chosen {
 /// The text to print.
 pub async fn compare(
     daemon: &Daemon,
-    chosen: &Chosen,
+    chosen: &JobSelection,
     figures: &[String],
     form: Form,
 ) -> anyhow::Result<String> {
@@ -67,7 +67,7 @@ fn only(rows: &mut Vec<Row>, figures: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Chosen {
+impl JobSelection {
     pub fn query(&self) -> Vec<(&'static str, String)> {
         let ids: Vec<String> = self.ids.iter().map(i64::to_string).collect();
         let ids = (!ids.is_empty()).then(|| ("ids", ids.join(",")));

@@ -7,7 +7,7 @@ mod plain;
 pub mod report;
 pub mod run;
 pub mod status;
-pub mod word;
+pub mod commands;
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -4,7 +4,7 @@
 
 mod publish;
 mod terms;
-mod words;
+mod commands;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,20 +16,20 @@ use tokio_util::sync::CancellationToken;
 use crate::alert::{Alert, Rules, Severity};
 use crate::interval::estimate::Estimator;
 use crate::interval::{Interval, Observed};
-use crate::job::pace::Lately;
-use crate::job::{Job, JobBook};
+use crate::job::rates::RecentRates;
+use crate::job::{Job, JobTracker};
 use crate::notify::Notifier;
 use crate::present::Present;
 use crate::sample::Sampler;
 use crate::source::{Reading, Source};
-use crate::store::{Entry, Inlet, Known};
+use crate::store::{StartState, StoreWriter, WriteOp};
 use crate::tally::Tallies;
 use crate::topology::Topology;
 pub use terms::Terms;
 
 /// Everything that the loop hands what it saw to.
 pub struct Outlets {
-    pub store: Inlet,
+    pub store: StoreWriter,
     pub notifier: Notifier,
     pub present: watch::Sender<Option<Arc<Present>>>,
 }
@@ -38,7 +38,7 @@ pub struct Outlets {
 pub async fn run(
     mut source: Source,
     terms: Terms,
-    known: Known,
+    known: StartState,
     outlets: &mut Outlets,
     shutdown: &CancellationToken,
 ) {
@@ -68,8 +68,8 @@ struct Watcher {
     before: Option<Observed>,
     estimator: Estimator,
     last: Option<Arc<Interval>>,
-    jobs: JobBook,
-    lately: Arc<Lately>,
+    jobs: JobTracker,
+    recent_rates: Arc<RecentRates>,
     /// How many words of hooks, and what was wrong with the last.
     not_understood: (u64, String),
     rules: Rules,
@@ -82,9 +82,9 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(terms: Terms, known: Known, is_live: bool) -> Self {
+    fn new(terms: Terms, known: StartState, is_live: bool) -> Self {
         let rules = Rules::resume(terms.alerts.clone(), known.alerts, known.last_alert_id);
-        let jobs = JobBook::resume(known.jobs, known.last_job_id, known.last_tick_at)
+        let jobs = JobTracker::resume(known.jobs, known.last_job_id, known.last_tick_at)
             .on(&terms.host, terms.kernel.clone());
         Self {
             terms,
@@ -94,7 +94,7 @@ impl Watcher {
             estimator: Estimator::default(),
             last: None,
             jobs,
-            lately: Arc::default(),
+            recent_rates: Arc::default(),
             not_understood: Default::default(),
             rules,
             tallies: Arc::default(),
@@ -108,7 +108,7 @@ impl Watcher {
 
     async fn take(&mut self, reading: &Reading, outlets: &mut Outlets) {
         let began = Instant::now();
-        for word in &reading.words {
+        for word in &reading.commands {
             self.listen(word, reading.at, outlets).await;
         }
         for hook in &reading.hooks {
@@ -119,7 +119,7 @@ impl Watcher {
             let interval = Arc::new(self.observe(reading));
             self.look_back(reading, outlets).await;
             self.judge(&interval, outlets).await;
-            self.keep(Entry::Tick(Arc::clone(&interval)), outlets).await;
+            self.keep(WriteOp::Tick(Arc::clone(&interval)), outlets).await;
             self.last = Some(interval);
             self.ticked = Instant::now();
         }
@@ -152,10 +152,10 @@ impl Watcher {
         }
         let jobs = self.jobs.advance(interval);
         let length = self.terms.interval_length;
-        Arc::make_mut(&mut self.lately).advance(interval, self.jobs.running(), length);
+        Arc::make_mut(&mut self.recent_rates).advance(interval, self.jobs.running(), length);
         self.judge_jobs(jobs, interval.at, outlets).await;
         for alert in news {
-            self.keep(Entry::Alert(Box::new(alert)), outlets).await;
+            self.keep(WriteOp::Alert(Box::new(alert)), outlets).await;
         }
     }
 
@@ -169,7 +169,7 @@ impl Watcher {
         for job in jobs {
             let news = self.rules.judge_job(&job, at);
             self.tell(news, outlets).await;
-            self.keep(Entry::Job(Box::new(job)), outlets).await;
+            self.keep(WriteOp::Job(Box::new(job)), outlets).await;
         }
     }
 
@@ -177,7 +177,7 @@ impl Watcher {
         for alert in news {
             outlets.notifier.tell(&alert);
             log(&alert);
-            self.keep(Entry::Alert(Box::new(alert)), outlets).await;
+            self.keep(WriteOp::Alert(Box::new(alert)), outlets).await;
         }
     }
 
@@ -195,7 +195,7 @@ impl Watcher {
     }
 
     /// Only a recording waits for the database.
-    async fn keep(&self, entry: Entry, outlets: &mut Outlets) {
+    async fn keep(&self, entry: WriteOp, outlets: &mut Outlets) {
         if self.is_live {
             outlets.store.append(entry);
         } else {
@@ -208,10 +208,10 @@ impl Watcher {
         let untold = outlets.notifier.close().await;
         let at = self.last.as_ref().map(|interval| interval.at).unwrap_or_default();
         for alert in self.rules.forget(&untold, at) {
-            self.keep(Entry::Alert(Box::new(alert)), outlets).await;
+            self.keep(WriteOp::Alert(Box::new(alert)), outlets).await;
         }
         for job in self.jobs.running() {
-            self.keep(Entry::Job(Box::new(job.clone())), outlets).await;
+            self.keep(WriteOp::Job(Box::new(job.clone())), outlets).await;
         }
     }
 }

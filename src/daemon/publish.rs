@@ -47,7 +47,7 @@ impl Watcher {
                 .cloned()
                 .chain(self.jobs.running().iter().cloned().map(Arc::new))
                 .collect(),
-            lately: Arc::clone(&self.lately),
+            recent_rates: Arc::clone(&self.recent_rates),
             alerts: self.rules.open().to_vec(),
             ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
             parts: self.sampler.parts().clone(),
@@ -74,8 +74,8 @@ impl Watcher {
     /// What somebody should know of how this program was set up, and of what it is told.
     fn notes(&self) -> Vec<String> {
         let (count, last) = &self.not_understood;
-        let words = count_text(*count, "word from hooks was", "words from hooks were");
-        let note = (*count > 0).then(|| format!("{words} not understood; the last: {last}"));
+        let commands = count_text(*count, "word from hooks was", "words from hooks were");
+        let note = (*count > 0).then(|| format!("{commands} not understood; the last: {last}"));
         self.terms.notes.iter().cloned().chain(note).collect()
     }
 }

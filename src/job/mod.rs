@@ -5,16 +5,16 @@
 //! against what became of the snapshot.
 
 pub mod advice;
-mod book;
+mod tracker;
 pub mod course;
 pub mod diagnosis;
 pub mod figures;
 pub mod finish;
 mod follow;
 pub mod layout;
-pub mod left;
+pub mod remaining;
 mod outcome;
-pub mod pace;
+pub mod rates;
 pub mod phase;
 mod runs;
 pub mod setup;
@@ -22,7 +22,7 @@ pub mod sizing;
 pub mod statistics;
 mod told;
 pub mod tool;
-pub mod unmade;
+pub mod failed_run;
 mod words;
 
 use jiff::Timestamp;
@@ -31,11 +31,11 @@ use utoipa::ToSchema;
 
 use crate::source::{Label, MarkKind, Note, ToldPhase};
 use crate::topology::{State, VolumeState};
-pub use book::JobBook;
 pub use outcome::{Harm, Outcome};
-use phase::Heard;
+use phase::BackupRun;
 use setup::Setup;
 pub use told::{MOST_PHASES, PhaseRefused, PhaseSpan};
+pub use tracker::JobTracker;
 
 /// What the key of a job begins with that was brought here from another host.
 pub const IMPORTED: &str = "imported:";
@@ -64,7 +64,7 @@ pub struct Job {
     /// When its snapshot was seen to answer nothing but errors.
     pub io_error_at: Option<Timestamp>,
     /// What hooks told of the run that made its snapshot.
-    pub heard: Option<Heard>,
+    pub heard: Option<BackupRun>,
     /// Of a command that ended by itself.
     pub exit_status: Option<i32>,
     /// The folder on which its snapshot is mounted, or was at last.

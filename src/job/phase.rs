@@ -59,7 +59,7 @@ impl Phase {
 
 /// A phase, and when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Begun {
+pub struct PhaseStart {
     pub phase: Phase,
     pub at: Timestamp,
 }
@@ -86,11 +86,11 @@ pub struct Span {
 
 /// One run, as far as it was heard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Heard {
+pub struct BackupRun {
     /// The number of the process that runs it.
     pub run: u32,
     /// Those that began, in this order.
-    pub phases: Vec<Begun>,
+    pub phases: Vec<PhaseStart>,
     /// The last that was heard before the lock can have been taken.
     pub locked_from: Option<Timestamp>,
     /// The first that was heard after it was given back.
@@ -103,7 +103,7 @@ pub struct Heard {
     pub is_unbroken: bool,
 }
 
-impl Heard {
+impl BackupRun {
     pub fn new(run: u32, at: Timestamp) -> Self {
         let (phases, first_at, last_at) = (Vec::new(), at, at);
         Self {
@@ -131,7 +131,7 @@ impl Heard {
         self.report(step, at, listening_since);
         self.lock(step, at);
         let begins = Phase::begun_by(step).filter(|phase| self.began(*phase).is_none());
-        self.phases.extend(begins.map(|phase| Begun { phase, at }));
+        self.phases.extend(begins.map(|phase| PhaseStart { phase, at }));
         (self.last_at, self.is_unbroken) = (at, true);
         before != (self.phases.len(), self.locked_from, self.locked_until, self.reported)
     }
@@ -200,8 +200,8 @@ mod tests {
     }
 
     /// One step a second, by a program that has listened for so many seconds.
-    fn heard(steps: &[Step], listened: i64) -> Heard {
-        let mut heard = Heard::new(4711, at(0));
+    fn heard(steps: &[Step], listened: i64) -> BackupRun {
+        let mut heard = BackupRun::new(4711, at(0));
         for (second, step) in (0..).zip(steps) {
             heard.take(*step, at(second), at(-listened));
         }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     /// `flush 0, snapshot 1; locked 0 to 3; succeeded`
-    fn told(heard: &Heard) -> String {
+    fn told(heard: &BackupRun) -> String {
         let second = |at: Timestamp| at.as_second() - 1_772_330_400;
         let phases: Vec<String> =
             heard.phases.iter().map(|begun| format!("{} {}", begun.phase.text(), second(begun.at))).collect();
@@ -254,7 +254,7 @@ mod tests {
         for (is_unbroken, listened, expected) in
             [(false, 3600, "failed"), (false, 1, "nothing"), (true, 1, "failed")]
         {
-            let mut heard = Heard { is_unbroken, ..heard(&[Step::Prebackup], 0) };
+            let mut heard = BackupRun { is_unbroken, ..heard(&[Step::Prebackup], 0) };
             heard.take(Step::Precleanup, at(100), at(100 - listened));
             assert!(told(&heard).ends_with(expected), "{is_unbroken}, {listened} s: {}", told(&heard));
         }
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_back_makes_no_phase_end_before_it_began() {
-        let mut heard = Heard::new(4711, at(50));
+        let mut heard = BackupRun::new(4711, at(50));
         for (step, second) in [(Step::Preconnect, 50), (Step::Presnapshot, 10), (Step::Predisconnect, 20)] {
             heard.take(step, at(second), at(-3600));
         }

@@ -6,10 +6,10 @@
 
 use jiff::Timestamp;
 
-use super::phase::{Heard, Phase};
-use super::unmade::Unmade;
+use super::failed_run::FailedRun;
+use super::phase::{BackupRun, Phase};
 use super::{Job, JobKind};
-use crate::sample::hooks::{Step, Told};
+use crate::sample::hooks::{HookMessage, Step};
 
 /// Runs that are remembered without a snapshot; the oldest is forgotten first.
 const MOST: usize = 16;
@@ -31,18 +31,18 @@ pub struct Runs {
 
 #[derive(Debug)]
 struct Waiting {
-    heard: Heard,
+    heard: BackupRun,
     /// The snapshot's name, as `vg0/data_snapshot`.
     name: Option<String>,
 }
 
 impl Runs {
     /// Takes a step of a run that no job is known for.
-    pub fn hear(&mut self, told: &Told, at: Timestamp, listening_since: Timestamp) {
+    pub fn hear(&mut self, told: &HookMessage, at: Timestamp, listening_since: Timestamp) {
         self.forget_before(told);
         let index = self.waiting.iter().position(|waiting| waiting.heard.run == told.run);
         let index = index.unwrap_or_else(|| {
-            self.waiting.push(Waiting { heard: Heard::new(told.run, at), name: None });
+            self.waiting.push(Waiting { heard: BackupRun::new(told.run, at), name: None });
             self.waiting.len() - 1
         });
         let waiting = &mut self.waiting[index];
@@ -57,13 +57,13 @@ impl Runs {
     }
 
     /// Runs that are over, and whose snapshot nobody saw up to this tick: those that failed to make one.
-    pub fn given_up(&mut self, now: Timestamp) -> Vec<Unmade> {
+    pub fn given_up(&mut self, now: Timestamp) -> Vec<FailedRun> {
         let over = self.waiting.extract_if(.., |waiting| waiting.is_given_up(now));
         over.filter_map(Waiting::unmade).collect()
     }
 
     /// The run whose snapshot this job is; it waits no longer.
-    pub fn of(&mut self, job: &Job) -> Option<Heard> {
+    pub fn of(&mut self, job: &Job) -> Option<BackupRun> {
         if job.kind != JobKind::Snapshot || job.heard.is_some() {
             return None;
         }
@@ -76,7 +76,7 @@ impl Runs {
     }
 
     /// The number of a process that ended is used again: a run that begins is another than before.
-    fn forget_before(&mut self, told: &Told) {
+    fn forget_before(&mut self, told: &HookMessage) {
         if told.step == Step::Preconnect {
             self.waiting.retain(|waiting| waiting.heard.run != told.run);
         }
@@ -99,7 +99,7 @@ impl Waiting {
     }
 
     /// `None` of a run that was heard in part, or says that all went well.
-    fn unmade(self) -> Option<Unmade> {
+    fn unmade(self) -> Option<FailedRun> {
         let Self { heard, name } = self;
         if heard.began(Phase::Snapshot).is_some() {
             tracing::warn!(
@@ -109,12 +109,12 @@ impl Waiting {
         }
         let has_failed = heard.reported.is_some_and(|report| !report.succeeded);
         let is_known = has_failed && heard.began(Phase::Snapshot).is_some();
-        is_known.then_some(Unmade { heard, snapshot: name })
+        is_known.then_some(FailedRun { heard, snapshot: name })
     }
 }
 
 /// Whether a run can have made a snapshot that appeared at this time.
-fn could_make(heard: &Heard, appeared_at: Timestamp) -> bool {
+fn could_make(heard: &BackupRun, appeared_at: Timestamp) -> bool {
     let earliest = match heard.began(Phase::Snapshot) {
         Some(at) => at.as_millisecond() - EARLIEST_MS,
         // It has not come to that yet.

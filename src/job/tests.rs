@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::phase::{Heard, Report};
+use super::phase::{BackupRun, Report};
 use super::{Job, JobKind, Outcome};
 
 fn at(second: i64) -> Timestamp {
@@ -13,7 +13,7 @@ fn at(second: i64) -> Timestamp {
 fn reported(succeeded: Option<bool>) -> Job {
     let mut job = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
     let reported = succeeded.map(|succeeded| Report { at: at(100), succeeded });
-    job.heard = Some(Heard { reported, is_unbroken: true, ..Heard::new(4711, at(0)) });
+    job.heard = Some(BackupRun { reported, is_unbroken: true, ..BackupRun::new(4711, at(0)) });
     job
 }
 

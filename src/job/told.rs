@@ -89,7 +89,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::phase::{Begun, Heard, Phase};
+    use crate::job::phase::{BackupRun, Phase, PhaseStart};
     use crate::job::{JobKind, Outcome};
 
     fn at(second: i64) -> Timestamp {
@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn told_phases_stand_among_those_of_hooks() {
         let mut job = told(&[("dump", 6)]);
-        let begun = |(phase, second)| Begun { phase, at: at(second) };
+        let begun = |(phase, second)| PhaseStart { phase, at: at(second) };
         let phases = [(Phase::Flush, 0), (Phase::Backup, 5), (Phase::Cleanup, 9)].map(begun).to_vec();
-        job.heard = Some(Heard { phases, ..Heard::new(4711, at(0)) });
+        job.heard = Some(BackupRun { phases, ..BackupRun::new(4711, at(0)) });
         assert_eq!(said(&job), "flush 0 to 5, backup 5 to 6, dump 6 to 9, cleanup 9 on");
     }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::{Harm, Job, JobKind, Outcome, tool, unmade};
+use crate::job::{Harm, Job, JobKind, Outcome, failed_run, tool};
 use crate::units::took_text;
 
 /// What is told of a job without a figure.
@@ -93,7 +93,7 @@ fn basis(job: &Job, manner: &Manner) -> String {
 
 fn warning(job: &Job, manner: &Manner) -> Option<String> {
     if job.made_no_snapshot() {
-        return Some(unmade::SENTENCE.into());
+        return Some(failed_run::SENTENCE.into());
     }
     if let Some((harm, at)) = job.harm() {
         let lost = untrustworthy(harm, &(manner.time)(at));
@@ -206,14 +206,14 @@ fn locked(job: &Job, manner: &Manner) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::phase::Heard;
+    use crate::job::phase::BackupRun;
 
     #[test]
     fn a_lock_of_parts_of_a_second_was_not_held_for_none() {
         let at = |ms: i64| Timestamp::from_millisecond(1_772_330_400_000 + ms).unwrap();
         let mut job = Job::new(1, JobKind::Snapshot, "key", "data_snapshot", at(0));
         let (from, until) = (Some(at(100)), Some(at(400)));
-        job.heard = Some(Heard { locked_from: from, locked_until: until, ..Heard::new(7, at(0)) });
+        job.heard = Some(BackupRun { locked_from: from, locked_until: until, ..BackupRun::new(7, at(0)) });
         let manner = Manner { time: &|at| at.strftime("%T%.1f").to_string(), is_monitored: false };
         let expected =
             "The database's global read lock was held for 0.30 s at most, from 02:00:00.1 to 02:00:00.4 UTC.";

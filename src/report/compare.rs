@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::facts::{Besides, Fact, besides};
+use super::facts::{ContextDiff, Fact, besides};
 use super::figure::{DURATION, Figure, Unit, figures};
 use super::outlier::{Slow, is_cold_first, outliers};
 use super::phases;
@@ -40,7 +40,7 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     pub remarks: Vec<Remark>,
     /// What else is not the same in all runs.
-    pub besides: Vec<Besides>,
+    pub besides: Vec<ContextDiff>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -10,7 +10,7 @@ use crate::job::setup::Setup;
 use crate::job::{Job, JobKind};
 use crate::series::Range;
 use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, VolumeQuantity};
-use crate::store::{Every, Subject, Wanted};
+use crate::store::{Subject, TickTable, Wanted};
 
 /// What is looked at before a job and after it: as long as the job was, and this long at most.
 pub const MOST_AROUND_S: f64 = 600.0;
@@ -157,7 +157,7 @@ impl Sources {
     }
 
     /// The course of a job, from what was kept of [`Self::wanted`].
-    pub fn course(&self, every: &Every, times: Times) -> Result<Course, Unfit> {
+    pub fn course(&self, every: &TickTable, times: Times) -> Result<Course, Unfit> {
         let ticks: Vec<Tick> = ticks(every, times.start_ms);
         let length_s = (times.end_ms - times.start_ms) as f64 / 1000.0;
         let middle = |tick: &Tick| tick.end_s - tick.seconds / 2.0;
@@ -171,7 +171,7 @@ impl Sources {
         })
     }
 
-    fn span(&self, every: &Every, ticks: &[Tick], is_in: &dyn Fn(&Tick) -> bool) -> Result<Span, Unfit> {
+    fn span(&self, every: &TickTable, ticks: &[Tick], is_in: &dyn Fn(&Tick) -> bool) -> Result<Span, Unfit> {
         let places: Vec<usize> = (0..ticks.len()).filter(|place| is_in(&ticks[*place])).collect();
         let here = |column: &[Option<f64>]| places.iter().map(|place| column[*place]).collect::<Vec<_>>();
         let mut span = Span::new(places.iter().map(|place| ticks[*place]).collect())?;
@@ -193,14 +193,14 @@ impl Sources {
     }
 
     /// Without what was written into the snapshot.
-    fn cow_written(&self, every: &Every) -> Option<Vec<Option<f64>>> {
+    fn cow_written(&self, every: &TickTable) -> Option<Vec<Option<f64>>> {
         let (written, into) =
             (self.column(every, &Slot::CowWritten)?, self.column(every, &Slot::IntoSnapshot)?);
         Some(above_zero(every, |row| Some(written[row]? - into[row]?)))
     }
 
     /// What was read below the origin, but neither by it nor through the snapshot.
-    fn copied(&self, every: &Every) -> Option<Vec<Option<f64>>> {
+    fn copied(&self, every: &TickTable) -> Option<Vec<Option<f64>>> {
         let real = self.column(every, &Slot::RealRead)?;
         let origin = self.column(every, &Slot::Measure(Measure::OriginRead))?;
         let snapshot = self.column(every, &Slot::Measure(Measure::SnapshotRead))?;
@@ -208,13 +208,13 @@ impl Sources {
         Some(above_zero(every, |row| Some(real[row]? - origin[row]? - (snapshot[row]? - cow[row]?))))
     }
 
-    fn column<'a>(&self, every: &'a Every, slot: &Slot) -> Option<&'a [Option<f64>]> {
+    fn column<'a>(&self, every: &'a TickTable, slot: &Slot) -> Option<&'a [Option<f64>]> {
         let place = self.slots.iter().position(|other| other == slot)?;
         every.columns.get(place)?.as_deref()
     }
 }
 
-fn ticks(every: &Every, start_ms: i64) -> Vec<Tick> {
+fn ticks(every: &TickTable, start_ms: i64) -> Vec<Tick> {
     let tick = |(end_ms, elapsed_us): (&i64, &u64)| Tick {
         end_s: (end_ms - start_ms) as f64 / 1000.0,
         seconds: *elapsed_us as f64 / 1e6,
@@ -224,7 +224,7 @@ fn ticks(every: &Every, start_ms: i64) -> Vec<Tick> {
 
 /// A rate for each row. A request is not counted on all layers at the same instant, so one may come out a little below
 /// zero and the next too large: what is below goes off the next.
-fn above_zero(every: &Every, rate: impl Fn(usize) -> Option<f64>) -> Vec<Option<f64>> {
+fn above_zero(every: &TickTable, rate: impl Fn(usize) -> Option<f64>) -> Vec<Option<f64>> {
     let mut owed = 0.0;
     let mut settled = |row: usize| {
         let seconds = every.elapsed_us[row] as f64 / 1e6;

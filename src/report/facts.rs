@@ -20,7 +20,7 @@ pub struct Fact {
 
 /// A fact that is not the same in all runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Besides {
+pub struct ContextDiff {
     pub fact: String,
     /// As many as there are sets: the values that its runs have, each once; empty where none is known.
     pub values: Vec<Vec<String>>,
@@ -61,12 +61,12 @@ pub fn facts(job: &Job, setup: &Setup) -> Vec<Fact> {
 }
 
 /// Facts of which two values are known in these sets.
-pub fn besides(sets: &[Set]) -> Vec<Besides> {
-    let mut found: Vec<Besides> = Vec::new();
+pub fn besides(sets: &[Set]) -> Vec<ContextDiff> {
+    let mut found: Vec<ContextDiff> = Vec::new();
     for (place, set) in sets.iter().enumerate() {
         for fact in set.runs.iter().flat_map(|run| &run.facts) {
             let index = found.iter().position(|other| other.fact == fact.name).unwrap_or_else(|| {
-                found.push(Besides { fact: fact.name.into(), values: vec![Vec::new(); sets.len()] });
+                found.push(ContextDiff { fact: fact.name.into(), values: vec![Vec::new(); sets.len()] });
                 found.len() - 1
             });
             let values = &mut found[index].values[place];
@@ -75,7 +75,7 @@ pub fn besides(sets: &[Set]) -> Vec<Besides> {
             }
         }
     }
-    let differs = |besides: &Besides| {
+    let differs = |besides: &ContextDiff| {
         let mut known = besides.values.iter().flatten();
         known.next().is_some_and(|first| known.any(|other| other != first))
     };

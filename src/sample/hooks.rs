@@ -49,7 +49,7 @@ impl Step {
 
 /// A step, and whose.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct HookMessage {
     /// The process of mylvmbackup: two that run at once are told apart by it.
     pub run: u32,
     pub step: Step,
@@ -58,7 +58,7 @@ pub struct Told {
 }
 
 /// Understands one datagram.
-pub fn parse(text: &str) -> Result<Told, String> {
+pub fn parse(text: &str) -> Result<HookMessage, String> {
     let expected = || {
         // A datagram is short, but whoever sends nonsense does not choose how the log looks.
         let found: String = text.chars().take(60).collect();
@@ -71,7 +71,7 @@ pub fn parse(text: &str) -> Result<Told, String> {
     let run = run.and_then(|run| run.parse().ok()).filter(|run| *run > 0);
     match (tool, run, step, rest) {
         (Some("mylvmbackup"), Some(run), Some(step), None) if snapshot.is_none_or(is_name) => {
-            Ok(Told { run, step, snapshot: snapshot.map(String::from) })
+            Ok(HookMessage { run, step, snapshot: snapshot.map(String::from) })
         }
         _ => Err(expected()),
     }
@@ -94,7 +94,7 @@ mod tests {
         for (name, step) in Step::ALL {
             assert_eq!(
                 parse(&format!("mylvmbackup 4711 {name}")),
-                Ok(Told { run: 4711, step, snapshot: None })
+                Ok(HookMessage { run: 4711, step, snapshot: None })
             );
         }
         assert_eq!(

@@ -1,6 +1,6 @@
 //! One quantity over time: what job, store and chart share.
 //!
-//! A `Thinner` takes one observation per tick and gives at most a wished number of points, each with the smallest,
+//! A `Downsampler` takes one observation per tick and gives at most a wished number of points, each with the smallest,
 //! mean and largest of what it covers. Sums are kept, not rates, so a mean over many ticks is exact.
 
 pub mod quantity;
@@ -97,7 +97,7 @@ impl Range {
 
 /// Collects ticks into at most `points` points of equal width in time.
 #[derive(Debug)]
-pub struct Thinner {
+pub struct Downsampler {
     range: Range,
     points: usize,
     /// In the order of time.
@@ -114,7 +114,7 @@ struct Bucket {
     max: f64,
 }
 
-impl Thinner {
+impl Downsampler {
     pub fn new(range: Range, points: usize) -> Self {
         Self { range, points: points.clamp(1, MOST_POINTS), buckets: Vec::new() }
     }

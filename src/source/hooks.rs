@@ -31,13 +31,13 @@ const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
 const MODE: u32 = 0o600;
 
 /// Hears hooks until it is dropped; its file is removed then.
-pub struct Ear {
+pub struct HookListener {
     heard: mpsc::Receiver<Hook>,
     listener: AbortHandle,
     path: PathBuf,
 }
 
-impl Ear {
+impl HookListener {
     /// Opens the socket. A file that a killed program left there is taken over; one that is in use, or is no socket, is
     /// left alone.
     pub fn open(path: &Path) -> Result<Self, String> {
@@ -58,7 +58,7 @@ impl Ear {
     }
 }
 
-impl Drop for Ear {
+impl Drop for HookListener {
     fn drop(&mut self) {
         self.listener.abort();
         // Where it cannot be removed, the next start takes it over.
@@ -161,7 +161,7 @@ impl Rate {
 mod tests {
     use super::*;
 
-    async fn said(ear: &mut Ear) -> Option<String> {
+    async fn said(ear: &mut HookListener) -> Option<String> {
         let next = tokio::time::timeout(Duration::from_secs(5), ear.next()).await;
         next.ok().map(|hook| hook.said)
     }
@@ -174,7 +174,7 @@ mod tests {
     async fn what_is_said_is_heard_verbatim_and_what_is_too_long_is_dropped_as_a_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
-        let mut ear = Ear::open(&path).unwrap();
+        let mut ear = HookListener::open(&path).unwrap();
         send(&path, b"one").unwrap();
         send(&path, &[b'x'; LONGEST + 1]).unwrap();
         send(&path, &[b'x'; LONGEST]).unwrap();
@@ -188,9 +188,9 @@ mod tests {
     async fn only_its_owner_may_write_and_the_file_goes_with_the_program() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
-        let ear = Ear::open(&path).unwrap();
+        let ear = HookListener::open(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let error = Ear::open(&path).err().unwrap();
+        let error = HookListener::open(&path).err().unwrap();
         assert!(error.contains("another program listens there"), "{error}");
         drop(ear);
         assert!(!path.exists());
@@ -203,14 +203,14 @@ mod tests {
         drop(std::os::unix::net::UnixDatagram::bind(&path).unwrap());
         assert!(path.exists());
         assert_eq!(listener(&path), Listener::Nobody);
-        let ear = Ear::open(&path).unwrap();
+        let ear = HookListener::open(&path).unwrap();
         assert_eq!(listener(&path), Listener::Listens);
         drop(ear);
         std::fs::write(&path, "precious").unwrap();
-        let error = Ear::open(&path).err().unwrap();
+        let error = HookListener::open(&path).err().unwrap();
         assert!(error.contains("no socket"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
-        let error = Ear::open(&folder.path().join("none/hooks")).err().unwrap();
+        let error = HookListener::open(&folder.path().join("none/hooks")).err().unwrap();
         assert!(error.contains("its folder is not there"), "{error}");
     }
 

@@ -80,7 +80,7 @@ impl NoReport {
 /// At most one question to LVM at a time.
 pub struct Reporter {
     program: PathBuf,
-    running: Option<JoinHandle<Asked>>,
+    running: Option<JoinHandle<LvmAnswer>>,
     /// A child that even SIGKILL did not end: it waits in the kernel.
     undying: Option<Child>,
     /// When what decides the policies was last changed, as of the last time that they were asked for.
@@ -88,7 +88,7 @@ pub struct Reporter {
 }
 
 /// An answer, and the child that is left of it.
-struct Asked {
+struct LvmAnswer {
     answer: Answer,
     undying: Option<Child>,
 }
@@ -130,7 +130,7 @@ impl Reporter {
         let Some(running) = &mut self.running else { return std::future::pending().await };
         let asked = running.await.unwrap_or_else(|error| {
             let why = format!("the question to LVM ended early: {error}");
-            Asked { answer: Answer { report: Err(NoReport::NotNow(why)), policies: None }, undying: None }
+            LvmAnswer { answer: Answer { report: Err(NoReport::NotNow(why)), policies: None }, undying: None }
         });
         self.running = None;
         self.undying = asked.undying;
@@ -141,7 +141,7 @@ impl Reporter {
     }
 }
 
-async fn ask(program: PathBuf, asks_policies: bool) -> Asked {
+async fn ask(program: PathBuf, asks_policies: bool) -> LvmAnswer {
     let mut arguments = vec!["fullreport", "-a", "--reportformat", "json", "--config", SETTINGS];
     for (report, fields) in FIELDS {
         arguments.extend(["--configreport", report, "-o", fields]);
@@ -153,7 +153,7 @@ async fn ask(program: PathBuf, asks_policies: bool) -> Asked {
         policies = Some(asked.said.map(with_dmeventd).map_err(NoReport::sentence));
         ran.undying = asked.undying;
     }
-    Asked { answer: Answer { report: ran.said, policies }, undying: ran.undying }
+    LvmAnswer { answer: Answer { report: ran.said, policies }, undying: ran.undying }
 }
 
 /// The value of one setting as LVM has it, such as `activation/auto_set_activation_skip`.
@@ -165,32 +165,34 @@ pub async fn setting(key: &str) -> Result<String, String> {
 }
 
 /// What a child printed, and the child where it could not be ended.
-struct Ran {
+struct ChildOutput {
     said: Result<String, NoReport>,
     undying: Option<Child>,
 }
 
-async fn run(program: &Path, arguments: &[&str]) -> Ran {
+async fn run(program: &Path, arguments: &[&str]) -> ChildOutput {
     let not_now = |sentence: String| Err(NoReport::NotNow(sentence));
     if !rustix::process::geteuid().is_root() {
         let sentence = "LVM's own report needs root; names and throughput come without it";
-        return Ran { said: Err(NoReport::Never(sentence.into())), undying: None };
+        return ChildOutput { said: Err(NoReport::Never(sentence.into())), undying: None };
     }
     let name = format!("lvm {}", arguments[0]);
     let mut child = match command(program, arguments).spawn() {
         Ok(child) => child,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let sentence = "the program `lvm` is not installed: no LVM here, or install lvm2";
-            return Ran { said: Err(NoReport::Never(sentence.into())), undying: None };
+            return ChildOutput { said: Err(NoReport::Never(sentence.into())), undying: None };
         }
-        Err(error) => return Ran { said: not_now(format!("cannot run `{name}`: {error}")), undying: None },
+        Err(error) => {
+            return ChildOutput { said: not_now(format!("cannot run `{name}`: {error}")), undying: None };
+        }
     };
     if let Ok(said) = tokio::time::timeout(TIME_LIMIT, collect(&name, &mut child)).await {
-        return Ran { said: said.map_err(NoReport::NotNow), undying: None };
+        return ChildOutput { said: said.map_err(NoReport::NotNow), undying: None };
     }
     let waited = TIME_LIMIT.as_secs();
     if has_ended(&mut child).await {
-        return Ran {
+        return ChildOutput {
             said: not_now(format!("`{name}` gave no answer for {waited} s and was ended")),
             undying: None,
         };
@@ -199,7 +201,7 @@ async fn run(program: &Path, arguments: &[&str]) -> Ran {
         "`{name}` gave no answer for {waited} s and cannot be ended: a disk below LVM does not answer; \
          it is asked again when that process is gone"
     );
-    Ran { said: not_now(sentence), undying: Some(child) }
+    ChildOutput { said: not_now(sentence), undying: Some(child) }
 }
 
 /// Tells the child to end, then kills it; whether that helped.

@@ -31,7 +31,7 @@ pub struct Reading {
     pub texts: Vec<Text>,
     /// What was told from outside since the last reading.
     #[serde(default, rename = "marks", skip_serializing_if = "Vec::is_empty")]
-    pub words: Vec<Word>,
+    pub commands: Vec<JobCommand>,
     /// What hooks said since the last reading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
@@ -138,17 +138,17 @@ pub struct Hook {
 /// Word from outside of a job, which its key names.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(untagged)]
-pub enum Word {
+pub enum JobCommand {
     Mark(Mark),
-    Noted(Noted),
-    Phased(Phased),
-    Removed(Removed),
-    Imported(Imported),
+    Note(NoteCommand),
+    Phase(PhaseCommand),
+    Remove(RemoveCommand),
+    Import(ImportCommand),
 }
 
 /// A job of another host.
 #[derive(Clone, Serialize, Deserialize, PartialEq)]
-pub struct Imported {
+pub struct ImportCommand {
     /// The key that it gets here.
     pub imported: String,
     /// The job as JSON, without its course.
@@ -157,15 +157,15 @@ pub struct Imported {
     pub file: Vec<u8>,
 }
 
-impl std::fmt::Debug for Imported {
+impl std::fmt::Debug for ImportCommand {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Imported({}, {} bytes)", self.imported, self.file.len())
+        write!(formatter, "Import({}, {} bytes)", self.imported, self.file.len())
     }
 }
 
 /// Something that a person or a program wants to be kept with a job.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Noted {
+pub struct NoteCommand {
     /// The job's key.
     pub noted: String,
     #[serde(flatten)]
@@ -174,7 +174,7 @@ pub struct Noted {
 
 /// That a job came to a phase.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Phased {
+pub struct PhaseCommand {
     /// The job's key.
     pub phased: String,
     #[serde(flatten)]
@@ -190,7 +190,7 @@ pub struct ToldPhase {
 
 /// A job that is to be forgotten.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Removed {
+pub struct RemoveCommand {
     /// The job's key.
     pub removed: String,
 }

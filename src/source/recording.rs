@@ -218,7 +218,7 @@ mod tests {
             uptime_us: 1_000_000 * second as u64,
             took_us: 5,
             texts: vec![Text { part: Part::Diskstats, said, took_us: 3 }],
-            words: Vec::new(),
+            commands: Vec::new(),
             hooks: Vec::new(),
         }
     }

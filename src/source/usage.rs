@@ -39,12 +39,12 @@ pub struct Usage {
 /// A question that was not answered yet.
 struct Question {
     at: Instant,
-    reply: Receiver<Vec<Told>>,
+    reply: Receiver<Vec<UsageReply>>,
     is_late: bool,
 }
 
 /// A line of the table of mounts, and what was told of it.
-struct Told {
+struct UsageReply {
     mount: String,
     text: String,
 }
@@ -119,7 +119,7 @@ impl Usage {
         let (reply, answer) = channel();
         let (mounts, root) = (self.chosen.clone(), self.root.clone());
         let asking = move || {
-            let tell = |mount: String| Told { text: told(&root, &mount), mount };
+            let tell = |mount: String| UsageReply { text: told(&root, &mount), mount };
             // Nobody waits any more where the program ends.
             let _ = reply.send(mounts.into_iter().map(tell).collect());
         };
@@ -274,7 +274,7 @@ mod tests {
         assert!(error(usage.said()).unwrap().contains("has not told it for 4.0 s"));
         assert!(usage.said().is_none() && usage.asked.is_none(), "no second one is asked");
         // It is answered at last, but of what is not mounted any more.
-        let old = Told { mount: "old".into(), text: "253:3\t/mnt/a\t1\t1\t1\n".into() };
+        let old = UsageReply { mount: "old".into(), text: "253:3\t/mnt/a\t1\t1\t1\n".into() };
         reply.send(vec![old]).unwrap();
         assert_eq!(usage.said().unwrap().said, super::super::Said::Text(String::new()));
         assert!(usage.question.is_some(), "and what is there is asked");

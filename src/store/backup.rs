@@ -11,9 +11,9 @@ use sqlx::Connection;
 
 use super::damage::with_way_out;
 use super::inspect::{Inventory, inventory};
-use super::moment::{Moment, behind};
 use super::open;
 use super::place::beside;
+use super::read_view::{ReadView, behind};
 use super::rows::last_segment;
 use super::seal::seal;
 
@@ -34,7 +34,7 @@ pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
 async fn copy(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     let named = || format!("cannot copy the database {} to {}", path.display(), file.display());
     // The journal is looked at first: what leaves it meanwhile is in the database by then.
-    let mut moment = Moment::of(path).await?;
+    let mut moment = ReadView::of(path).await?;
     sqlx::query("COMMIT").execute(&mut moment.connection).await.with_context(named)?;
     give_rights(path, file).with_context(named)?;
     let target = file.to_str().with_context(|| format!("the name {} is no text", file.display()))?;
@@ -56,7 +56,7 @@ pub fn give_rights(path: &Path, file: &Path) -> anyhow::Result<()> {
 }
 
 /// Puts the ticks of the journal that the copy does not have yet into it.
-async fn seal_into(file: &Path, moment: Moment) -> anyhow::Result<()> {
+async fn seal_into(file: &Path, moment: ReadView) -> anyhow::Result<()> {
     let mut copy = open::to_rewrite(file).await?;
     let sealed = last_segment(&mut copy).await?;
     for segment in behind(moment.journaled, sealed) {

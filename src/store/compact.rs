@@ -7,14 +7,14 @@ use sqlx::{Connection, SqliteConnection};
 
 use super::damage::with_way_out;
 use super::inspect::bytes;
-use super::moment::Moment;
+use super::read_view::ReadView;
 use super::{open, place};
 
 /// Compacts the database, and gives how many bytes it took before and takes now. No daemon may have it meanwhile.
 pub async fn compact(path: &Path) -> anyhow::Result<(u64, u64)> {
     let named = || format!("cannot compact the database {}", path.display());
     // What is not ours is left alone.
-    Moment::of(path).await?.close().await?;
+    ReadView::of(path).await?.close().await?;
     let _lock = place::lock(path)?;
     let before = bytes(path);
     let mut connection = open::to_rewrite(path).await?;

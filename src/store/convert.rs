@@ -7,10 +7,10 @@ use sqlx::{Connection, FromRow, SqliteConnection};
 
 use super::SEGMENT_ROWS;
 use super::packed::{More, Packed};
+use super::recent::SegmentNumbering;
 use super::rolling::roll_up;
 use super::rows::last_segment;
 use super::seal::write_ticks;
-use super::shelf::Cutter;
 use super::stream::{Kind, Stream, estimate_columns, host_columns, volume_columns, work_columns};
 use super::tick::{Layout, Tick};
 use super::words::in_words;
@@ -68,10 +68,10 @@ async fn next_segment(
             .bind(i64::try_from(SEGMENT_ROWS)?)
             .fetch_all(connection)
             .await?;
-    let mut cutter = Cutter::new(0);
+    let mut numbering = SegmentNumbering::new(0);
     let (mut ticks, mut last_ms) = (Vec::new(), None);
     for row in rows {
-        if cutter.number(row.at_ms, SEGMENT_ROWS) != 0 {
+        if numbering.number(row.at_ms, SEGMENT_ROWS) != 0 {
             break;
         }
         last_ms = Some(row.at_ms);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::stock::Stock;
+use super::stock::StorageUsage;
 
 /// A disk that lets the writer wait for longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub struct Health {
     /// What was found when the database was opened, such as damage: a sentence each.
     pub notes: Vec<String>,
     /// As of the last segment that was sealed.
-    pub stock: Stock,
+    pub stock: StorageUsage,
 }
 
 impl Health {

@@ -8,7 +8,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use sqlx::SqliteConnection;
 
-use super::Archive;
+use super::StoreReader;
 use super::job_row::write_job;
 use super::readers::Reader;
 use crate::job::Job;
@@ -35,7 +35,7 @@ pub async fn write_imported(connection: &mut SqliteConnection, job: &Job, file: 
     Ok(())
 }
 
-impl Archive {
+impl StoreReader {
     /// Whether the file of this key is kept.
     pub async fn has_imported(&self, key: &str) -> anyhow::Result<bool> {
         if !self.is_open() {

@@ -7,10 +7,10 @@ use anyhow::Context;
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
-use super::book::Book;
+use super::catalog::Catalog;
 use super::codec::{Rows, decode};
-use super::lens::shape;
-use super::moment::Moment;
+use super::decoder::shape;
+use super::read_view::ReadView;
 use super::segment::{Axis, Level, stream_of_chunk};
 use super::stream::{Kind, Stream};
 use super::words::in_words;
@@ -34,7 +34,7 @@ pub struct Inventory {
 
 /// Reads everything that the database and its journal hold.
 pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
-    let mut moment = Moment::of(path).await?;
+    let mut moment = ReadView::of(path).await?;
     let mut inventory =
         Inventory { damage: moment.unusable.clone(), bytes: bytes(path), ..Inventory::default() };
     match sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&mut moment.connection).await {
@@ -47,7 +47,7 @@ pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
     if let Err(error) = add_segments(&mut moment.connection, &mut inventory).await {
         inventory.damage.push(format!("the segments cannot be read further: {}", in_words(&error)));
     }
-    add_unknown(&moment.book, &mut inventory);
+    add_unknown(&moment.catalog, &mut inventory);
     for tick in moment.journaled.iter().flat_map(|segment| &segment.ticks) {
         inventory.in_journal += 1;
         inventory.ticks.push((Timestamp::from_millisecond(tick.at_ms)?, tick.elapsed_us));
@@ -56,8 +56,8 @@ pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
 }
 
 /// Devices and volumes whose row was refused, or is gone: nobody finds their ticks by name.
-fn add_unknown(book: &Book, inventory: &mut Inventory) {
-    let rows = book.rows();
+fn add_unknown(catalog: &Catalog, inventory: &mut Inventory) {
+    let rows = catalog.rows();
     let devices: BTreeSet<u32> = rows.devices.iter().map(|device| device.id).collect();
     let volumes: BTreeSet<u32> = rows.volumes.iter().map(|volume| volume.id).collect();
     let unknown = inventory.streams.iter().filter_map(|stream| match stream.kind {

@@ -6,10 +6,10 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
 use super::lasting::{optional_time, optional_word, time, word};
-use crate::job::phase::{Begun, Heard, Phase, Report};
+use crate::job::phase::{BackupRun, Phase, PhaseStart, Report};
 use crate::job::setup::Setup;
 use crate::job::{Job, JobKind, MOST_NOTES, Outcome};
-use crate::source::{Label, Note, Noted, ToldPhase};
+use crate::source::{Label, Note, NoteCommand, ToldPhase};
 
 pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
     let ms = |at: Option<Timestamp>| at.map(|at| at.as_millisecond());
@@ -83,7 +83,7 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
 }
 
 /// A note on a job that ended long ago; nothing where there is no such job, or it has its fill of notes.
-pub async fn write_note(connection: &mut SqliteConnection, noted: &Noted) -> anyhow::Result<()> {
+pub async fn write_note(connection: &mut SqliteConnection, noted: &NoteCommand) -> anyhow::Result<()> {
     sqlx::query(
         "UPDATE job SET notes = json_insert(coalesce(notes, '[]'), '$[#]', json(?))
          WHERE key = ? AND coalesce(json_array_length(notes), 0) < ?",
@@ -151,12 +151,12 @@ impl FromRow<'_, SqliteRow> for Job {
 }
 
 /// A run that was heard by another process of this program goes on where it was.
-fn heard(row: &SqliteRow) -> sqlx::Result<Option<Heard>> {
+fn heard(row: &SqliteRow) -> sqlx::Result<Option<BackupRun>> {
     let Some(run) = row.try_get::<Option<u32>, _>("run")? else { return Ok(None) };
     let mut phases = Vec::new();
     for phase in Phase::ALL {
         let at = optional_time(row, &format!("{}_ms", phase.text()))?;
-        phases.extend(at.map(|at| Begun { phase, at }));
+        phases.extend(at.map(|at| PhaseStart { phase, at }));
     }
     let succeeded = optional_word::<Outcome>(row, "reported")?.map(|word| word == Outcome::Succeeded);
     let reported_at = optional_time(row, "reported_ms")?;
@@ -167,7 +167,7 @@ fn heard(row: &SqliteRow) -> sqlx::Result<Option<Heard>> {
     let started_at = time(row, "started_ms")?;
     let first_at = heard.clone().min().unwrap_or(started_at);
     let last_at = heard.max().unwrap_or(started_at);
-    Ok(Some(Heard {
+    Ok(Some(BackupRun {
         run,
         phases,
         locked_from,

@@ -8,7 +8,7 @@ use sqlx::{FromRow, Row, SqliteConnection};
 
 use super::readers::Reader;
 use super::rows::last_instant;
-use super::{Archive, open, place};
+use super::{StoreReader, open, place};
 use crate::alert::{Alert, Rule, Severity};
 use crate::job::Job;
 use crate::series::Range;
@@ -19,7 +19,7 @@ const JOBS_TO_RESUME: i64 = 200;
 
 /// What an earlier run of the program left open, and where its numbers ended.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct StartState {
     pub jobs: Vec<Job>,
     pub last_job_id: i64,
     pub alerts: Vec<Alert>,
@@ -28,7 +28,7 @@ pub struct Known {
     pub last_tick_at: Option<Timestamp>,
 }
 
-impl Archive {
+impl StoreReader {
     /// Jobs that ran at any time in the range, the latest first.
     pub async fn jobs(&self, range: Range, most: usize) -> anyhow::Result<Vec<Job>> {
         if !self.is_open() {
@@ -76,13 +76,13 @@ impl Archive {
     }
 
     /// What an earlier run left behind.
-    pub async fn known(&self) -> anyhow::Result<Known> {
+    pub async fn known(&self) -> anyhow::Result<StartState> {
         let mut known = match place::has_content(&self.path)? {
             true => known(&mut open::to_look_at(&self.path).await?).await?,
-            false => Known::default(),
+            false => StartState::default(),
         };
         let last =
-            self.shelf.all().ticks.last().and_then(|tick| Timestamp::from_millisecond(tick.at_ms).ok());
+            self.recent.all().ticks.last().and_then(|tick| Timestamp::from_millisecond(tick.at_ms).ok());
         known.last_tick_at = last.or(known.last_tick_at);
         Ok(known)
     }
@@ -93,7 +93,7 @@ impl Archive {
     }
 }
 
-async fn known(connection: &mut SqliteConnection) -> anyhow::Result<Known> {
+async fn known(connection: &mut SqliteConnection) -> anyhow::Result<StartState> {
     let jobs = sqlx::query("SELECT * FROM job ORDER BY ended_ms IS NULL DESC, id DESC LIMIT ?")
         .bind(JOBS_TO_RESUME)
         .fetch_all(&mut *connection)
@@ -110,7 +110,7 @@ async fn known(connection: &mut SqliteConnection) -> anyhow::Result<Known> {
     let mut jobs = jobs.iter().map(Job::from_row).collect::<Result<Vec<_>, _>>()?;
     jobs.sort_by_key(|job| job.id);
     let last_tick_ms = last_instant(connection).await?;
-    Ok(Known {
+    Ok(StartState {
         jobs,
         last_job_id,
         alerts: alerts.iter().map(Alert::from_row).collect::<Result<_, _>>()?,

@@ -4,26 +4,26 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::book::Rows;
+use super::catalog::Rows;
 use super::tick::Tick;
 use crate::alert::Alert;
 use crate::job::Job;
-use crate::source::{Noted, Removed};
+use crate::source::{NoteCommand, RemoveCommand};
 
 /// One entry of the queue.
 #[derive(Clone, Debug)]
-pub enum Load {
+pub enum QueuedOp {
     Rows(Rows),
     Tick(i64, Arc<Tick>),
     Gap(Gap),
     Job(Box<Job>),
     Alert(Box<Alert>),
-    Noted(Noted),
-    Removed(Removed),
-    Imported(Box<Job>, Arc<[u8]>),
+    Note(NoteCommand),
+    Remove(RemoveCommand),
+    Import(Box<Job>, Arc<[u8]>),
 }
 
-impl Load {
+impl QueuedOp {
     /// What the database may refuse by itself, without all that was told with it.
     pub fn parts(&self) -> Vec<Cow<'_, Self>> {
         let Self::Rows(rows) = self else { return vec![Cow::Borrowed(self)] };
@@ -57,14 +57,14 @@ impl Gap {
 }
 
 /// Leaves out what is told again later: of each job and each alert the last word counts.
-pub fn without_older(loads: &mut Vec<Load>) {
+pub fn without_older(loads: &mut Vec<QueuedOp>) {
     let mut seen = HashSet::new();
     loads.reverse();
     loads.retain(|load| match load {
-        Load::Job(job) => seen.insert(("job", job.id)),
-        Load::Alert(alert) => seen.insert(("alert", alert.id)),
-        Load::Rows(_) | Load::Tick(..) | Load::Gap(_) => true,
-        Load::Noted(_) | Load::Removed(_) | Load::Imported(..) => true,
+        QueuedOp::Job(job) => seen.insert(("job", job.id)),
+        QueuedOp::Alert(alert) => seen.insert(("alert", alert.id)),
+        QueuedOp::Rows(_) | QueuedOp::Tick(..) | QueuedOp::Gap(_) => true,
+        QueuedOp::Note(_) | QueuedOp::Remove(_) | QueuedOp::Import(..) => true,
     });
     loads.reverse();
 }

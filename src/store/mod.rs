@@ -4,24 +4,24 @@
 //! in the database is read from memory. What did not fit into the queue is counted. Only this module contains SQL.
 
 mod backup;
-mod book;
+mod catalog;
 mod clock;
 mod codec;
 mod compact;
 mod convert;
 mod damage;
-mod every;
+mod tick_table;
 mod export;
 mod health;
 mod stock;
-mod lens;
+mod decoder;
 mod load;
 mod imported;
 mod inspect;
 mod job_row;
 mod journal;
 mod lasting;
-mod moment;
+mod read_view;
 mod open;
 mod packed;
 mod place;
@@ -35,7 +35,7 @@ mod rollup;
 mod rows;
 mod seal;
 mod segment;
-mod shelf;
+mod recent;
 mod stream;
 mod subject;
 #[cfg(test)]
@@ -54,31 +54,31 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub use backup::{backup, give_rights};
 pub use compact::compact;
 pub use damage::with_way_out;
-pub use every::Every;
 pub use export::{Ask, Exported, Form, Resolution, Target, Text};
 pub use health::Health;
 pub use imported::packed;
 pub use inspect::{Inventory, inventory};
-pub use lasting::Known;
-pub use moment::Moment;
+pub use lasting::StartState;
 pub use place::{made_path, passing_folder, path};
+pub use read_view::ReadView;
 pub use readers::Unanswered;
-pub use stock::{LevelStock, Stock, stock_of, usual_bytes};
+pub use stock::{LevelUsage, StorageUsage, stock_of, usual_bytes};
 pub use subject::{Misnamed, Subject, Wanted};
+pub use tick_table::TickTable;
 pub use words::in_words;
 
 use crate::alert::Alert;
 use crate::config;
 use crate::interval::Interval;
 use crate::job::Job;
-use crate::source::{Noted, Removed};
+use crate::source::{NoteCommand, RemoveCommand};
 use crate::units::count_text;
-use book::{Book, Rows};
+use catalog::{Catalog, Rows};
 pub use load::Gap;
-use load::Load;
+use load::QueuedOp;
 use readers::Readers;
+use recent::{RecentTicks, SegmentNumbering};
 pub use segment::Level;
-use shelf::{Cutter, Shelf};
 use tick::Tick;
 use write::{Start, Writing};
 
@@ -92,24 +92,24 @@ const CLOSING: Duration = Duration::from_secs(5);
 
 /// What the loop hands over to be kept.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub enum WriteOp {
     Tick(Arc<Interval>),
     Job(Box<Job>),
     Alert(Box<Alert>),
     /// On a job that ended so long ago that only the database has it.
-    Noted(Noted),
-    Removed(Removed),
+    Note(NoteCommand),
+    Remove(RemoveCommand),
     /// With its file, packed.
-    Imported(Box<Job>, Arc<[u8]>),
+    Import(Box<Job>, Arc<[u8]>),
 }
 
 /// Where the loop hands over what is to be kept.
-pub struct Inlet {
-    queue: mpsc::Sender<Load>,
+pub struct StoreWriter {
+    queue: mpsc::Sender<QueuedOp>,
     health: watch::Receiver<Health>,
-    book: Arc<RwLock<Book>>,
-    shelf: Arc<Shelf>,
-    cutter: Cutter,
+    catalog: Arc<RwLock<Catalog>>,
+    recent: Arc<RecentTicks>,
+    numbering: SegmentNumbering,
     last: Option<Arc<Tick>>,
     /// Loads that were handed over, and those that found no room.
     taken: u64,
@@ -123,19 +123,19 @@ pub struct Inlet {
 
 /// What was kept, to be asked. Cheap to clone.
 #[derive(Clone)]
-pub struct Archive {
+pub struct StoreReader {
     path: PathBuf,
     readers: Readers,
     health: watch::Receiver<Health>,
     /// Held for as long as it takes to look something up.
-    book: Arc<RwLock<Book>>,
-    shelf: Arc<Shelf>,
+    catalog: Arc<RwLock<Catalog>>,
+    recent: Arc<RecentTicks>,
 }
 
 /// What a database holds when it is begun with.
 #[derive(Debug, Default)]
-struct Begun {
-    book: Book,
+struct OpeningState {
+    catalog: Catalog,
     last_instant_ms: Option<i64>,
     next_segment: i64,
 }
@@ -150,10 +150,14 @@ pub enum Holds {
 /// Opens the database at `path`, making or migrating it. Errors are one sentence each, and leave it as it was.
 ///
 /// A disk that is full is no error: it is gone on from memory, and the database opened when there is room.
-pub async fn open(path: &Path, holds: Holds, keep: config::Store) -> anyhow::Result<(Inlet, Archive)> {
+pub async fn open(
+    path: &Path,
+    holds: Holds,
+    keep: config::Store,
+) -> anyhow::Result<(StoreWriter, StoreReader)> {
     let (report, health) = watch::channel(Health::default());
-    let shelf = Arc::new(Shelf::default());
-    let writing = Writing { path: path.to_path_buf(), holds, keep, report, shelf: Arc::clone(&shelf) };
+    let recent = Arc::new(RecentTicks::default());
+    let writing = Writing { path: path.to_path_buf(), holds, keep, report, recent: Arc::clone(&recent) };
     let (begun, start) = match write::Writer::open(&writing).await {
         Ok(mut writer) => (writer.begun().await?, Start::Now(Box::new(writer))),
         Err(error) if place::is_on_full_disk(path) => {
@@ -163,25 +167,25 @@ pub async fn open(path: &Path, holds: Holds, keep: config::Store) -> anyhow::Res
         }
         Err(error) => return Err(error),
     };
-    shelf.begin(begun.last_instant_ms);
-    let book = Arc::new(RwLock::new(begun.book));
-    let archive = Archive {
+    recent.begin(begun.last_instant_ms);
+    let catalog = Arc::new(RwLock::new(begun.catalog));
+    let reader = StoreReader {
         path: path.to_path_buf(),
         readers: Readers::new(path, health.clone()),
         health: health.clone(),
-        book: Arc::clone(&book),
-        shelf: Arc::clone(&shelf),
+        catalog: Arc::clone(&catalog),
+        recent: Arc::clone(&recent),
     };
     let (queue, loads) = mpsc::channel(QUEUE);
     let done = write::start(start, loads)?;
-    let (cutter, lost) = (Cutter::new(begun.next_segment), AtomicU64::new(0));
+    let (numbering, lost) = (SegmentNumbering::new(begun.next_segment), AtomicU64::new(0));
     Ok((
-        Inlet {
+        StoreWriter {
             queue,
             health,
-            book,
-            shelf,
-            cutter,
+            catalog,
+            recent,
+            numbering,
             last: None,
             taken: 0,
             lost,
@@ -189,7 +193,7 @@ pub async fn open(path: &Path, holds: Holds, keep: config::Store) -> anyhow::Res
             unkept: Rows::default(),
             done,
         },
-        archive,
+        reader,
     ))
 }
 
@@ -198,9 +202,9 @@ pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
     open::try_out(path, is_named).await
 }
 
-impl Inlet {
+impl StoreWriter {
     /// Hands over an entry without waiting; when the queue is full it is lost, and counted.
-    pub fn append(&mut self, entry: Entry) {
+    pub fn append(&mut self, entry: WriteOp) {
         for load in self.loads(entry) {
             self.taken += 1;
             match self.queue.try_send(load.clone()) {
@@ -211,7 +215,7 @@ impl Inlet {
     }
 
     /// Hands over an entry, waiting for room: for a recording, which has the time.
-    pub async fn append_when_there_is_room(&mut self, entry: Entry) {
+    pub async fn append_when_there_is_room(&mut self, entry: WriteOp) {
         for load in self.loads(entry) {
             self.taken += 1;
             match self.queue.send(load.clone()).await {
@@ -222,46 +226,46 @@ impl Inlet {
     }
 
     /// What is new of devices and volumes goes before the tick that has them.
-    fn loads(&mut self, entry: Entry) -> Vec<Load> {
+    fn loads(&mut self, entry: WriteOp) -> Vec<QueuedOp> {
         match entry {
-            Entry::Job(job) => vec![Load::Job(job)],
-            Entry::Alert(alert) => vec![Load::Alert(alert)],
-            Entry::Noted(noted) => vec![Load::Noted(noted)],
-            Entry::Removed(removed) => vec![Load::Removed(removed)],
-            Entry::Imported(job, file) => vec![Load::Imported(job, file)],
-            Entry::Tick(interval) => {
-                let mut book = self.book.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-                self.unkept.add(book.learn(&interval).unwrap_or_default());
-                let tick = Arc::new(Tick::of(&interval, &book, self.last.as_deref()));
-                drop(book);
-                let segment = self.cutter.number(tick.at_ms, SEGMENT_ROWS);
+            WriteOp::Job(job) => vec![QueuedOp::Job(job)],
+            WriteOp::Alert(alert) => vec![QueuedOp::Alert(alert)],
+            WriteOp::Note(noted) => vec![QueuedOp::Note(noted)],
+            WriteOp::Remove(removed) => vec![QueuedOp::Remove(removed)],
+            WriteOp::Import(job, file) => vec![QueuedOp::Import(job, file)],
+            WriteOp::Tick(interval) => {
+                let mut catalog = self.catalog.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+                self.unkept.add(catalog.learn(&interval).unwrap_or_default());
+                let tick = Arc::new(Tick::of(&interval, &catalog, self.last.as_deref()));
+                drop(catalog);
+                let segment = self.numbering.number(tick.at_ms, SEGMENT_ROWS);
                 self.last = Some(Arc::clone(&tick));
                 let rows = std::mem::take(&mut self.unkept);
-                let rows = (!rows.is_empty()).then_some(Load::Rows(rows));
-                let gap = self.gap.take().map(Load::Gap);
-                rows.into_iter().chain(gap).chain([Load::Tick(segment, tick)]).collect()
+                let rows = (!rows.is_empty()).then_some(QueuedOp::Rows(rows));
+                let gap = self.gap.take().map(QueuedOp::Gap);
+                rows.into_iter().chain(gap).chain([QueuedOp::Tick(segment, tick)]).collect()
             }
         }
     }
 
-    fn shelve(&self, load: Load) {
-        if let Load::Tick(segment, tick) = load {
-            self.shelf.put(segment, tick);
+    fn shelve(&self, load: QueuedOp) {
+        if let QueuedOp::Tick(segment, tick) = load {
+            self.recent.put(segment, tick);
         }
     }
 
-    fn lose(&mut self, load: &Load) {
+    fn lose(&mut self, load: &QueuedOp) {
         if self.lost.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::error!(
                 "the database takes nothing and {QUEUE} entries wait: what comes now is not kept"
             );
         }
-        if let Load::Rows(rows) = load {
+        if let QueuedOp::Rows(rows) = load {
             self.unkept.add(rows.clone());
         }
         self.gap = match load {
-            Load::Tick(_, tick) => Some(Gap::with(self.gap.take(), tick.at_ms)),
-            Load::Gap(gap) => Some(gap.clone()),
+            QueuedOp::Tick(_, tick) => Some(Gap::with(self.gap.take(), tick.at_ms)),
+            QueuedOp::Gap(gap) => Some(gap.clone()),
             _ => self.gap.take(),
         };
     }

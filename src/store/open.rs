@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
 use super::journal::Journal;
 use super::place::{beside, folder_of, has_content, has_folder, has_log, hindrance, is_on_full_disk};
-use super::{Begun, Holds, damage, place, rows};
+use super::{Holds, OpeningState, damage, place, rows};
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
@@ -118,23 +118,23 @@ async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection>
 }
 
 /// What a database holds that cannot be opened to be written; nothing where there is none.
-pub async fn what_is_there(path: &Path) -> anyhow::Result<Begun> {
+pub async fn what_is_there(path: &Path) -> anyhow::Result<OpeningState> {
     if !has_content(path)? {
-        return Ok(Begun { next_segment: 1, ..Begun::default() });
+        return Ok(OpeningState { next_segment: 1, ..OpeningState::default() });
     }
     let mut connection = to_look_at(path).await?;
     let tables: i64 =
         sqlx::query_scalar("SELECT count(*) FROM sqlite_schema").fetch_one(&mut connection).await?;
     if tables == 0 {
-        return Ok(Begun { next_segment: 1, ..Begun::default() });
+        return Ok(OpeningState { next_segment: 1, ..OpeningState::default() });
     }
     let sealed = rows::last_segment(&mut connection).await?;
     let journaled = match rows::identity_of(&mut connection).await? {
         Some(identity) => Journal::look(path, identity, sealed)?.segments,
         None => Vec::new(),
     };
-    Ok(Begun {
-        book: rows::book(&mut connection).await?,
+    Ok(OpeningState {
+        catalog: rows::catalog(&mut connection).await?,
         last_instant_ms: rows::last_instant(&mut connection).await?,
         next_segment: journaled.last().map_or(sealed, |segment| segment.number) + 1,
     })

@@ -7,9 +7,9 @@ use anyhow::Context;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, FromRow, Row, SqliteConnection};
 
-use super::Archive;
+use super::StoreReader;
 use super::codec::{Presence, Rows, decode};
-use super::lens::{Lens, shape};
+use super::decoder::{QuantityDecoder, shape};
 use super::plan::{Part, level_for, plan};
 use super::readers::Reader;
 use super::rolling::rolled_until;
@@ -19,24 +19,24 @@ use super::stream::Stream;
 use super::subject::{Subject, Wanted};
 use super::tick::{Cell, Tick};
 use crate::series::quantity::Quantity;
-use crate::series::{Extent, Range, Series, Thinner};
+use crate::series::{Downsampler, Extent, Range, Series};
 
 /// A series that is being gathered.
-struct Gathered {
+struct SeriesInProgress {
     stream: Stream,
     quantity: Quantity,
-    thinner: Thinner,
+    downsampler: Downsampler,
 }
 
 /// All series that were asked for in one go.
 struct Gathering {
-    found: Vec<Option<Gathered>>,
+    found: Vec<Option<SeriesInProgress>>,
     /// What is read for them: each once, in order.
     streams: Vec<Stream>,
 }
 
 impl Gathering {
-    fn add(&mut self, kept: &Kept, ticks: &[Arc<Tick>]) {
+    fn add(&mut self, kept: &StoredRows, ticks: &[Arc<Tick>]) {
         for (part, axis) in &kept.parts {
             add_part(&mut self.found, &self.streams, part, axis, &kept.chunks);
         }
@@ -46,18 +46,21 @@ impl Gathering {
     }
 
     fn finish(self) -> Vec<Option<Series>> {
-        self.found.into_iter().map(|gathered| gathered.map(|gathered| gathered.thinner.finish())).collect()
+        self.found
+            .into_iter()
+            .map(|gathered| gathered.map(|gathered| gathered.downsampler.finish()))
+            .collect()
     }
 }
 
 /// What was read from the database.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct StoredRows {
     pub(super) parts: Vec<(Part, Axis)>,
     pub(super) chunks: HashMap<i64, Vec<u8>>,
 }
 
-impl Archive {
+impl StoreReader {
     /// Series of each of `wanted` over the range, in one pass, with at most `points` points each. A subject that was
     /// never seen has `None`. [`super::Unanswered`] where the database has a part of it and does not answer.
     pub async fn series(
@@ -70,7 +73,7 @@ impl Archive {
         if gathering.streams.is_empty() {
             return Ok(gathering.finish());
         }
-        let level = level_for(Thinner::new(range, points).width_ms());
+        let level = level_for(Downsampler::new(range, points).width_ms());
         let (ticks, kept) = self.seen(level, range, &gathering.streams).await?;
         let gathered = tokio::task::spawn_blocking(move || {
             gathering.add(&kept, &ticks);
@@ -85,11 +88,11 @@ impl Archive {
         level: Level,
         range: Range,
         streams: &[Stream],
-    ) -> anyhow::Result<(Vec<Arc<Tick>>, Kept)> {
+    ) -> anyhow::Result<(Vec<Arc<Tick>>, StoredRows)> {
         loop {
-            let shelved = self.shelf.all();
+            let shelved = self.recent.all();
             if !self.is_open() || shelved.reaches_back_to(range.from.as_millisecond()) {
-                return Ok((shelved.ticks, Kept::default()));
+                return Ok((shelved.ticks, StoredRows::default()));
             }
             let (streams, first) = (streams.to_vec(), shelved.first_segment);
             let reading = move |mut connection: Reader| async move {
@@ -105,16 +108,20 @@ impl Archive {
     /// The same as far as it is in memory: the last ten to twenty minutes, and what the disk has not taken yet.
     pub fn series_in_memory(&self, wanted: &[Wanted], range: Range, points: usize) -> Vec<Option<Series>> {
         let mut gathering = self.gathering(wanted, range, points);
-        gathering.add(&Kept::default(), &self.shelf.all().ticks);
+        gathering.add(&StoredRows::default(), &self.recent.all().ticks);
         gathering.finish()
     }
 
     fn gathering(&self, wanted: &[Wanted], range: Range, points: usize) -> Gathering {
         let found = wanted.iter().map(|wanted| {
             let stream = self.stream(wanted)?;
-            Some(Gathered { stream, quantity: wanted.quantity, thinner: Thinner::new(range, points) })
+            Some(SeriesInProgress {
+                stream,
+                quantity: wanted.quantity,
+                downsampler: Downsampler::new(range, points),
+            })
         });
-        let found: Vec<Option<Gathered>> = found.collect();
+        let found: Vec<Option<SeriesInProgress>> = found.collect();
         let mut streams: Vec<Stream> = found.iter().flatten().map(|gathered| gathered.stream).collect();
         streams.sort_unstable();
         streams.dedup();
@@ -124,7 +131,7 @@ impl Archive {
     /// How finely the range is told of: the finest level of which there is something; `None` where there is nothing.
     pub async fn finest(&self, range: Range) -> anyhow::Result<Option<Level>> {
         let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
-        if self.shelf.all().ticks.iter().any(|tick| (from_ms..=to_ms).contains(&tick.at_ms)) {
+        if self.recent.all().ticks.iter().any(|tick| (from_ms..=to_ms).contains(&tick.at_ms)) {
             return Ok(Some(Level::Ticks));
         }
         if !self.is_open() {
@@ -139,15 +146,15 @@ impl Archive {
     }
 
     pub(super) fn stream(&self, wanted: &Wanted) -> Option<Stream> {
-        wanted.stream(&self.book.read().unwrap_or_else(PoisonError::into_inner))
+        wanted.stream(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether anything of this subject was ever kept.
     pub fn knows(&self, subject: &Subject) -> bool {
-        let book = self.book.read().unwrap_or_else(PoisonError::into_inner);
+        let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
         match subject {
-            Subject::Device(name) => book.device_named(name).is_some(),
-            Subject::Volume(name) => book.volume_named(name).is_some(),
+            Subject::Device(name) => catalog.device_named(name).is_some(),
+            Subject::Volume(name) => catalog.volume_named(name).is_some(),
             Subject::Total | Subject::Host => true,
         }
     }
@@ -161,7 +168,7 @@ async fn kept(
     range: Range,
     streams: &[Stream],
     first_in_memory: Option<i64>,
-) -> anyhow::Result<Option<Kept>> {
+) -> anyhow::Result<Option<StoredRows>> {
     // One look at one moment: what is sealed or rolled up meanwhile is not seen halfway.
     let mut transaction = connection.begin().await?;
     let in_minutes = rolled_until(&mut transaction, Level::Minutes).await?;
@@ -198,7 +205,7 @@ async fn kept(
         .filter(|row| !is_in_memory(&row.segment))
         .filter_map(|row| Some((row.segment.clone(), (row.segment.id, row.axis()?))))
         .unzip();
-    let mut kept = Kept::default();
+    let mut kept = StoredRows::default();
     for part in plan(level, &segments) {
         if let Some(axis) = axes.remove(&part.segment.id) {
             kept.parts.push((part, axis));
@@ -241,7 +248,7 @@ impl FromRow<'_, SqliteRow> for SegmentRow {
 
 /// Adds what a segment says to each of the series.
 fn add_part(
-    found: &mut [Option<Gathered>],
+    found: &mut [Option<SeriesInProgress>],
     streams: &[Stream],
     part: &Part,
     axis: &Axis,
@@ -249,10 +256,11 @@ fn add_part(
 ) {
     let level = part.segment.level();
     for stream in streams {
-        let is_of_stream = |gathered: &Gathered| gathered.stream == *stream;
+        let is_of_stream = |gathered: &SeriesInProgress| gathered.stream == *stream;
         let wanted = found.iter().flatten().filter(|gathered| is_of_stream(gathered));
-        let wanted: Vec<usize> =
-            wanted.flat_map(|gathered| Lens::new(level, stream.kind, gathered.quantity).columns).collect();
+        let wanted: Vec<usize> = wanted
+            .flat_map(|gathered| QuantityDecoder::new(level, stream.kind, gathered.quantity).columns)
+            .collect();
         let rows = rows_of(*stream, part, axis, chunks, &wanted);
         for gathered in found.iter_mut().flatten().filter(|gathered| is_of_stream(gathered)) {
             add_rows(gathered, part, axis, &rows);
@@ -281,16 +289,16 @@ pub(super) fn rows_of(
     }
 }
 
-fn add_rows(gathered: &mut Gathered, part: &Part, axis: &Axis, rows: &Rows) {
-    let lens = Lens::new(part.segment.level(), gathered.stream.kind, gathered.quantity);
+fn add_rows(gathered: &mut SeriesInProgress, part: &Part, axis: &Axis, rows: &Rows) {
+    let decoder = QuantityDecoder::new(part.segment.level(), gathered.stream.kind, gathered.quantity);
     for (row, at_ms) in axis.at_ms.iter().enumerate() {
         if !part.is_covered(axis.numbers[row]) {
-            gathered.thinner.push(*at_ms, lens.extent(rows, row, axis.elapsed_us[row]));
+            gathered.downsampler.push(*at_ms, decoder.extent(rows, row, axis.elapsed_us[row]));
         }
     }
 }
 
-fn add_ticks(gathered: &mut Gathered, ticks: &[Arc<Tick>]) {
+fn add_ticks(gathered: &mut SeriesInProgress, ticks: &[Arc<Tick>]) {
     let (stream, quantity) = (gathered.stream, gathered.quantity);
     let zeros = [0; 16];
     for tick in ticks {
@@ -300,6 +308,6 @@ fn add_ticks(gathered: &mut Gathered, ticks: &[Arc<Tick>]) {
             Cell::Row(row) => Some(row),
         };
         let seen = row.and_then(|row| stream.kind.observe(quantity, row, tick.elapsed_us));
-        gathered.thinner.push(tick.at_ms, seen.map(Extent::from));
+        gathered.downsampler.push(tick.at_ms, seen.map(Extent::from));
     }
 }

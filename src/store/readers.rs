@@ -74,7 +74,7 @@ impl Readers {
     {
         let answer = async {
             let place = Arc::clone(&self.places).acquire_owned().await?;
-            let (pool, begun) = (self.pool.clone(), Begun::now(&self.begun));
+            let (pool, begun) = (self.pool.clone(), OngoingRead::now(&self.begun));
             let read = async move {
                 let _held = (place, begun);
                 reading(pool.acquire().await?).await
@@ -99,12 +99,12 @@ impl Readers {
 }
 
 /// A read that goes on.
-struct Begun {
+struct OngoingRead {
     at: Instant,
     all: Arc<Mutex<Vec<Instant>>>,
 }
 
-impl Begun {
+impl OngoingRead {
     fn now(all: &Arc<Mutex<Vec<Instant>>>) -> Self {
         let at = Instant::now();
         lock(all).push(at);
@@ -112,7 +112,7 @@ impl Begun {
     }
 }
 
-impl Drop for Begun {
+impl Drop for OngoingRead {
     fn drop(&mut self) {
         let mut all = lock(&self.all);
         if let Some(index) = all.iter().position(|at| *at == self.at) {

@@ -5,7 +5,7 @@ use anyhow::Context;
 use sqlx::{Connection, SqliteConnection};
 
 use super::codec::{Presence, Rows, decode, encode};
-use super::lens::shape;
+use super::decoder::shape;
 use super::load::Gap;
 use super::rollup;
 use super::rows::write_gap;

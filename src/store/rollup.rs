@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::codec::{Foretold, Mean, Over, Presence, Rows, near, near_above, value_of};
+use super::codec::{Mean, Over, Predictor, Presence, Rows, near, near_above, value_of};
 use super::segment::{Axis, Level};
 use super::stream::Kind;
 use crate::series::quantity::{DeviceQuantity, Quantity};
@@ -46,34 +46,34 @@ impl From<Option<Observation>> for Tally {
 }
 
 /// How each column of a kind's roll-ups of this level is foretold.
-pub fn shape(level: Level, kind: Kind) -> &'static [Foretold] {
-    static SHAPES: LazyLock<[[Vec<Foretold>; Kind::ALL.len()]; Level::ALL.len()]> =
+pub fn shape(level: Level, kind: Kind) -> &'static [Predictor] {
+    static SHAPES: LazyLock<[[Vec<Predictor>; Kind::ALL.len()]; Level::ALL.len()]> =
         LazyLock::new(|| Level::ALL.map(|level| Kind::ALL.map(|kind| shape_of(level, kind))));
     &SHAPES[level as usize][kind as usize]
 }
 
-fn shape_of(level: Level, kind: Kind) -> Vec<Foretold> {
+fn shape_of(level: Level, kind: Kind) -> Vec<Predictor> {
     use DeviceQuantity::*;
     let quantities = kind.quantities();
     let column_of = |quantity: DeviceQuantity| {
         let index = quantities.iter().position(|other| *other == Quantity::Device(quantity));
         index.unwrap_or_default() * COLUMNS + 1
     };
-    let amount_of = |quantity: DeviceQuantity| Foretold::Column(column_of(quantity));
+    let amount_of = |quantity: DeviceQuantity| Predictor::Column(column_of(quantity));
     let columns = quantities.iter().enumerate().flat_map(|(index, quantity)| {
         let (over, amount) = match quantity {
-            Quantity::Device(ReadAwaitMs) => (amount_of(Reads), Foretold::Nothing),
-            Quantity::Device(WriteAwaitMs) => (amount_of(Writes), Foretold::Nothing),
+            Quantity::Device(ReadAwaitMs) => (amount_of(Reads), Predictor::Nothing),
+            Quantity::Device(WriteAwaitMs) => (amount_of(Writes), Predictor::Nothing),
             Quantity::Device(ReadRequestBytes) => (amount_of(Reads), amount_of(ReadBytes)),
             Quantity::Device(WriteRequestBytes) => (amount_of(Writes), amount_of(WrittenBytes)),
             Quantity::Device(QueueDepth) => {
-                (Foretold::Nothing, Foretold::Sum(column_of(ReadAwaitMs), column_of(WriteAwaitMs)))
+                (Predictor::Nothing, Predictor::Sum(column_of(ReadAwaitMs), column_of(WriteAwaitMs)))
             }
-            _ => (Foretold::Nothing, Foretold::Nothing),
+            _ => (Predictor::Nothing, Predictor::Nothing),
         };
         let usually = level.row_ms().unsigned_abs() * 1000;
         let per = if is_per_time(*quantity) { Over::Usually(usually) } else { Over::Column(index * COLUMNS) };
-        let mean = Foretold::Mean(Mean { amount: index * COLUMNS + 1, over: per, scale: quantity.scale() });
+        let mean = Predictor::Mean(Mean { amount: index * COLUMNS + 1, over: per, scale: quantity.scale() });
         [over, amount, mean, mean]
     });
     columns.collect()

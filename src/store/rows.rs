@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 
 pub use super::job_row::{remove_job, write_job, write_note};
 
-use super::book::{Book, DeviceRow, Rows, VolumeRow};
+use super::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
 use super::load::Gap;
 use super::rolling::rolled_until;
 use super::segment::Level;
@@ -15,12 +15,12 @@ use crate::alert::Alert;
 use crate::config;
 
 /// Every device and volume of which something is kept.
-pub async fn book(connection: &mut SqliteConnection) -> anyhow::Result<Book> {
+pub async fn catalog(connection: &mut SqliteConnection) -> anyhow::Result<Catalog> {
     let devices = sqlx::query("SELECT * FROM device ORDER BY id").fetch_all(&mut *connection).await?;
     let volumes = sqlx::query("SELECT * FROM volume ORDER BY id").fetch_all(&mut *connection).await?;
     let devices = devices.iter().map(device_row).collect::<sqlx::Result<_>>();
     let volumes = volumes.iter().map(volume_row).collect::<sqlx::Result<_>>();
-    Ok(Book::new(Rows {
+    Ok(Catalog::new(Rows {
         devices: devices.context("cannot read the devices")?,
         volumes: volumes.context("cannot read the volumes")?,
     }))

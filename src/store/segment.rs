@@ -1,6 +1,6 @@
 //! A segment: some ten minutes of ticks as a time axis and a chunk for each stream; or a longer one of roll-ups.
 
-use super::codec::{Damaged, Foretold, Presence, Rows, decode, encode};
+use super::codec::{Damaged, Predictor, Presence, Rows, decode, encode};
 use super::stream::Stream;
 use super::tick::{Cell, Tick};
 
@@ -101,7 +101,7 @@ pub struct Axis {
     pub numbers: Vec<i64>,
 }
 
-const AXIS: [Foretold; 4] = [Foretold::Nothing; 4];
+const AXIS: [Predictor; 4] = [Predictor::Nothing; 4];
 
 impl Axis {
     pub fn of(number: i64, ticks: &[impl AsRef<Tick>]) -> Self {

@@ -27,10 +27,10 @@ const DAY_MS: f64 = 24.0 * 3600.0 * 1000.0;
 
 /// How much is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stock {
+pub struct StorageUsage {
     pub size_bytes: u64,
     /// For each level.
-    pub levels: [LevelStock; Level::ALL.len()],
+    pub levels: [LevelUsage; Level::ALL.len()],
     /// The part of the time in which a job ran.
     pub jobs_share: f64,
     /// Ticks that could not be kept, the latest first.
@@ -38,7 +38,7 @@ pub struct Stock {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LevelStock {
+pub struct LevelUsage {
     /// The end of the oldest row and of the newest.
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
@@ -48,7 +48,7 @@ pub struct LevelStock {
     pub packed_bytes: f64,
 }
 
-impl Stock {
+impl StorageUsage {
     /// What a day of ticks takes, all that SQLite adds included; `None` before there is a segment.
     pub fn bytes_per_day(&self) -> Option<u64> {
         Some((self.levels[0].bytes_per_day? * self.overhead()) as u64)
@@ -77,12 +77,12 @@ impl Stock {
 }
 
 /// Looks at the tables; some milliseconds.
-pub async fn stock(connection: &mut SqliteConnection) -> anyhow::Result<Stock> {
-    let mut stock = Stock {
+pub async fn stock(connection: &mut SqliteConnection) -> anyhow::Result<StorageUsage> {
+    let mut stock = StorageUsage {
         size_bytes: used_bytes(connection).await?.unsigned_abs(),
         jobs_share: jobs_share(connection).await?,
         gaps: gaps(connection).await?,
-        ..Stock::default()
+        ..StorageUsage::default()
     };
     for level in Level::ALL {
         stock.levels[level as usize] = level_stock(connection, level).await?;
@@ -90,7 +90,7 @@ pub async fn stock(connection: &mut SqliteConnection) -> anyhow::Result<Stock> {
     Ok(stock)
 }
 
-async fn level_stock(connection: &mut SqliteConnection, level: Level) -> anyhow::Result<LevelStock> {
+async fn level_stock(connection: &mut SqliteConnection, level: Level) -> anyhow::Result<LevelUsage> {
     let (first, end) = level.keys();
     let (from, to): (Option<i64>, Option<i64>) =
         sqlx::query_as("SELECT min(from_ms), max(to_ms) FROM segment WHERE id >= ? AND id < ?")
@@ -115,7 +115,7 @@ async fn level_stock(connection: &mut SqliteConnection, level: Level) -> anyhow:
     let at = |ms: Option<i64>| Timestamp::from_millisecond(ms?).ok();
     let bytes_per_day = bytes.zip(length_ms).filter(|(_, length_ms)| *length_ms > 0);
     let packed_bytes = bytes.unwrap_or_default() as f64 / recent.max(1) as f64 * all as f64;
-    Ok(LevelStock {
+    Ok(LevelUsage {
         from: at(from),
         to: at(to),
         bytes_per_day: bytes_per_day.map(|(bytes, length_ms)| bytes as f64 / length_ms as f64 * DAY_MS),
@@ -146,15 +146,15 @@ async fn gaps(connection: &mut SqliteConnection) -> anyhow::Result<Vec<Gap>> {
 }
 
 /// How much the database at `path` has; nothing is changed.
-pub async fn stock_of(path: &Path) -> anyhow::Result<Stock> {
+pub async fn stock_of(path: &Path) -> anyhow::Result<StorageUsage> {
     stock(&mut open::to_look_at(path).await?).await
 }
 
 /// What the settings will need on a host with so many devices, as most are used: see `benches/RESULTS.md`.
 pub fn usual_bytes(keep: &config::Store, devices: usize) -> u64 {
     let usual =
-        LevelStock { bytes_per_day: Some(USUAL_PER_DEVICE * devices as f64), ..LevelStock::default() };
-    let mut stock = Stock::default();
+        LevelUsage { bytes_per_day: Some(USUAL_PER_DEVICE * devices as f64), ..LevelUsage::default() };
+    let mut stock = StorageUsage::default();
     stock.levels[Level::Ticks as usize] = usual;
     stock.forecast_bytes(keep).unwrap_or_default()
 }

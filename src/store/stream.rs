@@ -3,7 +3,7 @@
 //! Here is how a device's work, a volume's state and so on become columns and come back, and which quantities each kind
 //! has. Changing columns, quantities or their order needs a migration.
 
-use super::codec::Foretold;
+use super::codec::Predictor;
 use crate::interval::copying::Share;
 use crate::interval::estimate::Estimate;
 use crate::interval::{CpuWork, Host, Work};
@@ -58,18 +58,18 @@ impl Stream {
     }
 }
 
-const NOTHING: Foretold = Foretold::Nothing;
+const NOTHING: Predictor = Predictor::Nothing;
 
 impl Kind {
     pub const ALL: [Self; 5] = [Self::Host, Self::Device, Self::Copying, Self::Volume, Self::Estimate];
 
     /// How each column of a tick's rows is foretold.
-    pub fn shape(self) -> &'static [Foretold] {
+    pub fn shape(self) -> &'static [Predictor] {
         match self {
             Self::Host => &[NOTHING; 12],
             // On most disks the time that requests waited is that of reads and writes together.
             Self::Device => {
-                const { &[NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, Foretold::Sum(2, 5)] }
+                const { &[NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, Predictor::Sum(2, 5)] }
             }
             Self::Copying => &[NOTHING; 2],
             Self::Volume => &[NOTHING; 9],

@@ -1,6 +1,6 @@
 //! What a series is of, and how people name it: `device:sda`, `volume:vg0/data`, `total` or `vm`, and a metric.
 
-use super::book::Book;
+use super::catalog::Catalog;
 use super::stream::{Kind, Stream};
 use crate::series::quantity::{
     DeviceQuantity, EstimateQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity, named,
@@ -82,16 +82,16 @@ impl Wanted {
     }
 
     /// Where it is kept; `None` where nothing of it ever was.
-    pub(super) fn stream(&self, book: &Book) -> Option<Stream> {
+    pub(super) fn stream(&self, catalog: &Catalog) -> Option<Stream> {
         match (&self.subject, self.quantity) {
             (Subject::Device(name), quantity @ (Quantity::Device(_) | Quantity::Share(_))) => {
-                Some(Stream::new(quantity.into(), book.device_named(name)?))
+                Some(Stream::new(quantity.into(), catalog.device_named(name)?))
             }
             (Subject::Volume(name), Quantity::Device(_)) => {
-                Some(Stream::new(Kind::Device, book.device_of_volume(book.volume_named(name)?)?))
+                Some(Stream::new(Kind::Device, catalog.device_of_volume(catalog.volume_named(name)?)?))
             }
             (Subject::Volume(name), quantity @ (Quantity::Volume(_) | Quantity::Estimate(_))) => {
-                Some(Stream::new(quantity.into(), book.volume_named(name)?))
+                Some(Stream::new(quantity.into(), catalog.volume_named(name)?))
             }
             (Subject::Total, Quantity::Device(_)) => Some(Stream::TOTAL),
             (Subject::Host, Quantity::Host(_)) => Some(Stream::HOST),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::book::Book;
+use super::catalog::Catalog;
 use super::stream::{Kind, Stream, estimate_columns, host_columns, volume_columns, work_columns};
 use crate::interval::Interval;
 
@@ -47,12 +47,12 @@ impl Tick {
     }
 
     /// What an interval says; `before` is the tick before it, for its layout.
-    pub fn of(interval: &Interval, book: &Book, before: Option<&Self>) -> Self {
+    pub fn of(interval: &Interval, catalog: &Catalog, before: Option<&Self>) -> Self {
         let mut rows = Vec::with_capacity(interval.devices.len() + interval.volumes.len() + 2);
         rows.push((Stream::HOST, Some(Columns::Host(host_columns(&interval.host)))));
         rows.push((Stream::TOTAL, interval.total().map(|work| Columns::Work(work_columns(&work)))));
-        device_rows(interval, book, &mut rows);
-        volume_rows(interval, book, &mut rows);
+        device_rows(interval, catalog, &mut rows);
+        volume_rows(interval, catalog, &mut rows);
         rows.sort_unstable_by_key(|(stream, _)| *stream);
         let layout = match before {
             Some(before) if before.layout.streams.iter().eq(rows.iter().map(|(stream, _)| stream)) => {
@@ -121,9 +121,9 @@ impl Columns {
     }
 }
 
-fn device_rows(interval: &Interval, book: &Book, rows: &mut Vec<(Stream, Option<Columns>)>) {
+fn device_rows(interval: &Interval, catalog: &Catalog, rows: &mut Vec<(Stream, Option<Columns>)>) {
     for (device, done) in interval.topology.devices.iter().zip(&interval.devices) {
-        let Some(row) = book.device(&device.identity) else { continue };
+        let Some(row) = catalog.device(&device.identity) else { continue };
         let work = done.work.map(|work| Columns::Work(work_columns(&work)));
         rows.push((Stream::new(Kind::Device, row), work));
         if device.is_pv
@@ -136,10 +136,10 @@ fn device_rows(interval: &Interval, book: &Book, rows: &mut Vec<(Stream, Option<
     }
 }
 
-fn volume_rows(interval: &Interval, book: &Book, rows: &mut Vec<(Stream, Option<Columns>)>) {
+fn volume_rows(interval: &Interval, catalog: &Catalog, rows: &mut Vec<(Stream, Option<Columns>)>) {
     let estimates = interval.estimates.iter().copied().chain(std::iter::repeat(None));
     for ((volume, state), estimate) in interval.volumes().zip(estimates) {
-        let Some(row) = book.volume(&volume.uuid) else { continue };
+        let Some(row) = catalog.volume(&volume.uuid) else { continue };
         rows.push((Stream::new(Kind::Volume, row), Some(Columns::Nine(volume_columns(state)))));
         if let Some(estimate) = estimate {
             let columns = Columns::Nine(estimate_columns(&estimate));

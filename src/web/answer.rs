@@ -78,12 +78,12 @@ impl From<anyhow::Error> for Problem {
 }
 
 /// An answer, with a sentence where only a part of it is there.
-pub struct Partly<T> {
+pub struct Partial<T> {
     pub found: T,
     pub missing: Option<String>,
 }
 
-impl<T> Partly<T> {
+impl<T> Partial<T> {
     /// Where the database does not answer, what is in memory, and `what` that is.
     pub fn or_from_memory(
         kept: anyhow::Result<T>,
@@ -103,7 +103,7 @@ impl<T> Partly<T> {
 }
 
 /// JSON has no place for a sentence beside a list.
-impl<T: Serialize> IntoResponse for Partly<Json<T>> {
+impl<T: Serialize> IntoResponse for Partial<Json<T>> {
     fn into_response(self) -> Response {
         let missing = self.missing.and_then(|sentence| HeaderValue::try_from(sentence).ok());
         let mut response = self.found.into_response();
@@ -125,9 +125,9 @@ impl From<Misnamed> for Problem {
 }
 
 /// The query of an address; one that cannot be understood is answered with a sentence.
-pub struct Asked<Q>(pub Q);
+pub struct ParsedQuery<Q>(pub Q);
 
-impl<Q: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<Q> {
+impl<Q: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ParsedQuery<Q> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

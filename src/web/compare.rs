@@ -32,7 +32,7 @@ pub struct Choice {
 const DURATIONS_ALONE: &str = "These jobs have their duration in common, and no other figure.";
 
 /// Jobs in columns, each with what it cost.
-pub struct Compared {
+pub struct ComparisonData {
     pub columns: Vec<Column>,
     pub comparison: Comparison,
     /// Sentences on all of it: that a set has more runs than are compared, that there is little to compare.
@@ -40,7 +40,7 @@ pub struct Compared {
 }
 
 /// The jobs that a choice comes to.
-pub struct Chosen {
+pub struct Selection {
     pub jobs: Vec<Job>,
     pub left_out: Option<String>,
 }
@@ -125,7 +125,7 @@ impl Choice {
     }
 
     /// The jobs, those that were named by their numbers first; of a set with more runs than are compared the latest.
-    pub async fn jobs(&self, site: &Site) -> Result<Chosen, Problem> {
+    pub async fn jobs(&self, site: &Site) -> Result<Selection, Problem> {
         let grouped: Vec<i64> = self.groups.iter().flat_map(|(_, ids)| ids).copied().collect();
         check_number(self.ids.len() + grouped.len())?;
         let (mut jobs, mut left_out) = (Vec::new(), None);
@@ -148,14 +148,14 @@ impl Choice {
             });
         }
         check_number(jobs.len())?;
-        Ok(Chosen { jobs, left_out })
+        Ok(Selection { jobs, left_out })
     }
 }
 
 impl Site {
     /// What the jobs cost, side by side.
-    pub async fn compared(&self, choice: &Choice) -> Result<Compared, Problem> {
-        let Chosen { jobs, left_out } = choice.jobs(self).await?;
+    pub async fn compared(&self, choice: &Choice) -> Result<ComparisonData, Problem> {
+        let Selection { jobs, left_out } = choice.jobs(self).await?;
         if let [_] | [] = &jobs[..] {
             return Err(Problem::Bad("expected two jobs or more to compare, but found one".into()));
         }
@@ -174,7 +174,7 @@ impl Site {
             let sets: Vec<Set> = columns.iter().map(|column| column.set(&phases)).collect();
             let comparison = compare(&sets);
             let little = comparison.has_durations_alone().then(|| DURATIONS_ALONE.to_string());
-            Compared { comparison, columns, of_all: left_out.into_iter().chain(little).collect() }
+            ComparisonData { comparison, columns, of_all: left_out.into_iter().chain(little).collect() }
         });
         let compared = summing_up.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
         if !compared.comparison.has_common_figures() {

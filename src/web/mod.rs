@@ -5,7 +5,7 @@ mod api;
 mod assets;
 mod compare;
 mod costs;
-mod door;
+mod connections;
 mod guard;
 mod live;
 mod pages;
@@ -29,8 +29,8 @@ use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::config::Token;
 use crate::present::Present;
-use crate::source::Word;
-use crate::store::Archive;
+use crate::source::JobCommand;
+use crate::store::StoreReader;
 
 pub use api::{
     CompareBody, DeviceBody, FiguresBody, JobBody, NoteJob, PhaseJob, PutJob, StatusBody, ToldJob, VmBody,
@@ -49,9 +49,9 @@ const CONTENT_POLICY: &str = "default-src 'self'; img-src 'self' data:; object-s
 #[derive(Clone)]
 pub struct Site {
     pub present: watch::Receiver<Option<Arc<Present>>>,
-    pub archive: Archive,
+    pub store: StoreReader,
     /// Where word of jobs goes; `None` for a recording, to which none can be added.
-    pub words: Option<mpsc::Sender<Word>>,
+    pub commands: Option<mpsc::Sender<JobCommand>>,
     /// Held by whoever begins or ends a marked job, until it is listed: of two under one name the second is refused.
     pub turn: Arc<tokio::sync::Mutex<()>>,
     /// With which changes come from other machines.
@@ -134,8 +134,8 @@ pub async fn serve(listener: TcpListener, site: Site) -> std::io::Result<()> {
     let shutdown = site.shutdown.clone();
     let service = router(site).into_make_service_with_connect_info::<SocketAddr>();
     // The tap does nothing: with it the visitor's address is known, also of our own kind of listener.
-    let door = door::Door::new(listener).tap_io(|_| {});
-    axum::serve(door, service).with_graceful_shutdown(shutdown.cancelled_owned()).await
+    let listener = connections::ConnectionLimit::new(listener).tap_io(|_| {});
+    axum::serve(listener, service).with_graceful_shutdown(shutdown.cancelled_owned()).await
 }
 
 impl Site {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cowbell::source::{Label, Mark, MarkKind, MarkedEnd, Word};
+use cowbell::source::{JobCommand, Label, Mark, MarkKind, MarkedEnd};
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ fn experiment() -> (Tape, Daemon) {
             let reading = tape.tick(Snapshot::Absent, done, done);
             assert_eq!(reading.at, at);
             if second == RUN {
-                reading.words.push(mark(number, variant, at));
+                reading.commands.push(mark(number, variant, at));
             }
             read += if second < RUN { mib * MIB } else { 0 };
         }
@@ -53,13 +53,13 @@ fn experiment() -> (Tape, Daemon) {
     (tape, daemon)
 }
 
-fn mark(number: usize, variant: &str, ended_at: jiff::Timestamp) -> Word {
+fn mark(number: usize, variant: &str, ended_at: jiff::Timestamp) -> JobCommand {
     let label = (!variant.is_empty()).then(|| Label {
         set: "chunk sizes".into(),
         variant: Some(variant.into()),
         repeat: Some(number as u32 % 5 + 1),
     });
-    Word::Mark(Mark {
+    JobCommand::Mark(Mark {
         key: format!("mark:{number}"),
         kind: MarkKind::Command,
         name: "dd".into(),

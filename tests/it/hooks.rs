@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cowbell::job::{Job, JobBook, JobKind, Outcome};
+use cowbell::job::{Job, JobKind, JobTracker, Outcome};
 use cowbell::sample::hooks;
 use cowbell::source::{Hook, Mark, MarkKind, MarkedEnd, Reading};
 use jiff::Timestamp;
@@ -43,7 +43,7 @@ pub fn tape(story: Story) -> Tape {
 #[derive(Default)]
 pub struct Watcher {
     observer: Observer,
-    pub book: JobBook,
+    pub book: JobTracker,
 }
 
 impl Watcher {
@@ -69,7 +69,7 @@ impl Watcher {
         let (mut before, mut after) = (Self::default(), Self::default());
         readings[..first].iter().for_each(|reading| before.take(reading));
         let jobs: Vec<Job> = before.book.running().to_vec();
-        after.book = JobBook::resume(jobs, 1, Some(readings[first - 1].at));
+        after.book = JobTracker::resume(jobs, 1, Some(readings[first - 1].at));
         readings[first..].iter().for_each(|reading| after.take(reading));
         after
     }
@@ -213,7 +213,7 @@ fn a_command_that_ran_when_the_machine_went_down_is_closed() {
     let mut job = Watcher::watched(&[BEFORE, MADE, READ]).only_job();
     (job.kind, job.heard) = (JobKind::Command, None);
     let seen_at = job.started_at + jiff::SignedDuration::from_secs(20);
-    let mut book = JobBook::resume(vec![job], 1, Some(seen_at));
+    let mut book = JobTracker::resume(vec![job], 1, Some(seen_at));
     assert!(book.booted(BEGIN - jiff::SignedDuration::from_secs(60)).is_empty(), "the machine stayed up");
     let closed = book.booted(seen_at + jiff::SignedDuration::from_secs(60));
     assert_eq!((closed[0].outcome, closed[0].ended_at), (Some(Outcome::Abandoned), Some(seen_at)));
@@ -263,7 +263,7 @@ fn a_machine_that_slept_has_not_heard_a_command_being_silent() {
 fn a_command_that_died_while_nobody_watched_is_abandoned_where_it_was_last_known_to_run() {
     let (mut watcher, _, readings) = command_told_at_the_first_of(30);
     readings[1..5].iter().for_each(|reading| watcher.take(reading));
-    watcher.book = JobBook::resume(watcher.book.running().to_vec(), 1, Some(readings[4].at));
+    watcher.book = JobTracker::resume(watcher.book.running().to_vec(), 1, Some(readings[4].at));
     readings[10..].iter().for_each(|reading| watcher.take(reading));
     let job = watcher.only_job();
     assert_eq!((job.outcome, job.ended_at), (Some(Outcome::Abandoned), Some(readings[4].at)));

@@ -99,18 +99,18 @@ impl Story {
 
     /// After all lives: what is read is what was handed over, tick by tick and rolled up.
     async fn check_values(&self) {
-        let (inlet, archive) = ticks::open(&self.db()).await;
+        let (inlet, store) = ticks::open(&self.db()).await;
         let all: Vec<Tick> = (0..self.there).map(Tick::of_minute).collect();
         let half = SignedDuration::from_secs(30);
         for some in all.chunks(3_000) {
             let (from, to) = (some[0].at - half, some[some.len() - 1].at + half);
-            let found = read_bytes(&archive, from, to, 10_000).await;
+            let found = read_bytes(&store, from, to, 10_000).await;
             let expected: Vec<_> = some.iter().map(|tick| (tick.at, tick.sectors)).collect();
             assert_eq!(sectors(&found, SignedDuration::from_mins(1)), expected);
         }
         let sum = all.iter().map(|tick| tick.sectors).sum::<u64>() as f64;
         let expected = sum * 512.0 / (60 * all.len()) as f64;
-        let found = read_bytes(&archive, all[0].at, all[all.len() - 1].at, 1).await[0].avg.unwrap();
+        let found = read_bytes(&store, all[0].at, all[all.len() - 1].at, 1).await[0].avg.unwrap();
         assert!((found / expected - 1.0).abs() < 1e-9, "found {found}, expected {expected}");
         inlet.close().await;
         let inventory = cowbell::store::inventory(&self.db()).await.unwrap();

@@ -1,6 +1,6 @@
 //! Which program made a snapshot: from readings to the job that is kept.
 
-use cowbell::job::{Job, JobBook};
+use cowbell::job::{Job, JobTracker};
 use cowbell::source::{Part, Said};
 
 use crate::host::{self, Host};
@@ -10,7 +10,7 @@ const MANY: u64 = 614_400;
 
 struct Watched {
     observer: Observer,
-    book: JobBook,
+    book: JobTracker,
     news: Vec<Job>,
 }
 
@@ -36,7 +36,8 @@ impl Watched {
 fn watched() -> (Watched, Host, String) {
     let mut host = Host::new(&["sda"]);
     let real = host.add_origin("data", &["sda"], MANY);
-    let mut watched = Watched { observer: Observer::default(), book: JobBook::default(), news: Vec::new() };
+    let mut watched =
+        Watched { observer: Observer::default(), book: JobTracker::default(), news: Vec::new() };
     watched.take(0.0, &host, Vec::new());
     (watched, host, real)
 }

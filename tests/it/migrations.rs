@@ -82,9 +82,9 @@ async fn the_program_reads_what_the_samples_hold() {
     let folder = tempfile::tempdir().unwrap();
     let db = folder.path().join("cowbell.db");
     migrated(&db).await.close().await.unwrap();
-    let (inlet, archive) = cowbell::store::open(&db, Holds::ThisMachine, Default::default()).await.unwrap();
+    let (inlet, store) = cowbell::store::open(&db, Holds::ThisMachine, Default::default()).await.unwrap();
     let range = Range { from: Timestamp::UNIX_EPOCH, to: "2100-01-01T00:00:00Z".parse().unwrap() };
-    let jobs = archive.jobs(range, 100).await.unwrap();
+    let jobs = store.jobs(range, 100).await.unwrap();
     let names: Vec<_> =
         jobs.iter().map(|job| (job.name.as_str(), job.outcome.map(|outcome| outcome.text()))).collect();
     assert_eq!(
@@ -115,16 +115,16 @@ async fn the_program_reads_what_the_samples_hold() {
     assert_eq!((jobs[1].setup.chunk_bytes, jobs[1].setup.processors), (Some(4096), None));
     let pv = Subject::Device("S1".into());
     let copied = Wanted { subject: pv, quantity: Quantity::Share(ShareQuantity::CopyWrittenBytes) };
-    let copied = archive.series(&[copied], range, 1).await.unwrap().pop().flatten().unwrap();
+    let copied = store.series(&[copied], range, 1).await.unwrap().pop().flatten().unwrap();
     assert_eq!(copied.points.iter().map(|point| point.avg).collect::<Vec<_>>(), [Some(3.0)]);
-    let alerts = archive.alerts(100).await.unwrap();
+    let alerts = store.alerts(100).await.unwrap();
     assert_eq!(
         alerts.iter().map(|alert| alert.rule.name()).collect::<Vec<_>>(),
         ["pool_data", "snapshot_fill"]
     );
-    let known = archive.known().await.unwrap();
+    let known = store.known().await.unwrap();
     assert_eq!((known.last_job_id, known.last_alert_id, known.alerts.len()), (9, 2, 1));
-    let file = archive.imported("imported:00").await.unwrap();
+    let file = store.imported("imported:00").await.unwrap();
     assert_eq!((jobs[5].is_imported(), file), (true, Some(b"{\"cowbell_job\":1}".to_vec())));
     inlet.close().await;
 }

@@ -48,7 +48,7 @@ pub fn reading(seconds: f64, texts: Vec<(Part, Said)>) -> Reading {
         uptime_us: 1_000_000 + (seconds * 1e6) as u64,
         took_us: 100,
         texts: texts.collect(),
-        words: Vec::new(),
+        commands: Vec::new(),
         hooks: Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cowbell::source::{Label, Mark, MarkKind, MarkedEnd, Phased, ToldPhase, Word};
+use cowbell::source::{JobCommand, Label, Mark, MarkKind, MarkedEnd, PhaseCommand, ToldPhase};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -24,15 +24,15 @@ fn after(seconds: u64) -> Timestamp {
     BEGIN + SignedDuration::from_secs(seconds as i64)
 }
 
-fn words(run: usize, second: u64) -> Vec<Word> {
+fn words(run: usize, second: u64) -> Vec<JobCommand> {
     let began = run as u64 * TURN;
     let key = format!("mark:{run}");
     let phase = |name: &str, at: Timestamp| {
-        Word::Phased(Phased { phased: key.clone(), phase: ToldPhase { at, name: name.into() } })
+        JobCommand::Phase(PhaseCommand { phased: key.clone(), phase: ToldPhase { at, name: name.into() } })
     };
     let mark = |ended: Option<MarkedEnd>| {
         let variant = Some(RUNS[run].0.into());
-        Word::Mark(Mark {
+        JobCommand::Mark(Mark {
             key: key.clone(),
             kind: MarkKind::Mark,
             name: "bonnie++".into(),
@@ -60,7 +60,7 @@ fn experiment() -> (Tape, Daemon) {
     for (run, (_, mib)) in RUNS.iter().enumerate() {
         for second in 0..TURN {
             let done = Done::sectors(read, 0);
-            tape.tick(Snapshot::Absent, done, done).words.extend(words(run, second));
+            tape.tick(Snapshot::Absent, done, done).commands.extend(words(run, second));
             read += if second < PHASE { mib * MIB } else { 0 };
         }
     }

@@ -57,9 +57,9 @@ async fn check_all_kept(db: &Path, ticks: &[Tick]) {
 async fn check_stretch(db: &Path, stretch: &[Tick]) {
     let elapsed = stretch[0].elapsed;
     let (first, last) = (stretch[0].at, stretch[stretch.len() - 1].at);
-    let (inlet, archive) = open(db).await;
+    let (inlet, store) = open(db).await;
     let before = first - elapsed + SignedDuration::from_millis(1);
-    let found = read_bytes(&archive, before, last, stretch.len()).await;
+    let found = read_bytes(&store, before, last, stretch.len()).await;
     inlet.close().await;
     let expected: Vec<_> = stretch.iter().map(|tick| (tick.at, tick.sectors)).collect();
     same(&sectors(&found, elapsed), &expected);
@@ -67,10 +67,10 @@ async fn check_stretch(db: &Path, stretch: &[Tick]) {
 
 /// The mean of everything, from roll-ups where there are some.
 async fn check_mean(db: &Path, ticks: &[Tick]) {
-    let (inlet, archive) = open(db).await;
+    let (inlet, store) = open(db).await;
     let instants = || ticks.iter().map(|tick| tick.at);
     let (from, to) = (instants().min().unwrap(), instants().max().unwrap());
-    let found = read_bytes(&archive, from, to, 1).await[0].avg.unwrap();
+    let found = read_bytes(&store, from, to, 1).await[0].avg.unwrap();
     inlet.close().await;
     let sum: u64 = ticks.iter().map(|tick| tick.sectors * 512).sum();
     let seconds: f64 = ticks.iter().map(|tick| tick.elapsed.as_secs_f64()).sum();
@@ -229,7 +229,7 @@ fn a_full_queue_loses_ticks_and_says_so_but_no_device() {
     let ticks = course(BEGIN, SignedDuration::from_secs(1), 12_000);
     let [one, two] = [disks(&["sda"]), disks(&["sda", "sdb"])];
     block_on(async {
-        let (mut inlet, archive) = open(&place.db()).await;
+        let (mut inlet, store) = open(&place.db()).await;
         let hold = sqlx::sqlite::SqliteConnectOptions::new().filename(place.db());
         let mut hold = sqlx::ConnectOptions::connect(&hold).await.unwrap();
         sqlx::query("BEGIN IMMEDIATE").execute(&mut hold).await.unwrap();
@@ -246,9 +246,9 @@ fn a_full_queue_loses_ticks_and_says_so_but_no_device() {
         let last = Tick { at: ticks[ticks.len() - 1].at + SignedDuration::from_secs(1), ..ticks[0] };
         inlet.append(last.entry(&two));
         inlet.close().await;
-        drop(archive);
-        let (inlet, archive) = open(&place.db()).await;
-        assert!(archive.knows(&Subject::Device("sdb".into())), "its row was lost with the ticks");
+        drop(store);
+        let (inlet, store) = open(&place.db()).await;
+        assert!(store.knows(&Subject::Device("sdb".into())), "its row was lost with the ticks");
         inlet.close().await;
     });
     let there = block_on(kept(&place.db())).ticks.len() as i64;

@@ -93,7 +93,7 @@ impl Tape {
             uptime_us: 1_000_000 + u64::try_from(passed.as_micros()).unwrap(),
             took_us: 200,
             texts,
-            words: Vec::new(),
+            commands: Vec::new(),
             hooks: Vec::new(),
         });
         self.readings.last_mut().unwrap()

@@ -7,7 +7,7 @@ use cowbell::interval::{DeviceInterval, Host, Interval, Work};
 use cowbell::sample::diskstats::Number;
 use cowbell::series::quantity::{DeviceQuantity, Quantity};
 use cowbell::series::{Point, Range};
-use cowbell::store::{Archive, Entry, Holds, Inlet, Subject, Wanted};
+use cowbell::store::{Holds, StoreReader, StoreWriter, Subject, Wanted, WriteOp};
 use cowbell::topology::{Device, DeviceKind, Topology};
 use cowbell::units::Sectors;
 use jiff::{SignedDuration, Timestamp};
@@ -31,12 +31,12 @@ impl Tick {
         Self { at: BEGIN + elapsed * i32::try_from(number).unwrap(), elapsed, sectors }
     }
 
-    pub fn entry(self, topology: &Arc<Topology>) -> Entry {
+    pub fn entry(self, topology: &Arc<Topology>) -> WriteOp {
         let work = Work { reads: 1, sectors_read: Sectors(self.sectors), ..Work::default() };
         let idle = DeviceInterval { work: Some(Work::default()), counters: None };
         let mut devices = vec![idle; topology.devices.len()];
         devices[0].work = Some(work);
-        Entry::Tick(Arc::new(Interval {
+        WriteOp::Tick(Arc::new(Interval {
             at: self.at,
             elapsed_us: u64::try_from(self.elapsed.as_micros()).unwrap(),
             topology: Arc::clone(topology),
@@ -75,13 +75,13 @@ pub fn disks(names: &[&str]) -> Arc<Topology> {
     Topology { devices: devices.collect(), groups: Vec::new(), volumes: Vec::new() }.into()
 }
 
-pub async fn open(db: &Path) -> (Inlet, Archive) {
+pub async fn open(db: &Path) -> (StoreWriter, StoreReader) {
     cowbell::store::open(db, Holds::ThisMachine, cowbell::config::Store::default()).await.unwrap()
 }
 
 /// Keeps the ticks in one life of the program, which ends as it should.
-pub async fn keep(db: &Path, ticks: &[Tick]) -> Archive {
-    let (mut inlet, archive) = open(db).await;
+pub async fn keep(db: &Path, ticks: &[Tick]) -> StoreReader {
+    let (mut inlet, store) = open(db).await;
     let topology = disks(&["sda"]);
     for tick in ticks {
         inlet.append_when_there_is_room(tick.entry(&topology)).await;
@@ -92,14 +92,14 @@ pub async fn keep(db: &Path, ticks: &[Tick]) -> Archive {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     inlet.close().await;
-    archive
+    store
 }
 
 /// Bytes that the disk read per second, in at most so many points.
-pub async fn read_bytes(archive: &Archive, from: Timestamp, to: Timestamp, points: usize) -> Vec<Point> {
+pub async fn read_bytes(store: &StoreReader, from: Timestamp, to: Timestamp, points: usize) -> Vec<Point> {
     let quantity = Quantity::Device(DeviceQuantity::ReadBytes);
     let wanted = Wanted { subject: Subject::Device("sda".into()), quantity };
-    let series = archive.series(&[wanted], Range { from, to }, points).await.unwrap();
+    let series = store.series(&[wanted], Range { from, to }, points).await.unwrap();
     series.into_iter().next().unwrap().expect("sda is known").points
 }
 

@@ -19,7 +19,7 @@ fn volume(name: &str, kind: &str) -> Volume {
     Volume { name: name.into(), uuid: "d-1".into(), size: Some(100 * MIB), segments, ..Volume::default() }
 }
 
-fn archive(name: &str, mib: u64, age: u64) -> File {
+fn store(name: &str, mib: u64, age: u64) -> File {
     let changed_at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age);
     File { name: name.into(), size: Some(mib * MIB), changed_at }
 }
@@ -161,9 +161,9 @@ fn room_for_the_backup_is_judged_by_the_last_ones() {
         move |facts: &mut Facts| {
             let folder = facts.backupdir.as_mut().unwrap().as_mut().unwrap();
             let named =
-                |(age, mib): (usize, &u64)| archive(&format!("backup-{age}_mysql.tar.gz"), *mib, age as u64);
+                |(age, mib): (usize, &u64)| store(&format!("backup-{age}_mysql.tar.gz"), *mib, age as u64);
             folder.files = sizes.iter().enumerate().map(named).collect();
-            folder.files.push(archive("backup-1_mysql.tar.gz.INCOMPLETE-abc", 9000, 0));
+            folder.files.push(store("backup-1_mysql.tar.gz.INCOMPLETE-abc", 9000, 0));
         }
     };
     wrong(
@@ -194,7 +194,7 @@ fn before_there_is_a_backup_it_is_said_what_is_not_known() {
 #[test]
 fn a_folder_on_the_origin_and_one_that_is_not_empty_are_told() {
     wrong(CONF, |facts| facts.backupdir_is_on_origin = Some(true), "fills its own snapshot while it is read");
-    let left = Folder { files: vec![archive("ibdata1", 1, 0)], ..Folder::default() };
+    let left = Folder { files: vec![store("ibdata1", 1, 0)], ..Folder::default() };
     wrong(CONF, |facts| facts.mount_point = Ok(Some(left)), "\"/mnt/snap/backup\" is not empty");
 }
 

@@ -55,7 +55,7 @@ pub enum Caches {
 }
 
 /// How a run ended.
-enum Ended {
+enum RunEnd {
     Exited(ExitStatus),
     NotStarted(u8),
 }
@@ -76,8 +76,8 @@ pub async fn run(daemon: &Daemon, plan: &Plan, root: &Root) -> anyhow::Result<u8
                 complain(&format!("{why} in run {number} of {}; no other is begun", plan.repeat));
             }
             return Ok(match ended {
-                Ended::Exited(status) => child::hand_on(status),
-                Ended::NotStarted(status) => status,
+                RunEnd::Exited(status) => child::hand_on(status),
+                RunEnd::NotStarted(status) => status,
             });
         }
         number += 1;
@@ -115,11 +115,11 @@ fn complain(sentence: &str) {
     super::complain(&format!("cowbell run: {sentence}"));
 }
 
-fn why_no_more(ended: &Ended, received: Option<Signal>) -> Option<&'static str> {
+fn why_no_more(ended: &RunEnd, received: Option<Signal>) -> Option<&'static str> {
     match ended {
-        Ended::NotStarted(_) => Some("the command could not be started"),
-        Ended::Exited(status) if !status.success() => Some("the command failed"),
-        Ended::Exited(_) => received.map(|_| "a signal came"),
+        RunEnd::NotStarted(_) => Some("the command could not be started"),
+        RunEnd::Exited(status) if !status.success() => Some("the command failed"),
+        RunEnd::Exited(_) => received.map(|_| "a signal came"),
     }
 }
 
@@ -129,7 +129,7 @@ async fn once(
     plan: &Plan,
     number: u32,
     signals: &mut Signals,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<RunEnd> {
     let program = plan.command[0].to_string_lossy();
     let begun = plan.begun(number);
     let started_at = begun.started_at;
@@ -141,7 +141,7 @@ async fn once(
             let failed = PutJob { ended_at: Some(started_at), succeeded: Some(false), ..begun };
             telling.end(&key, &failed, None, signals).await;
             let is_missing = error.kind() == std::io::ErrorKind::NotFound;
-            return Ok(Ended::NotStarted(if is_missing { NOT_FOUND } else { NOT_STARTED }));
+            return Ok(RunEnd::NotStarted(if is_missing { NOT_FOUND } else { NOT_STARTED }));
         }
     };
     let beginning = telling.begin(&key, &begun);
@@ -150,7 +150,7 @@ async fn once(
     let (succeeded, code) = (status.success(), status.code().and_then(|code| u8::try_from(code).ok()));
     let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(succeeded), status: code, ..begun };
     telling.end(&key, &ended, Some(beginning), signals).await;
-    Ok(Ended::Exited(status))
+    Ok(RunEnd::Exited(status))
 }
 
 impl Plan {

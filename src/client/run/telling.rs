@@ -29,12 +29,12 @@ pub struct Telling {
 /// A job that is being told of while it runs.
 pub struct Beginning {
     over: CancellationToken,
-    told: JoinHandle<Heard>,
+    told: JoinHandle<DaemonReply>,
 }
 
 /// What came of it: whether anybody listened, and whether the last word was left without an answer.
 #[derive(Clone, Copy, Default)]
-struct Heard {
+struct DaemonReply {
     ever: bool,
     is_mute: bool,
 }
@@ -71,7 +71,7 @@ impl Telling {
     async fn tell(&mut self, key: &str, put: &PutJob, begun: Option<Beginning>) -> anyhow::Result<()> {
         let heard = match begun {
             Some(begun) => begun.over(self.was_mute_at_beginning).await,
-            None => Heard::default(),
+            None => DaemonReply::default(),
         };
         self.was_mute_at_beginning |= heard.is_mute;
         if self.was_mute_at_end && !heard.ever {
@@ -93,11 +93,11 @@ impl Telling {
 
 impl Beginning {
     /// Tells no more; a word that is under way is waited for, unless that was in vain before.
-    async fn over(mut self, is_in_vain: bool) -> Heard {
+    async fn over(mut self, is_in_vain: bool) -> DaemonReply {
         self.over.cancel();
         if is_in_vain && !self.told.is_finished() {
             let at_once = tokio::time::timeout(Duration::from_millis(1), &mut self.told).await;
-            return at_once.ok().and_then(Result::ok).unwrap_or(Heard { ever: false, is_mute: true });
+            return at_once.ok().and_then(Result::ok).unwrap_or(DaemonReply { ever: false, is_mute: true });
         }
         (&mut self.told).await.unwrap_or_default()
     }
@@ -110,8 +110,8 @@ impl Drop for Beginning {
 }
 
 /// Tells of a job that runs, at once and then again, until it is over.
-async fn tell_until(over: CancellationToken, daemon: Daemon, key: String, begun: PutJob) -> Heard {
-    let mut heard = Heard::default();
+async fn tell_until(over: CancellationToken, daemon: Daemon, key: String, begun: PutJob) -> DaemonReply {
+    let mut heard = DaemonReply::default();
     loop {
         let told = daemon.put_job(&key, &begun).await;
         heard.ever |= told.is_ok();

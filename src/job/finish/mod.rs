@@ -11,8 +11,8 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::left::Left;
-use super::pace::Pace;
+use super::rates::Rates;
+use super::remaining::RemainingReads;
 use super::statistics::Sorted;
 use speeds::{Speeds, since_reading};
 
@@ -22,7 +22,7 @@ const SURE: f64 = 0.95;
 /// What can be expected of a backup that runs. Times are from now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Outlook {
-    pub left: Left,
+    pub left: RemainingReads,
     /// What overflows: the snapshot itself, or the pool of a thin one; `null` where nobody says how full it is.
     pub overflows: Option<String>,
     pub free_bytes: Option<u64>,
@@ -68,15 +68,15 @@ pub struct Room {
 }
 
 /// What to expect, from ticks of late in the order of time.
-pub fn outlook(left: Left, room: Option<Room>, recent: &[Pace]) -> Outlook {
+pub fn outlook(left: RemainingReads, room: Option<Room>, recent: &[Rates]) -> Outlook {
     // Where it is not known how full it is, reading tells all the same when it is done.
-    let is_known = |pace: &&Pace| {
+    let is_known = |pace: &&Rates| {
         let growth = room.as_ref().map_or(Some(0.0), |_| pace.growth_bytes_per_s);
         [Some(pace.read_bytes_per_s), growth, Some(pace.seconds)]
             .iter()
             .all(|it| it.is_some_and(f64::is_finite))
     };
-    let known: Vec<Pace> = since_reading(recent.iter().filter(is_known).copied().collect());
+    let known: Vec<Rates> = since_reading(recent.iter().filter(is_known).copied().collect());
     let speeds = Speeds::latest(&known);
     let (done_s, full_s) = match &speeds {
         Some(speeds) => speeds.futures(&left.may_be, room.as_ref().map(|room| room.free_bytes as f64)),

@@ -37,11 +37,11 @@ impl Outlook {
             (Some(name), None) => format!("{name} does not fill"),
             (Some(name), Some(full)) => format!("{name} is full in {}", full.text()),
         };
-        let lately = format!("as in the last {}", duration_text(self.seen_s.unwrap_or_default()));
+        let recent_rates = format!("as in the last {}", duration_text(self.seen_s.unwrap_or_default()));
         let verdict = match self.verdict {
             _ if self.full.is_none() && self.done.is_none() => return format!("{done}, and {full}."),
-            _ if self.overflows.is_none() => return format!("{done}, if it goes on {lately}; {full}."),
-            _ if !is_left_known => return format!("{done}, and {full}, if it goes on {lately}."),
+            _ if self.overflows.is_none() => return format!("{done}, if it goes on {recent_rates}; {full}."),
+            _ if !is_left_known => return format!("{done}, and {full}, if it goes on {recent_rates}."),
             Verdict::DoneFirst => "the backup will be done first",
             Verdict::FullFirst if is_pool => {
                 "the pool will be full first, for all that is in it: make it larger now"
@@ -51,7 +51,7 @@ impl Outlook {
             }
             _ => "which will come first cannot be said",
         };
-        format!("{done}, and {full}: if both go on {lately}, {verdict}.")
+        format!("{done}, and {full}: if both go on {recent_rates}, {verdict}.")
     }
 
     fn too_early(&self) -> String {

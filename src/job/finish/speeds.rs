@@ -3,7 +3,7 @@
 //! How much of the past tells anything is decided here: as much as is of one kind.
 
 use super::Expected;
-use crate::job::pace::Pace;
+use crate::job::rates::Rates;
 use crate::job::statistics::{block_means, likeness, mean, widening};
 
 /// A minute at one tick a second: before, a single pause decides.
@@ -25,18 +25,18 @@ pub(super) struct Speeds {
 impl Speeds {
     /// Of as much of the past as is of one kind: when the writer of the origin begins, the speeds become others, and what
     /// was before tells nothing any more. `None` where even the last minute rises or falls all along.
-    pub(super) fn latest(known: &[Pace]) -> Option<Self> {
+    pub(super) fn latest(known: &[Rates]) -> Option<Self> {
         let shorter = |ticks: &usize| (*ticks > LEAST_TICKS).then(|| (ticks * 3 / 4).max(LEAST_TICKS));
         let mut lengths = std::iter::successors(Some(known.len()), shorter);
         lengths.find_map(|ticks| Self::of(&known[known.len() - ticks..]))
     }
 
     /// `None` where they tell too little.
-    fn of(known: &[Pace]) -> Option<Self> {
+    fn of(known: &[Rates]) -> Option<Self> {
         let is_idle = is_idle(known);
-        let read = |pace: &Pace| if is_idle { 0.0 } else { pace.read_bytes_per_s.max(0.0) };
+        let read = |pace: &Rates| if is_idle { 0.0 } else { pace.read_bytes_per_s.max(0.0) };
         let reads: Vec<f64> = known.iter().map(read).collect();
-        let growth = |pace: &Pace| pace.growth_bytes_per_s.unwrap_or_default().max(0.0);
+        let growth = |pace: &Rates| pace.growth_bytes_per_s.unwrap_or_default().max(0.0);
         let growths: Vec<f64> = known.iter().map(growth).collect();
         let likeness = [likeness(&reads), likeness(&growths)];
         let is_enough = likeness.iter().all(|likeness| likeness.independent >= LEAST_INDEPENDENT);
@@ -78,15 +78,15 @@ impl Speeds {
 }
 
 /// Without what was before anything was read: a snapshot is made and mounted first, which tells nothing of the speeds.
-pub(super) fn since_reading(mut known: Vec<Pace>) -> Vec<Pace> {
+pub(super) fn since_reading(mut known: Vec<Rates>) -> Vec<Rates> {
     let first = known.iter().position(|pace| pace.read_bytes_per_s > 0.0);
     known.drain(..first.unwrap_or_default());
     known
 }
 
 /// Whether the last minute, or a few ticks that are longer, brought nothing.
-fn is_idle(known: &[Pace]) -> bool {
-    let idle: Vec<&Pace> = known.iter().rev().take_while(|pace| pace.read_bytes_per_s <= 0.0).collect();
+fn is_idle(known: &[Rates]) -> bool {
+    let idle: Vec<&Rates> = known.iter().rev().take_while(|pace| pace.read_bytes_per_s <= 0.0).collect();
     idle.len() >= IDLE_TICKS && idle.iter().map(|pace| pace.seconds).sum::<f64>() >= IDLE_S
 }
 

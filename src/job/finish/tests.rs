@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::job::example::Normal;
-use crate::job::left::Earlier;
+use crate::job::remaining::PastRuns;
 use crate::job::{Job, JobKind};
 
 const MB: u64 = 1_000_000;
 
-fn paces(n: usize, read_mb: f64, growth_mb: f64) -> Vec<Pace> {
+fn paces(n: usize, read_mb: f64, growth_mb: f64) -> Vec<Rates> {
     let wave = |index: usize| 1.0 + 0.2 * (index as f64 * 2.4).sin();
-    let pace = |index| Pace {
+    let pace = |index| Rates {
         read_bytes_per_s: read_mb * wave(index) * 1e6,
         growth_bytes_per_s: Some(growth_mb * wave(index + 7) * 1e6),
         seconds: 1.0,
@@ -18,17 +18,17 @@ fn paces(n: usize, read_mb: f64, growth_mb: f64) -> Vec<Pace> {
 }
 
 /// Of a backup that has so much to read, and has read nothing.
-fn left(bytes: u64) -> Left {
+fn left(bytes: u64) -> RemainingReads {
     let mut job = Job::new(1, JobKind::Snapshot, "key", "snap", jiff::Timestamp::UNIX_EPOCH);
     (job.bytes_read, job.setup.file_system_bytes) = (Some(0), Some(bytes));
-    Left::of(&job, &Earlier::default())
+    RemainingReads::of(&job, &PastRuns::default())
 }
 
 fn room(free_bytes: u64) -> Option<Room> {
     Some(Room { name: "snapshot vg0/snap".into(), is_pool: false, free_bytes })
 }
 
-fn known(left_mb: u64, free_mb: u64, recent: &[Pace]) -> Outlook {
+fn known(left_mb: u64, free_mb: u64, recent: &[Rates]) -> Outlook {
     let found = outlook(left(left_mb * MB), room(free_mb * MB), recent);
     assert_ne!(found.verdict, Verdict::TooEarly);
     found
@@ -102,7 +102,7 @@ fn what_is_not_known_is_left_out_and_the_rest_is_said() {
         found.text.starts_with("When it will be done is not known, and snapshot vg0/snap is full in 10 min")
     );
     assert!(found.text.ends_with("), if it goes on as in the last 5 min 00 s."), "{}", found.text);
-    let unseen: Vec<Pace> = recent.iter().map(|pace| Pace { growth_bytes_per_s: None, ..*pace }).collect();
+    let unseen: Vec<Rates> = recent.iter().map(|pace| Rates { growth_bytes_per_s: None, ..*pace }).collect();
     let found = outlook(left(60_000 * MB), None, &unseen);
     assert_eq!((found.verdict, found.full, found.overflows), (Verdict::Open, None, None));
     assert!(
@@ -146,7 +146,8 @@ fn speeds_that_became_others_are_those_of_since_then() {
     assert!(found.seen_s.unwrap() <= 135.0, "{found:?}");
     assert!((2_700.0..=3_300.0).contains(&found.done.unwrap().likely_s), "{found:?}");
     // While they rise or fall all along, nobody can say.
-    let falling = |tick: usize| Pace { read_bytes_per_s: 1e8 / (1.0 + tick as f64), ..paces(1, 1.0, 2.0)[0] };
+    let falling =
+        |tick: usize| Rates { read_bytes_per_s: 1e8 / (1.0 + tick as f64), ..paces(1, 1.0, 2.0)[0] };
     let found = outlook(left(60_000 * MB), room(10_000 * MB), &(0..300).map(falling).collect::<Vec<_>>());
     assert_eq!(found.verdict, Verdict::TooEarly);
     assert!(found.text.ends_with("its speeds rise or fall all along."), "{}", found.text);
@@ -158,7 +159,7 @@ fn earlier_runs_that_differ_widen_what_is_expected() {
         let mut job = Job::new(1, JobKind::Snapshot, "key", "snap", jiff::Timestamp::UNIX_EPOCH);
         job.bytes_read = Some(0);
         let totals = totals.iter().map(|mb| mb * MB).collect();
-        let left = Left::of(&job, &Earlier { totals, is_unreported: false });
+        let left = RemainingReads::of(&job, &PastRuns { totals, is_unreported: false });
         let done = outlook(left, room(100_000 * MB), &paces(300, 100.0, 2.0)).done.unwrap();
         assert!((590.0..=610.0).contains(&done.likely_s), "{done:?}");
         done.latest_s.unwrap() - done.soonest_s
@@ -181,8 +182,9 @@ fn what_is_expected_9_times_in_10_comes_8_or_9_times() {
     let mut comes = || {
         let waves = normal.alike(1500, 0.6).into_iter().map(|wave| (100.0 + 24.0 * wave).max(0.0) * 1e6);
         let reads: Vec<f64> = waves.collect();
-        let pace = |read: &f64| Pace { read_bytes_per_s: *read, growth_bytes_per_s: Some(0.0), seconds: 1.0 };
-        let recent: Vec<Pace> = reads[..300].iter().map(pace).collect();
+        let pace =
+            |read: &f64| Rates { read_bytes_per_s: *read, growth_bytes_per_s: Some(0.0), seconds: 1.0 };
+        let recent: Vec<Rates> = reads[..300].iter().map(pace).collect();
         let found = outlook(left(50_000 * MB), room(MB), &recent);
         let (done, came_s) = (found.done?, seconds_of(50e9, reads[300..].iter().copied()));
         Some(done.soonest_s - 1.0 <= came_s && came_s <= done.latest_s?)

@@ -7,9 +7,13 @@ use crate::job::setup::SnapshotKind;
 const START_MS: i64 = 1_772_330_400_000;
 
 /// Ticks of a second, the first one ending so many seconds after the job's start; each column the same in all of them.
-fn every(sources: &Sources, ticks: std::ops::Range<i64>, value: impl Fn(&Slot, i64) -> Option<f64>) -> Every {
+fn every(
+    sources: &Sources,
+    ticks: std::ops::Range<i64>,
+    value: impl Fn(&Slot, i64) -> Option<f64>,
+) -> TickTable {
     let column = |slot: &Slot| Some(ticks.clone().map(|second| value(slot, second)).collect());
-    Every {
+    TickTable {
         ends_ms: ticks.clone().map(|second| START_MS + second * 1000).collect(),
         elapsed_us: ticks.clone().map(|_| 1_000_000).collect(),
         columns: sources.slots.iter().map(column).collect(),

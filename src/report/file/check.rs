@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::Unreadable;
-use crate::job::phase::{Heard, Phase};
+use crate::job::phase::{BackupRun, Phase};
 use crate::job::setup::Setup;
 use crate::job::{Job, JobKind, MOST_NOTES, MOST_PHASES, Outcome};
 use crate::source::{LONGEST_NAME, check_letters};
@@ -83,7 +83,7 @@ fn instants(job: &Job) -> Result<(), Unreadable> {
     Ok(())
 }
 
-fn heard(heard: &Heard) -> Result<(), Unreadable> {
+fn heard(heard: &BackupRun) -> Result<(), Unreadable> {
     expect(heard.run > 0, "the number of a run's process from 1", || "0".into())?;
     let is_lock = heard.locked_from.zip(heard.locked_until).is_none_or(|(from, until)| from <= until);
     expect(is_lock, "a lock that is given back after it was taken", || {

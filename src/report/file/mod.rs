@@ -69,7 +69,7 @@ pub enum Unreadable {
 
 /// What there is of a job.
 #[derive(Debug, Serialize, Deserialize)]
-struct Filed {
+struct JobFile {
     cowbell_job: u64,
     /// Of the program that wrote it.
     #[serde(default)]
@@ -86,14 +86,14 @@ struct Head {
 
 /// How much there is besides the course.
 #[derive(Deserialize)]
-struct Besides {
+struct Context {
     #[serde(default)]
     job: Count,
 }
 
 /// The file of a job.
 pub fn write(job: &Job, course: &Course) -> serde_json::Result<String> {
-    let filed = Filed {
+    let filed = JobFile {
         cowbell_job: VERSION,
         cowbell: env!("CARGO_PKG_VERSION").into(),
         job: job.clone(),
@@ -122,7 +122,7 @@ pub fn reread(bytes: &[u8]) -> Result<(Job, Course), Unreadable> {
     understood(filed(bytes)?)
 }
 
-fn understood(filed: Filed) -> Result<(Job, Course), Unreadable> {
+fn understood(filed: JobFile) -> Result<(Job, Course), Unreadable> {
     let course = filed.course.course(took_ms(&filed.job).map(|ms| ms as f64 / 1000.0))?;
     Ok((filed.job, course))
 }
@@ -131,14 +131,14 @@ fn took_ms(job: &Job) -> Option<i64> {
     job.ended_at.map(|at| at.as_millisecond() - job.started_at.as_millisecond())
 }
 
-fn filed(bytes: &[u8]) -> Result<Filed, Unreadable> {
+fn filed(bytes: &[u8]) -> Result<JobFile, Unreadable> {
     let head: Head = serde_json::from_slice(bytes).map_err(|error| not_json(&error))?;
     match head.cowbell_job {
         None => return Err(Unreadable::Foreign("JSON without `cowbell_job`".into())),
         Some(version) if version > VERSION => return Err(Unreadable::Newer(version)),
         Some(_) => {}
     }
-    let Besides { job: Count(values) } = serde_json::from_slice(bytes).map_err(not_as_described)?;
+    let Context { job: Count(values) } = serde_json::from_slice(bytes).map_err(not_as_described)?;
     if values > MOST_OF_JOB {
         let expected = format!("{MOST_OF_JOB} values of a job at most");
         return Err(Unreadable::Absurd { expected, found: values.to_string() });

@@ -180,11 +180,11 @@ impl<'a> Answer<'a> {
     }
 
     /// What a list holds: records of `dev: u64`, `next: u32` from this record to the following one, `name`.
-    pub fn devices(&self) -> Vec<Listed> {
+    pub fn devices(&self) -> Vec<DeviceEntry> {
         let mut devices = Vec::new();
         let mut at = HEADER;
         while let Some(number) = self.u64(at).filter(|number| *number != 0) {
-            devices.push(Listed { number, name: self.text(at + 12).into_owned() });
+            devices.push(DeviceEntry { number, name: self.text(at + 12).into_owned() });
             match self.u32(at + 8) {
                 Some(next) if next > 0 => at += next as usize,
                 _ => break,
@@ -218,7 +218,7 @@ impl<'a> Answer<'a> {
 
 /// A device in the device-mapper's list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Listed {
+pub struct DeviceEntry {
     pub number: u64,
     pub name: String,
 }

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::File;
 
-use call::{Buffer, Command, Listed, NO_FLUSH, Refused, STATUS_TABLE, major_minor};
+use call::{Buffer, Command, DeviceEntry, NO_FLUSH, Refused, STATUS_TABLE, major_minor};
 pub use events::Events;
 pub use worker::Worker;
 
@@ -40,7 +40,7 @@ pub struct DeviceMapper {
     list: Buffer,
     status: Buffer,
     /// The devices that were there when all were asked, and whether each is to be asked at every tick.
-    known: HashMap<Listed, bool>,
+    known: HashMap<DeviceEntry, bool>,
 }
 
 impl DeviceMapper {
@@ -72,7 +72,7 @@ impl DeviceMapper {
         Ok(self.read_all(control, devices))
     }
 
-    fn read_fills(&mut self, control: &File, devices: &[Listed]) -> String {
+    fn read_fills(&mut self, control: &File, devices: &[DeviceEntry]) -> String {
         let mut text = String::from("again\n");
         for device in devices.iter().filter(|device| self.known.get(device) == Some(&true)) {
             describe(control, &mut self.status, device, Scope::Fills, &mut text);
@@ -80,7 +80,7 @@ impl DeviceMapper {
         text
     }
 
-    fn read_all(&mut self, control: &File, devices: Vec<Listed>) -> String {
+    fn read_all(&mut self, control: &File, devices: Vec<DeviceEntry>) -> String {
         let mut text = String::with_capacity(128 * devices.len());
         self.known.clear();
         for device in devices {
@@ -92,7 +92,13 @@ impl DeviceMapper {
 }
 
 /// Writes what a device says of itself; tells whether it is to be asked at every tick.
-fn describe(control: &File, buffer: &mut Buffer, device: &Listed, scope: Scope, text: &mut String) -> bool {
+fn describe(
+    control: &File,
+    buffer: &mut Buffer,
+    device: &DeviceEntry,
+    scope: Scope,
+    text: &mut String,
+) -> bool {
     let (is_pool, is_asked) = match buffer.call(control, Command::TableStatus, NO_FLUSH, device.number) {
         Ok(answer) => {
             let kinds = answer.describe(device.number, text);

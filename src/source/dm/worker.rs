@@ -17,18 +17,18 @@ pub struct Worker {
 
 struct Question {
     scope: Scope,
-    reply: oneshot::Sender<Answered>,
+    reply: oneshot::Sender<DmAnswer>,
 }
 
 /// A question that the kernel has not answered.
 struct Unanswered {
     asked_at: Instant,
     scope: Scope,
-    reply: oneshot::Receiver<Answered>,
+    reply: oneshot::Receiver<DmAnswer>,
 }
 
 /// An answer, and when it was complete.
-struct Answered {
+struct DmAnswer {
     at: Instant,
     text: Result<String, String>,
 }
@@ -41,7 +41,7 @@ impl Worker {
             while let Ok(Question { scope, reply }) = asked.recv() {
                 let text = device_mapper.read(scope);
                 // Nobody waits any more where the program ends.
-                let _ = reply.send(Answered { at: Instant::now(), text });
+                let _ = reply.send(DmAnswer { at: Instant::now(), text });
             }
         })?;
         Ok(Self { questions, unanswered: None })

@@ -108,8 +108,8 @@ impl Makers {
         let stat = String::from_utf8_lossy(&stat);
         // A name can hold anything, parentheses and line feeds too.
         let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-        let mut words = rest.split_ascii_whitespace();
-        let (state, parent) = (words.next()?.to_string(), words.next()?.parse().ok()?);
+        let mut commands = rest.split_ascii_whitespace();
+        let (state, parent) = (commands.next()?.to_string(), commands.next()?.parse().ok()?);
         Some(Process { number, name: name.replace(char::is_control, "?"), state, parent })
     }
 }

@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use super::files::{KeptFile, Mounts, Root};
-use super::hooks::Ear;
+use super::hooks::HookListener;
 use super::usage::Usage;
-use super::{Hook, Part, Reading, Said, Text, Word};
+use super::{Hook, JobCommand, Part, Reading, Said, Text};
 use crate::config::LvmSource;
 use device_mapper::DeviceMapper;
 use extra::ExtraTicks;
@@ -34,8 +34,8 @@ pub struct Live {
     files: Files,
     ticker: tokio::time::Interval,
     interval: Duration,
-    words: mpsc::Receiver<Word>,
-    ear: Option<Ear>,
+    commands: mpsc::Receiver<JobCommand>,
+    ear: Option<HookListener>,
     device_mapper: Option<DeviceMapper>,
     makers: Makers,
     names: Names,
@@ -66,12 +66,12 @@ struct Names {
 }
 
 impl Live {
-    /// Reads below `root` at each `interval`. `words` brings word from outside.
+    /// Reads below `root` at each `interval`. `commands` brings word from outside.
     pub fn new(
         root: Root,
         interval: Duration,
         source: LvmSource,
-        words: mpsc::Receiver<Word>,
+        commands: mpsc::Receiver<JobCommand>,
     ) -> std::io::Result<Self> {
         let mut ticker = tokio::time::interval(interval);
         ticker.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -89,7 +89,7 @@ impl Live {
             files,
             ticker,
             interval,
-            words,
+            commands,
             ear: None,
             device_mapper: if source.asks_dm() { Some(DeviceMapper::start()?) } else { None },
             names: Names::default(),
@@ -101,7 +101,7 @@ impl Live {
     }
 
     /// Hears hooks too.
-    pub fn hearing(self, ear: Option<Ear>) -> Self {
+    pub fn hearing(self, ear: Option<HookListener>) -> Self {
         Self { ear, ..self }
     }
 
@@ -112,7 +112,7 @@ impl Live {
                 biased;
                 _ = self.ticker.tick() => return self.read().await,
                 () = self.extra.due() => return self.read().await,
-                Some(word) = self.words.recv() => return handed_on(vec![word], Vec::new()),
+                Some(word) = self.commands.recv() => return handed_on(vec![word], Vec::new()),
                 hook = word_of(&mut self.ear) => return handed_on(Vec::new(), vec![hook]),
                 () = answer_of(&mut self.lvm) => {}
                 () = event_of(&mut self.device_mapper) => self.hear(),
@@ -154,7 +154,7 @@ impl Live {
         texts.append(&mut self.unasked);
         texts.insert(0, diskstats);
         self.ask_for_report(&texts);
-        Reading { at, uptime_us, took_us: micros(started), texts, words: Vec::new(), hooks: Vec::new() }
+        Reading { at, uptime_us, took_us: micros(started), texts, commands: Vec::new(), hooks: Vec::new() }
     }
 
     /// The names of the devices, where they changed or are old.
@@ -234,15 +234,15 @@ async fn event_of(device_mapper: &mut Option<DeviceMapper>) {
     }
 }
 
-async fn word_of(ear: &mut Option<Ear>) -> Hook {
+async fn word_of(ear: &mut Option<HookListener>) -> Hook {
     match ear {
         Some(ear) => ear.next().await,
         None => std::future::pending().await,
     }
 }
 
-fn handed_on(words: Vec<Word>, hooks: Vec<Hook>) -> Reading {
-    Reading { at: now(), uptime_us: uptime_us(), took_us: 0, texts: Vec::new(), words, hooks }
+fn handed_on(commands: Vec<JobCommand>, hooks: Vec<Hook>) -> Reading {
+    Reading { at: now(), uptime_us: uptime_us(), took_us: 0, texts: Vec::new(), commands, hooks }
 }
 
 fn timed(part: Part, read: impl FnOnce() -> Result<String, String>) -> Text {

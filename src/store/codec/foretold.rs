@@ -9,7 +9,7 @@ use super::varint::{apart, difference};
 
 /// How a column is foretold from others of its row; only the difference is kept. These are always before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Foretold {
+pub enum Predictor {
     Nothing,
     Column(usize),
     /// The sum runs over at 2⁶⁴.
@@ -50,7 +50,7 @@ pub fn value_of(near: u64) -> f64 {
     f64::from_bits(near << DROPPED)
 }
 
-impl Foretold {
+impl Predictor {
     /// What is left of a column. `before` are the columns before it.
     pub fn left<'a>(self, column: &'a [u64], before: &[Vec<u64>]) -> Cow<'a, [u64]> {
         let differences = |foretold: &mut dyn Iterator<Item = u64>| {
@@ -84,22 +84,22 @@ impl Foretold {
 }
 
 /// Which columns have to be decoded for those that are wanted.
-pub fn needed(shape: &[Foretold], wanted: impl Fn(usize) -> bool) -> Vec<bool> {
+pub fn needed(shape: &[Predictor], wanted: impl Fn(usize) -> bool) -> Vec<bool> {
     let mut needed: Vec<bool> = (0..shape.len()).map(wanted).collect();
     for index in (0..shape.len()).rev() {
         match shape[index] {
-            Foretold::Column(of) => needed[of] |= needed[index],
-            Foretold::Sum(of, and) => {
+            Predictor::Column(of) => needed[of] |= needed[index],
+            Predictor::Sum(of, and) => {
                 needed[of] |= needed[index];
                 needed[and] |= needed[index];
             }
-            Foretold::Mean(mean) => {
+            Predictor::Mean(mean) => {
                 needed[mean.amount] |= needed[index];
                 if let Over::Column(over) = mean.over {
                     needed[over] |= needed[index];
                 }
             }
-            Foretold::Nothing => {}
+            Predictor::Nothing => {}
         }
     }
     needed

@@ -10,7 +10,7 @@ use presence::Code;
 use reader::Reader;
 
 pub use damaged::{Damage, Damaged};
-pub use foretold::{Foretold, Mean, Over, near, near_above, value_of};
+pub use foretold::{Mean, Over, Predictor, near, near_above, value_of};
 pub use presence::Presence;
 
 /// Numbers of variable length, and how differences become small ones.
@@ -46,7 +46,7 @@ pub struct Rows {
 /// `columns[c]` has the shape `shape[c]`. Any number comes back as it was; one in a row that is not known is not kept.
 ///
 /// Panics if there are not as many columns as shapes, if they differ in length, or have more than [`MOST_ROWS`] rows.
-pub fn encode(shape: &[Foretold], rows: &Rows) -> Vec<u8> {
+pub fn encode(shape: &[Predictor], rows: &Rows) -> Vec<u8> {
     assert_eq!(shape.len(), rows.columns.len(), "columns have a shape each");
     assert!(
         rows.columns.iter().all(|column| column.len() == rows.presence.len()),
@@ -65,7 +65,7 @@ pub fn encode(shape: &[Foretold], rows: &Rows) -> Vec<u8> {
 ///
 /// `shape` is the one that the chunk was encoded with: only the number of columns is checked. Whatever the bytes are,
 /// it takes no more memory than [`MOST_ROWS`] rows of this shape, and less than a MiB that pco may take for its bins.
-pub fn decode(shape: &[Foretold], bytes: &[u8], wanted: impl Fn(usize) -> bool) -> Result<Rows, Damaged> {
+pub fn decode(shape: &[Predictor], bytes: &[u8], wanted: impl Fn(usize) -> bool) -> Result<Rows, Damaged> {
     let mut reader = Reader::of(checked(bytes)?);
     match reader.byte()? {
         FORMAT => {}
@@ -90,10 +90,10 @@ fn checked(bytes: &[u8]) -> Result<&[u8], Damaged> {
 
 /// The rows of each column that are not told by their presence alone.
 fn kept<'a>(codes: &[Code], columns: &'a [Vec<u64>]) -> Cow<'a, [Vec<u64>]> {
-    if codes.iter().all(|code| *code == Code::Kept) {
+    if codes.iter().all(|code| *code == Code::StoredRows) {
         return Cow::Borrowed(columns);
     }
-    let rows: Vec<usize> = (0..codes.len()).filter(|row| codes[*row] == Code::Kept).collect();
+    let rows: Vec<usize> = (0..codes.len()).filter(|row| codes[*row] == Code::StoredRows).collect();
     columns.iter().map(|column| rows.iter().map(|row| column[*row]).collect()).collect()
 }
 
@@ -103,10 +103,10 @@ fn spread(codes: &[Code], column: Vec<u64>) -> Vec<u64> {
         return column;
     }
     let mut numbers = column.into_iter();
-    codes.iter().map(|code| if *code == Code::Kept { numbers.next().unwrap_or(0) } else { 0 }).collect()
+    codes.iter().map(|code| if *code == Code::StoredRows { numbers.next().unwrap_or(0) } else { 0 }).collect()
 }
 
-fn write_columns(shape: &[Foretold], columns: &[Vec<u64>], bytes: &mut Vec<u8>) {
+fn write_columns(shape: &[Predictor], columns: &[Vec<u64>], bytes: &mut Vec<u8>) {
     if columns.first().is_none_or(Vec::is_empty) {
         return;
     }
@@ -117,12 +117,12 @@ fn write_columns(shape: &[Foretold], columns: &[Vec<u64>], bytes: &mut Vec<u8>) 
 }
 
 fn read_columns(
-    shape: &[Foretold],
+    shape: &[Predictor],
     needed: &[bool],
     codes: &[Code],
     reader: &mut Reader,
 ) -> Result<Vec<Vec<u64>>, Damaged> {
-    let rows = codes.iter().filter(|code| **code == Code::Kept).count();
+    let rows = codes.iter().filter(|code| **code == Code::StoredRows).count();
     if rows > 0 {
         expect_columns(shape.len(), reader)?;
     }

@@ -24,10 +24,10 @@ pub enum Code {
     Unknown,
     /// Known, and 0 in all columns.
     Zeros,
-    Kept,
+    StoredRows,
 }
 
-const CODES: [Code; 4] = [Code::Absent, Code::Unknown, Code::Zeros, Code::Kept];
+const CODES: [Code; 4] = [Code::Absent, Code::Unknown, Code::Zeros, Code::StoredRows];
 
 /// The forms, in the two lowest bits of the first byte.
 const SAME: u8 = 0;
@@ -40,7 +40,7 @@ impl From<Code> for Presence {
         match code {
             Code::Absent => Self::Absent,
             Code::Unknown => Self::Unknown,
-            Code::Zeros | Code::Kept => Self::Known,
+            Code::Zeros | Code::StoredRows => Self::Known,
         }
     }
 }
@@ -58,7 +58,7 @@ fn code(presence: Presence, any: u64) -> Code {
         Presence::Absent => Code::Absent,
         Presence::Unknown => Code::Unknown,
         Presence::Known if any == 0 => Code::Zeros,
-        Presence::Known => Code::Kept,
+        Presence::Known => Code::StoredRows,
     }
 }
 

@@ -13,8 +13,8 @@ use std::str::FromStr;
 
 use anyhow::Context;
 
-use super::moment::Moment;
 use super::plan::{Part, plan};
+use super::read_view::ReadView;
 use super::seal::Segment;
 use super::segment::Level;
 use crate::series::{Extent, Range};
@@ -128,7 +128,7 @@ impl Target {
     }
 }
 
-impl Moment {
+impl ReadView {
     /// Writes what is asked for, as far as it can be read. `progress` is told what share is done, from 0 to 1.
     pub async fn export(
         &mut self,
@@ -136,7 +136,7 @@ impl Moment {
         target: &mut Target,
         mut progress: impl FnMut(f64),
     ) -> anyhow::Result<Exported> {
-        let topics = Topics::of(ask, &self.book)?;
+        let topics = Topics::of(ask, &self.catalog)?;
         target.begin(&topics, ask).await?;
         let parts = self.parts(ask).await.context("cannot read segments")?;
         let (mut rows, mut missing) = (0, Missing::default());
@@ -181,16 +181,18 @@ async fn write(
     range: Range,
     target: &mut Target,
 ) -> anyhow::Result<u64> {
-    let (lenses, mut values, mut rows) = (sheet.lenses(topics), Vec::new(), 0);
+    let (decoders, mut values, mut rows) = (sheet.decoders(topics), Vec::new(), 0);
     for (row, at) in sheet.instants().filter(|(_, at)| range.contains(*at)) {
         if part.is_some_and(|part| part.is_covered(sheet.axis.numbers[row])) {
             continue;
         }
         let (time, elapsed_us) = (format!("{at:.3}"), sheet.axis.elapsed_us[row]);
-        for (topic, lenses) in lenses.iter().enumerate().filter(|(_, lenses)| sheet.has(lenses, row)) {
+        for (topic, decoders) in decoders.iter().enumerate().filter(|(_, decoders)| sheet.has(decoders, row))
+        {
             values.clear();
-            values
-                .extend(lenses.iter().map(|(place, lens)| lens.extent(&sheet.rows[*place], row, elapsed_us)));
+            values.extend(
+                decoders.iter().map(|(place, decoder)| decoder.extent(&sheet.rows[*place], row, elapsed_us)),
+            );
             let line = Line { time: &time, topic, seconds: elapsed_us as f64 / 1e6, values: &values };
             target.line(&line).await?;
             rows += 1;

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use super::Topics;
 use crate::store::codec::{Presence, Rows, decode};
-use crate::store::lens::{Lens, shape};
-use crate::store::moment::Moment;
+use crate::store::decoder::{QuantityDecoder, shape};
 use crate::store::plan::Part;
+use crate::store::read_view::ReadView;
 use crate::store::rollup;
 use crate::store::segment::{Axis, Level, chunk_key, rows_of};
 use crate::store::stream::Stream;
@@ -25,7 +25,7 @@ pub struct Sheet {
     pub is_whole: bool,
 }
 
-impl Moment {
+impl ReadView {
     /// The segment at `level`, or as it is where it is coarser; `None` where nothing of it can be read.
     pub(super) async fn sheet(&mut self, part: &Part, topics: &Topics, level: Level) -> Option<Sheet> {
         let axis = self.axis(part.segment.id).await.ok()?;
@@ -116,15 +116,15 @@ impl Sheet {
     }
 
     /// For each topic what takes its quantities out of the rows, and out of those of which stream.
-    pub fn lenses(&self, topics: &Topics) -> Vec<Vec<(usize, Lens)>> {
-        let lens = |(place, quantity): &(usize, _)| {
-            (*place, Lens::new(self.level, topics.streams[*place].kind, *quantity))
+    pub fn decoders(&self, topics: &Topics) -> Vec<Vec<(usize, QuantityDecoder)>> {
+        let decoder = |(place, quantity): &(usize, _)| {
+            (*place, QuantityDecoder::new(self.level, topics.streams[*place].kind, *quantity))
         };
-        topics.list.iter().map(|topic| topic.quantities.iter().map(lens).collect()).collect()
+        topics.list.iter().map(|topic| topic.quantities.iter().map(decoder).collect()).collect()
     }
 
     /// Whether anything of these was there.
-    pub fn has(&self, lenses: &[(usize, Lens)], row: usize) -> bool {
-        lenses.iter().any(|(place, _)| self.rows[*place].presence[row] != Presence::Absent)
+    pub fn has(&self, decoders: &[(usize, QuantityDecoder)], row: usize) -> bool {
+        decoders.iter().any(|(place, _)| self.rows[*place].presence[row] != Presence::Absent)
     }
 }

@@ -6,8 +6,8 @@ use anyhow::bail;
 
 use super::Ask;
 use crate::series::quantity::Quantity;
-use crate::store::book::{Book, DeviceRow, Rows, VolumeRow};
-use crate::store::lens::Lens;
+use crate::store::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
+use crate::store::decoder::QuantityDecoder;
 use crate::store::segment::Level;
 use crate::store::stream::{Kind, Stream};
 use crate::store::subject::{Subject, Wanted};
@@ -84,25 +84,25 @@ impl Sort {
 }
 
 impl Topics {
-    pub fn of(ask: &Ask, book: &Book) -> anyhow::Result<Self> {
-        let rows = book.rows();
-        let subjects = subjects(ask, book, &rows)?;
+    pub fn of(ask: &Ask, catalog: &Catalog) -> anyhow::Result<Self> {
+        let rows = catalog.rows();
+        let subjects = subjects(ask, catalog, &rows)?;
         refuse_unknown(&ask.metrics, &subjects)?;
         let mut topics = Self::default();
         for subject in subjects {
-            let topic = Topic::of(&subject, book, &rows);
+            let topic = Topic::of(&subject, catalog, &rows);
             let quantities = quantities(&subject, topic.sort, ask);
             if !quantities.is_empty() && !topics.list.iter().any(|known| known.is(&topic)) {
-                topics.add(topic, &subject, quantities, book);
+                topics.add(topic, &subject, quantities, catalog);
             }
         }
         Ok(topics)
     }
 
-    fn add(&mut self, mut topic: Topic, subject: &Subject, quantities: Vec<Quantity>, book: &Book) {
+    fn add(&mut self, mut topic: Topic, subject: &Subject, quantities: Vec<Quantity>, catalog: &Catalog) {
         for quantity in quantities {
             let wanted = Wanted { subject: subject.clone(), quantity };
-            if let Some(stream) = wanted.stream(book) {
+            if let Some(stream) = wanted.stream(catalog) {
                 let place = self.place(stream);
                 self.asked[place].push(quantity);
                 topic.quantities.push((place, quantity));
@@ -124,7 +124,10 @@ impl Topics {
     /// The columns that are needed of a stream's rows.
     pub fn columns(&self, place: usize, level: Level) -> Vec<usize> {
         let kind = self.streams[place].kind;
-        self.asked[place].iter().flat_map(|quantity| Lens::new(level, kind, *quantity).columns).collect()
+        self.asked[place]
+            .iter()
+            .flat_map(|quantity| QuantityDecoder::new(level, kind, *quantity).columns)
+            .collect()
     }
 
     /// Every quantity that a topic of these sorts has, once, in the order of columns.
@@ -137,16 +140,16 @@ impl Topics {
 }
 
 impl Topic {
-    fn of(subject: &Subject, book: &Book, rows: &Rows) -> Self {
+    fn of(subject: &Subject, catalog: &Catalog, rows: &Rows) -> Self {
         let sort = Sort::of(subject);
         let found = match subject {
             Subject::Device(name) => {
-                let id = book.device_named(name);
+                let id = catalog.device_named(name);
                 let device = rows.devices.iter().find(|device| Some(device.id) == id);
                 device.map(|device| (device.id, short_name(device), device.identity.to_string()))
             }
             Subject::Volume(name) => {
-                let id = book.volume_named(name);
+                let id = catalog.volume_named(name);
                 let volume = rows.volumes.iter().find(|volume| Some(volume.id) == id);
                 volume.map(|volume| (volume.id, full_name(volume), volume.uuid.to_string()))
             }
@@ -165,7 +168,7 @@ impl Topic {
 }
 
 /// Who is asked for, and was ever seen.
-fn subjects(ask: &Ask, book: &Book, rows: &Rows) -> anyhow::Result<Vec<Subject>> {
+fn subjects(ask: &Ask, catalog: &Catalog, rows: &Rows) -> anyhow::Result<Vec<Subject>> {
     if ask.of.is_empty() {
         return Ok(all(rows));
     }
@@ -173,8 +176,8 @@ fn subjects(ask: &Ask, book: &Book, rows: &Rows) -> anyhow::Result<Vec<Subject>>
     for of in &ask.of {
         let subject = Subject::named(of)?;
         let is_known = match &subject {
-            Subject::Device(name) => book.device_named(name).is_some(),
-            Subject::Volume(name) => book.volume_named(name).is_some(),
+            Subject::Device(name) => catalog.device_named(name).is_some(),
+            Subject::Volume(name) => catalog.volume_named(name).is_some(),
             Subject::Total | Subject::Host => true,
         };
         if !is_known {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use crate::store::recent::SegmentNumbering;
 use crate::store::segment::Level;
-use crate::store::shelf::Cutter;
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Layout, Tick};
 
@@ -117,10 +117,10 @@ impl Dice {
 
 /// The ticks by segment, as the store cuts them; the first is number 1.
 pub fn segments(ticks: &[Arc<Tick>]) -> Vec<(i64, Vec<Arc<Tick>>)> {
-    let mut cutter = Cutter::new(1);
+    let mut numbering = SegmentNumbering::new(1);
     let mut segments: Vec<(i64, Vec<Arc<Tick>>)> = Vec::new();
     for tick in ticks {
-        let number = cutter.number(tick.at_ms, 40);
+        let number = numbering.number(tick.at_ms, 40);
         match segments.last_mut().filter(|(last, _)| *last == number) {
             Some((_, segment)) => segment.push(Arc::clone(tick)),
             None => segments.push((number, vec![Arc::clone(tick)])),

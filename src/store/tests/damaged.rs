@@ -22,7 +22,7 @@ use crate::store::record::Recorder;
 use crate::store::rows::identity;
 use crate::store::seal::seal;
 use crate::store::tick::Tick;
-use crate::store::{Entry, Holds, inventory, open};
+use crate::store::{Holds, WriteOp, inventory, open};
 
 /// Ticks in the database, and besides in the journal.
 const SEALED: i64 = 3;
@@ -227,9 +227,9 @@ fn set_aside(path: &Path) -> Vec<Vec<u8>> {
     aside.map(|path| fs::read(path).unwrap()).collect()
 }
 
-async fn check_that_it_collects_on(inlet: &mut crate::store::Inlet, what: &str) {
+async fn check_that_it_collects_on(inlet: &mut crate::store::StoreWriter, what: &str) {
     let job = Job::new(1, JobKind::Command, "key", "dd", Timestamp::UNIX_EPOCH);
-    inlet.append(Entry::Job(Box::new(job)));
+    inlet.append(WriteOp::Job(Box::new(job)));
     let began = Instant::now();
     while inlet.health().0.written == 0 {
         assert!(began.elapsed() < Duration::from_secs(10), "{what}: {:?}", inlet.health());

@@ -4,7 +4,7 @@ mod converted;
 mod course;
 mod damaged;
 mod deleted;
-mod every;
+mod tick_table;
 mod refused;
 mod rolled;
 mod series;

@@ -7,14 +7,14 @@ use jiff::Timestamp;
 
 use crate::config;
 use crate::job::{Job, JobKind, Outcome};
-use crate::store::book::{DeviceRow, Rows, VolumeRow};
-use crate::store::load::Load;
+use crate::store::catalog::{DeviceRow, Rows, VolumeRow};
+use crate::store::load::QueuedOp;
 use crate::store::open::for_writing;
-use crate::store::rows::book;
+use crate::store::rows::catalog;
 use crate::store::seal::seal;
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Layout, Tick};
-use crate::store::{Entry, Holds, inventory, open};
+use crate::store::{Holds, WriteOp, inventory, open};
 
 fn job(id: i64) -> Job {
     let mut job = Job::new(id, JobKind::Command, &format!("key{id}"), "dd", Timestamp::UNIX_EPOCH);
@@ -26,12 +26,12 @@ fn job(id: i64) -> Job {
 async fn a_job_that_breaks_a_constraint_is_left_out_and_those_around_it_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let (mut inlet, archive) = open(&path, Holds::ThisMachine, config::Store::default()).await.unwrap();
+    let (mut inlet, reader) = open(&path, Holds::ThisMachine, config::Store::default()).await.unwrap();
     let bad = |id| Job { unmounted_at: Some(Timestamp::UNIX_EPOCH), ..job(id) };
-    inlet.append(Entry::Job(Box::new(job(1))));
-    inlet.append(Entry::Job(Box::new(bad(2))));
-    inlet.append(Entry::Imported(Box::new(bad(3)), Arc::from(&b"file"[..])));
-    inlet.append(Entry::Job(Box::new(job(4))));
+    inlet.append(WriteOp::Job(Box::new(job(1))));
+    inlet.append(WriteOp::Job(Box::new(bad(2))));
+    inlet.append(WriteOp::Import(Box::new(bad(3)), Arc::from(&b"file"[..])));
+    inlet.append(WriteOp::Job(Box::new(job(4))));
     let began = Instant::now();
     while inlet.health().0.written < 2 && began.elapsed() < Duration::from_secs(10) {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -39,7 +39,7 @@ async fn a_job_that_breaks_a_constraint_is_left_out_and_those_around_it_are_kept
     let (health, lost) = inlet.health();
     assert_eq!((health.written, lost, health.error), (2, 2, None));
     for (key, is_kept) in [("key1", true), ("key2", false), ("key3", false), ("key4", true)] {
-        assert_eq!(archive.job_of(key).await.unwrap().is_some(), is_kept, "{key}");
+        assert_eq!(reader.job_of(key).await.unwrap().is_some(), is_kept, "{key}");
     }
     inlet.close().await;
 }
@@ -62,7 +62,7 @@ async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_const
     // Twice the same, which a machine is not to say, and one without a name of its own.
     let devices = vec![device(1, "a"), device(2, "a"), device(3, "c")];
     let volumes = vec![volume(1, ""), volume(2, "b")];
-    inlet.queue.try_send(Load::Rows(Rows { devices, volumes })).unwrap();
+    inlet.queue.try_send(QueuedOp::Rows(Rows { devices, volumes })).unwrap();
     let began = Instant::now();
     while inlet.health().1 < 2 && began.elapsed() < Duration::from_secs(10) {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -70,7 +70,7 @@ async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_const
     assert_eq!((inlet.health().1, inlet.health().0.error), (2, None));
     inlet.close().await;
     let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
-    let kept = book(&mut connection).await.unwrap().rows();
+    let kept = catalog(&mut connection).await.unwrap().rows();
     assert_eq!(kept.devices, [device(1, "a"), device(3, "c")]);
     assert_eq!(kept.volumes, [volume(2, "b")]);
 }

@@ -14,22 +14,22 @@ use super::cases;
 use super::course::{BEGIN_MS, Numbers, STREAMS, course, segments};
 use crate::series::quantity::Quantity;
 use crate::series::{Observation, Point, Range};
-use crate::store::book::{Book, DeviceRow, Rows, VolumeRow};
+use crate::store::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
 use crate::store::readers::Readers;
+use crate::store::recent::RecentTicks;
 use crate::store::rolling::{roll_up, roll_up_old, rolled_until};
 use crate::store::rows::{last_instant, last_segment};
 use crate::store::seal::seal;
 use crate::store::segment::Level;
-use crate::store::shelf::Shelf;
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Cell, Tick};
-use crate::store::{Archive, Health, Holds, Subject, Wanted, open};
+use crate::store::{Health, Holds, StoreReader, Subject, Wanted, open};
 
 /// A roll-up's least and largest value have so many binary digits.
 const SLACK: f64 = 1.0 / 256.0;
 
 /// The devices and volumes of a course.
-fn book() -> Book {
+fn catalog() -> Catalog {
     let device = |id| DeviceRow {
         id,
         identity: format!("d{id}").into(),
@@ -47,7 +47,7 @@ fn book() -> Book {
         device_identity: None,
         last_seen_ms: 0,
     };
-    Book::new(Rows { devices: vec![device(1), device(2)], volumes: vec![volume(1), volume(2)] })
+    Catalog::new(Rows { devices: vec![device(1), device(2)], volumes: vec![volume(1), volume(2)] })
 }
 
 fn subject(stream: Stream) -> Subject {
@@ -69,7 +69,7 @@ pub fn everything() -> Vec<(Stream, Wanted)> {
 }
 
 /// The ticks in a database at `path`, but for the last segments, which are in memory.
-async fn archive(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[Index]) -> Archive {
+async fn reader(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[Index]) -> StoreReader {
     let mut connection = open::for_writing(path, Holds::ThisMachine).await.unwrap().connection;
     // Nobody cuts the power of a test.
     sqlx::query("PRAGMA synchronous = OFF").execute(&mut connection).await.unwrap();
@@ -83,16 +83,16 @@ async fn archive(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[
     for index in deleted {
         delete(&mut connection, index).await;
     }
-    let shelf = Shelf::default();
-    shelf.begin(last_instant(&mut connection).await.unwrap());
+    let recent = RecentTicks::default();
+    recent.begin(last_instant(&mut connection).await.unwrap());
     for (number, tick) in
         shelved.iter().flat_map(|(number, ticks)| ticks.iter().map(move |tick| (number, tick)))
     {
-        shelf.put(*number, Arc::clone(tick));
+        recent.put(*number, Arc::clone(tick));
     }
     let (_, health) = watch::channel(Health { is_open: true, ..Health::default() });
-    let (readers, book) = (Readers::new(path, health.clone()), Arc::new(RwLock::new(book())));
-    Archive { path: path.into(), readers, health, book, shelf: Arc::new(shelf) }
+    let (readers, catalog) = (Readers::new(path, health.clone()), Arc::new(RwLock::new(catalog())));
+    StoreReader { path: path.into(), readers, health, catalog, recent: Arc::new(recent) }
 }
 
 /// As retention does it: only what has gone into a level that is kept for longer.
@@ -163,7 +163,7 @@ pub fn range(from_ms: i64, to_ms: i64) -> Range {
 
 /// Every quantity over the range, in so many points.
 fn check(
-    archive: &Archive,
+    reader: &StoreReader,
     ticks: &[Arc<Tick>],
     range: Range,
     count: usize,
@@ -171,7 +171,7 @@ fn check(
 ) -> Result<(), TestCaseError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let (streams, wanted): (Vec<Stream>, Vec<Wanted>) = everything().into_iter().unzip();
-    let found = runtime.block_on(archive.series(&wanted, range, count)).unwrap();
+    let found = runtime.block_on(reader.series(&wanted, range, count)).unwrap();
     for ((stream, wanted), found) in streams.into_iter().zip(wanted).zip(found) {
         let (found, expected) = (found.unwrap().points, points(ticks, range, count, stream, wanted.quantity));
         prop_assert_eq!(found.len(), expected.len(), "{:?}", wanted);
@@ -186,12 +186,12 @@ fn check(
     Ok(())
 }
 
-pub fn kept(ticks: &[Arc<Tick>], in_memory: usize, deleted: &[Index]) -> (tempfile::TempDir, Archive) {
+pub fn kept(ticks: &[Arc<Tick>], in_memory: usize, deleted: &[Index]) -> (tempfile::TempDir, StoreReader) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let archive = runtime.block_on(archive(&path, ticks, in_memory, deleted));
-    (folder, archive)
+    let reader = runtime.block_on(reader(&path, ticks, in_memory, deleted));
+    (folder, reader)
 }
 
 proptest! {
@@ -205,11 +205,11 @@ proptest! {
         radius_ms in 1..3_600_000_i64,
         more in 1..100_usize,
     ) {
-        let (_folder, archive) = kept(&ticks, in_memory, &[]);
+        let (_folder, reader) = kept(&ticks, in_memory, &[]);
         let middle_ms = ticks[middle.index(ticks.len())].at_ms;
         let range = range(middle_ms - radius_ms, middle_ms + radius_ms);
         let count = (radius_ms / 10_000) as usize + more;
-        check(&archive, &ticks, range, count, 1e-9)?;
+        check(&reader, &ticks, range, count, 1e-9)?;
     }
 
     #[test]
@@ -218,11 +218,11 @@ proptest! {
         in_memory in 0..4_usize,
         deleted in prop::collection::vec(any::<Index>(), 0..12),
     ) {
-        let (_folder, archive) = kept(&ticks, in_memory, &deleted);
+        let (_folder, reader) = kept(&ticks, in_memory, &deleted);
         let instants = || ticks.iter().map(|tick| tick.at_ms);
         // Wide enough for the coarsest.
         let (from_ms, to_ms) = (instants().min().unwrap() - 300_000, instants().max().unwrap() + 300_000);
-        check(&archive, &ticks, range(from_ms, to_ms), 1, SLACK)?;
+        check(&reader, &ticks, range(from_ms, to_ms), 1, SLACK)?;
     }
 }
 
@@ -235,7 +235,7 @@ fn numbers_are_not_used_again_when_all_ticks_were_deleted() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let last = runtime.block_on(async {
         let path = folder.path().join("cowbell.db");
-        archive(&path, &ticks, 0, &[]).await;
+        reader(&path, &ticks, 0, &[]).await;
         let mut connection = open::for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
         let rolled_up = rolled_until(&mut connection, Level::Minutes).await.unwrap();
         sqlx::query("DELETE FROM segment WHERE id < 2 << 36").execute(&mut connection).await.unwrap();

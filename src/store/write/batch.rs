@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{RETRY_PAUSE, Writer};
-use crate::store::load::{Load, without_older};
+use crate::store::load::{QueuedOp, without_older};
 use crate::store::words::in_words;
 use crate::units::count_text;
 
@@ -21,7 +21,7 @@ const MOST_HELD: usize = 4_096;
 
 impl Writer {
     /// Writes until the queue is closed and empty.
-    pub(super) async fn run(mut self, mut loads: mpsc::Receiver<Load>) {
+    pub(super) async fn run(mut self, mut loads: mpsc::Receiver<QueuedOp>) {
         let mut batch = Vec::new();
         loop {
             let taken = timeout(self.sync_due_in(), loads.recv_many(&mut batch, MOST_AT_ONCE)).await;
@@ -36,7 +36,7 @@ impl Writer {
         self.close().await;
     }
 
-    async fn take(&mut self, batch: &mut Vec<Load>, loads: &mut mpsc::Receiver<Load>) {
+    async fn take(&mut self, batch: &mut Vec<QueuedOp>, loads: &mut mpsc::Receiver<QueuedOp>) {
         self.write_all(batch, loads).await;
         if batch.is_empty() {
             self.seal_when_complete().await;
@@ -45,11 +45,11 @@ impl Writer {
     }
 
     /// Tries until the batch is kept; when the program ends, only once.
-    async fn write_all(&mut self, batch: &mut Vec<Load>, loads: &mut mpsc::Receiver<Load>) {
+    async fn write_all(&mut self, batch: &mut Vec<QueuedOp>, loads: &mut mpsc::Receiver<QueuedOp>) {
         loop {
             let (started, count) = (Instant::now(), batch.len());
             let last_at = batch.iter().rev().find_map(|load| match load {
-                Load::Tick(_, tick) => Timestamp::from_millisecond(tick.at_ms).ok(),
+                QueuedOp::Tick(_, tick) => Timestamp::from_millisecond(tick.at_ms).ok(),
                 _ => None,
             });
             let outcome = self.write(batch).await;
@@ -71,7 +71,7 @@ impl Writer {
     }
 
     /// The journal may have room where the database has none: ticks need not wait for what cannot be written.
-    async fn wait_and_take_more(&mut self, batch: &mut Vec<Load>, loads: &mut mpsc::Receiver<Load>) {
+    async fn wait_and_take_more(&mut self, batch: &mut Vec<QueuedOp>, loads: &mut mpsc::Receiver<QueuedOp>) {
         if self.sync_due_in() <= RETRY_PAUSE {
             self.sync();
         }
@@ -111,15 +111,15 @@ impl Writer {
     }
 
     /// Takes out of the batch what it has kept. Rows go before the ticks that have them.
-    async fn write(&mut self, batch: &mut Vec<Load>) -> anyhow::Result<()> {
-        if batch.iter().any(|load| matches!(load, Load::Rows(_))) {
+    async fn write(&mut self, batch: &mut Vec<QueuedOp>) -> anyhow::Result<()> {
+        if batch.iter().any(|load| matches!(load, QueuedOp::Rows(_))) {
             self.write_lasting(batch).await?;
-            batch.retain(|load| matches!(load, Load::Tick(..)));
+            batch.retain(|load| matches!(load, QueuedOp::Tick(..)));
         }
         let ticks = self.keep_ticks(batch).await;
-        if batch.iter().any(|load| !matches!(load, Load::Tick(..))) {
+        if batch.iter().any(|load| !matches!(load, QueuedOp::Tick(..))) {
             self.write_lasting(batch).await?;
-            batch.retain(|load| matches!(load, Load::Tick(..)));
+            batch.retain(|load| matches!(load, QueuedOp::Tick(..)));
         }
         ticks
     }

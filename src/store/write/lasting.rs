@@ -6,7 +6,7 @@ use sqlx::{Connection, SqliteConnection};
 
 use super::Writer;
 use crate::store::imported::write_imported;
-use crate::store::load::Load;
+use crate::store::load::QueuedOp;
 use crate::store::rows::{remove_job, write_alert, write_gap, write_job, write_note, write_rows};
 use crate::store::words::in_words;
 
@@ -15,11 +15,12 @@ const SQLITE_CONSTRAINT: i32 = 19;
 
 impl Writer {
     /// What breaks a constraint would break it for ever: it is left out, and all else is kept.
-    pub(super) async fn write_lasting(&mut self, batch: &[Load]) -> anyhow::Result<()> {
+    pub(super) async fn write_lasting(&mut self, batch: &[QueuedOp]) -> anyhow::Result<()> {
         self.mend().await?;
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
         let mut refused = Vec::new();
-        for load in batch.iter().filter(|load| !matches!(load, Load::Tick(..))).flat_map(Load::parts) {
+        for load in batch.iter().filter(|load| !matches!(load, QueuedOp::Tick(..))).flat_map(QueuedOp::parts)
+        {
             let mut part = transaction.begin().await?;
             match write_one(&mut part, &load).await {
                 Ok(()) => part.commit().await?,
@@ -42,17 +43,17 @@ impl Writer {
     }
 }
 
-async fn write_one(connection: &mut SqliteConnection, load: &Load) -> anyhow::Result<()> {
+async fn write_one(connection: &mut SqliteConnection, load: &QueuedOp) -> anyhow::Result<()> {
     match load {
         // The journal has them.
-        Load::Tick(..) => Ok(()),
-        Load::Rows(rows) => write_rows(connection, rows).await,
-        Load::Gap(gap) => write_gap(connection, gap).await,
-        Load::Job(job) => write_job(connection, job).await,
-        Load::Alert(alert) => write_alert(connection, alert).await,
-        Load::Noted(noted) => write_note(connection, noted).await,
-        Load::Removed(removed) => remove_job(connection, &removed.removed).await,
-        Load::Imported(job, file) => write_imported(connection, job, file).await,
+        QueuedOp::Tick(..) => Ok(()),
+        QueuedOp::Rows(rows) => write_rows(connection, rows).await,
+        QueuedOp::Gap(gap) => write_gap(connection, gap).await,
+        QueuedOp::Job(job) => write_job(connection, job).await,
+        QueuedOp::Alert(alert) => write_alert(connection, alert).await,
+        QueuedOp::Note(noted) => write_note(connection, noted).await,
+        QueuedOp::Remove(removed) => remove_job(connection, &removed.removed).await,
+        QueuedOp::Import(job, file) => write_imported(connection, job, file).await,
     }
 }
 

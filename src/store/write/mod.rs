@@ -21,10 +21,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::clock::Clock;
 use super::journal::Journal;
-use super::load::Load;
+use super::load::QueuedOp;
+use super::recent::RecentTicks;
 use super::record::Recorder;
 use super::retention::Retention;
-use super::shelf::Shelf;
 use super::words::in_words;
 use super::{Health, Holds};
 use crate::config;
@@ -41,7 +41,7 @@ pub struct Writer {
     is_broken: bool,
     journal: Journal,
     report: watch::Sender<Health>,
-    shelf: Arc<Shelf>,
+    recent: Arc<RecentTicks>,
     recorder: Recorder,
     /// The segment to which ticks are added.
     window: Option<Window>,
@@ -71,7 +71,7 @@ pub struct Writing {
     pub holds: Holds,
     pub keep: config::Store,
     pub report: watch::Sender<Health>,
-    pub shelf: Arc<Shelf>,
+    pub recent: Arc<RecentTicks>,
 }
 
 impl Writing {
@@ -94,7 +94,7 @@ pub enum Start {
 
 /// Runs the writer on a thread of its own. It ends when the queue is closed and what can be kept is kept; the receiver
 /// is told then.
-pub fn start(start: Start, loads: mpsc::Receiver<Load>) -> anyhow::Result<oneshot::Receiver<()>> {
+pub fn start(start: Start, loads: mpsc::Receiver<QueuedOp>) -> anyhow::Result<oneshot::Receiver<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let (ended, done) = oneshot::channel();
     std::thread::Builder::new()
@@ -113,7 +113,7 @@ pub fn start(start: Start, loads: mpsc::Receiver<Load>) -> anyhow::Result<onesho
 }
 
 /// `None` where the program ended before the database could be opened.
-async fn begin(start: Start, loads: &mpsc::Receiver<Load>) -> Option<Writer> {
+async fn begin(start: Start, loads: &mpsc::Receiver<QueuedOp>) -> Option<Writer> {
     let writing = match start {
         Start::Now(writer) => return Some(*writer),
         Start::Later(writing) => writing,

@@ -14,8 +14,8 @@ use crate::store::journal::Journal;
 use crate::store::open::{self, Opened};
 use crate::store::record::{Recorder, ticks_of};
 use crate::store::retention::Retention;
-use crate::store::rows::{book, day_before_last, forget_unseen, identity, last_instant, last_segment};
-use crate::store::{Begun, convert, damage};
+use crate::store::rows::{catalog, day_before_last, forget_unseen, identity, last_instant, last_segment};
+use crate::store::{OpeningState, convert, damage};
 
 /// For somebody who holds the database is waited so long; then it is tried again with the next tick.
 const BUSY_MS: u32 = 200;
@@ -54,7 +54,7 @@ impl Writer {
         said.iter().for_each(|note| tracing::warn!("{note}"));
         complete.retain(|window| !window.ticks.is_empty());
         for window in &complete {
-            window.ticks.iter().for_each(|tick| writing.shelf.put(window.number, Arc::clone(tick)));
+            window.ticks.iter().for_each(|tick| writing.recent.put(window.number, Arc::clone(tick)));
         }
         let mut writer = Self {
             path: writing.path.clone(),
@@ -62,7 +62,7 @@ impl Writer {
             is_broken: false,
             journal,
             report: writing.report.clone(),
-            shelf: Arc::clone(&writing.shelf),
+            recent: Arc::clone(&writing.recent),
             recorder: Recorder::default(),
             window: None,
             complete,
@@ -89,9 +89,9 @@ impl Writer {
     }
 
     /// What the database holds before anything is written.
-    pub async fn begun(&mut self) -> anyhow::Result<Begun> {
-        Ok(Begun {
-            book: book(&mut self.connection).await?,
+    pub async fn begun(&mut self) -> anyhow::Result<OpeningState> {
+        Ok(OpeningState {
+            catalog: catalog(&mut self.connection).await?,
             last_instant_ms: last_instant(&mut self.connection).await?,
             next_segment: self.next_segment,
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::Writer;
-use crate::store::load::Load;
+use crate::store::load::QueuedOp;
 use crate::store::record::Recorder;
 use crate::store::rolling::roll_up;
 use crate::store::seal::seal;
@@ -22,12 +22,12 @@ pub(super) struct Window {
 
 impl Writer {
     /// Takes the ticks out of the batch that are in the journal.
-    pub(super) async fn keep_ticks(&mut self, batch: &mut Vec<Load>) -> anyhow::Result<()> {
+    pub(super) async fn keep_ticks(&mut self, batch: &mut Vec<QueuedOp>) -> anyhow::Result<()> {
         let mut outcome = Ok(());
         let mut left = Vec::new();
         for load in batch.drain(..) {
             match &load {
-                Load::Tick(segment, tick) if outcome.is_ok() => {
+                QueuedOp::Tick(segment, tick) if outcome.is_ok() => {
                     outcome = self.keep(*segment, tick).await;
                     match outcome {
                         Ok(()) => self.clock.see(tick),
@@ -84,7 +84,7 @@ impl Writer {
         self.mend().await?;
         while let Some(window) = self.complete.first() {
             seal(&mut self.connection, window.number, &window.ticks).await?;
-            self.shelf.clear(window.number);
+            self.recent.clear(window.number);
             self.complete.remove(0);
         }
         if let Err(error) = roll_up(&mut self.connection).await {

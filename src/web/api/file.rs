@@ -11,10 +11,10 @@ use axum::http::{HeaderName, StatusCode, header};
 use futures_util::stream::unfold;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::words::hand_on;
+use super::commands::hand_on;
 use crate::job::{IMPORTED, Job};
 use crate::report::file;
-use crate::source::{Imported, Word};
+use crate::source::{ImportCommand, JobCommand};
 use crate::store::packed;
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
@@ -105,7 +105,7 @@ pub async fn import_job(
     if let Some(job) = kept(&site, &key).await? {
         return Ok((StatusCode::OK, Json(JobBody::from(&job))));
     }
-    hand_on(&site, Word::Imported(word))?;
+    hand_on(&site, JobCommand::Import(word))?;
     let until = tokio::time::Instant::now() + KEPT_WITHIN;
     while tokio::time::Instant::now() < until {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -121,14 +121,14 @@ pub async fn import_job(
 
 /// The job of this key, when it and its file are in the database.
 async fn kept(site: &Site, key: &str) -> Result<Option<Job>, Problem> {
-    Ok(match site.archive.has_imported(key).await? {
-        true => site.archive.job_of(key).await?,
+    Ok(match site.store.has_imported(key).await? {
+        true => site.store.job_of(key).await?,
         false => None,
     })
 }
 
 /// The whole file is checked before anything is told of it; what is kept is written anew, so that nothing else is in it.
-fn word(body: Bytes) -> Result<Imported, Problem> {
+fn word(body: Bytes) -> Result<ImportCommand, Problem> {
     let read = file::read(&body, crate::source::live::now());
     // What was understood is written while it is not there any more.
     drop(body);
@@ -137,7 +137,7 @@ fn word(body: Bytes) -> Result<Imported, Problem> {
     let text = file::write(&job, &course).map_err(inside)?;
     let file = packed(&text).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
     let imported = format!("{IMPORTED}{:032x}", fingerprint(text.as_bytes()));
-    Ok(Imported { imported, job: serde_json::to_string(&job).map_err(inside)?, file })
+    Ok(ImportCommand { imported, job: serde_json::to_string(&job).map_err(inside)?, file })
 }
 
 /// FNV-1a of 128 bits: no two files that people make have the same.

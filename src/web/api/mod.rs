@@ -3,7 +3,7 @@
 mod body;
 mod file;
 mod openapi;
-mod words;
+mod commands;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Site;
-use super::answer::{Asked, Partly, Problem, ProblemBody};
+use super::answer::{ParsedQuery, Partial, Problem, ProblemBody};
 use super::compare::Choice;
 use crate::job::Job;
 use crate::job::finish::Outlook;
@@ -24,12 +24,12 @@ use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::store::Wanted;
 
 pub use body::{CompareBody, DeviceBody, FiguresBody, JobBody, StatusBody, VmBody, VolumeBody};
+pub use commands::edit::{NoteJob, delete_job, note_job};
+pub use commands::mark::PutJob;
+pub use commands::phase::{PhaseJob, phase_job};
+pub use commands::put::{ToldJob, put_job};
 pub use file::{export_job, import_job};
 pub use openapi::openapi;
-pub use words::edit::{NoteJob, delete_job, note_job};
-pub use words::mark::PutJob;
-pub use words::phase::{PhaseJob, phase_job};
-pub use words::put::{ToldJob, put_job};
 
 /// Jobs and alerts that one answer lists.
 const MOST_LISTED: usize = 1_000;
@@ -37,7 +37,7 @@ const MOST_LISTED: usize = 1_000;
 /// A query of which a key may come several times.
 type Pairs = Vec<(String, String)>;
 /// A list, and the header `Cowbell-Missing` where it is not whole.
-type List<T> = Result<Partly<Json<Vec<T>>>, Problem>;
+type List<T> = Result<Partial<Json<Vec<T>>>, Problem>;
 
 /// The daemon, its ticks, and how each part of the machine did.
 #[utoipa::path(get, path = "/api/v1/status", tag = "now", responses((status = 200, body = StatusBody), (status = 503, body = ProblemBody)))]
@@ -68,11 +68,11 @@ pub async fn vm(State(site): State<Site>) -> Result<Json<VmBody>, Problem> {
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
     params(("from" = Option<String>, Query, description = "RFC 3339, or relative such as -1h"), ("to" = Option<String>, Query)),
     responses((status = 200, body = Vec<JobBody>, headers(("Cowbell-Missing" = String, description = "Why there are only those in memory"))), (status = 400, body = ProblemBody)))]
-pub async fn jobs(State(site): State<Site>, Asked(span): Asked<Span>) -> List<JobBody> {
+pub async fn jobs(State(site): State<Site>, ParsedQuery(span): ParsedQuery<Span>) -> List<JobBody> {
     let present = site.present()?;
     let range = with_the_latest(&span, span.range(present.interval.at, "1970-01-01T00:00:00Z")?);
-    let Partly { found, missing } = super::pages::job_list(&site, &present, range, MOST_LISTED).await?;
-    Ok(Partly { found: Json(found.iter().map(JobBody::from).collect()), missing })
+    let Partial { found, missing } = super::pages::job_list(&site, &present, range, MOST_LISTED).await?;
+    Ok(Partial { found: Json(found.iter().map(JobBody::from).collect()), missing })
 }
 
 /// What a job cost: figures, what they say, what would help, and how large the next COW area should be. Of a job that
@@ -110,7 +110,7 @@ pub async fn outlook(
     responses((status = 200, body = CompareBody), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "They have no figure in common", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn compare(
     State(site): State<Site>,
-    Asked(query): Asked<Pairs>,
+    ParsedQuery(query): ParsedQuery<Pairs>,
 ) -> Result<Json<CompareBody>, Problem> {
     let compared = site.compared(&Choice::of(&query)?).await?;
     Ok(Json(CompareBody::new(&compared)))
@@ -132,8 +132,8 @@ async fn numbered(site: &Site, id: &str) -> Result<Job, Problem> {
 /// Alerts, the latest first; those without `cleared_at` are raised now.
 #[utoipa::path(get, path = "/api/v1/alerts", tag = "alerts", responses((status = 200, body = Vec<AlertBody>, headers(("Cowbell-Missing" = String, description = "Why there are only those that are raised now")))))]
 pub async fn alerts(State(site): State<Site>) -> List<AlertBody> {
-    let Partly { found, missing } = super::pages::alert_list(&site, MOST_LISTED).await?;
-    Ok(Partly { found: Json(found.iter().map(AlertBody::from).collect()), missing })
+    let Partial { found, missing } = super::pages::alert_list(&site, MOST_LISTED).await?;
+    Ok(Partial { found: Json(found.iter().map(AlertBody::from).collect()), missing })
 }
 
 /// What a series is asked by.
@@ -157,7 +157,7 @@ pub struct SeriesQuery {
     responses((status = 200, body = Vec<Point>), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn series(
     State(site): State<Site>,
-    Asked(query): Asked<SeriesQuery>,
+    ParsedQuery(query): ParsedQuery<SeriesQuery>,
 ) -> Result<Json<Vec<Point>>, Problem> {
     let present = site.present()?;
     let range = Span { from: query.from, to: query.to }.range(present.interval.at, "-1h")?;
@@ -166,7 +166,7 @@ pub async fn series(
         return Err(Problem::Bad(format!("expected `points` from 1 to {MOST_POINTS}, but found {points}")));
     }
     let wanted = Wanted::named(&query.of, &query.metric)?;
-    let found = site.archive.series(&[wanted], range, points).await?.pop().flatten();
+    let found = site.store.series(&[wanted], range, points).await?.pop().flatten();
     let series = found
         .ok_or_else(|| Problem::NotFound(format!("nothing called `{}` was ever seen here", query.of)))?;
     Ok(Json(series.points))

@@ -18,7 +18,7 @@ use crate::report::job::JobReport;
 use crate::report::outline::Outline;
 use crate::series::quantity::{Quantity, VolumeQuantity};
 use crate::series::{Point, Range};
-use crate::store::{Every, Subject, Wanted};
+use crate::store::{Subject, TickTable, Wanted};
 use crate::topology::{Device, DeviceKind, Topology};
 use crate::units::Prefix;
 use crate::web::Site;
@@ -34,7 +34,7 @@ const POINTS_OF_FILL: usize = 100;
 
 /// Computes the cost of a job. Reads of the store are awaited; the rest is done on a thread for such work.
 pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost, Problem> {
-    let Seen { setup, sizing, texts } = seen(site, job, present).await?;
+    let JobInputs { setup, sizing, texts } = seen(site, job, present).await?;
     let (name, phases) = (job.name.clone(), PhaseTimes::of(job));
     let summing_up = tokio::task::spawn_blocking(move || {
         let course = texts.course()?;
@@ -48,7 +48,7 @@ pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost
 
 /// The file of a job.
 pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<u8>, Problem> {
-    let Seen { mut setup, texts, .. } = seen(site, job, present).await?;
+    let JobInputs { mut setup, texts, .. } = seen(site, job, present).await?;
     if !job.is_imported() {
         setup.host = setup.host.or_else(|| Some(present.host.clone()));
     }
@@ -65,7 +65,7 @@ pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<
 }
 
 /// What is known of a job, before it is summed up.
-struct Seen {
+struct JobInputs {
     setup: Setup,
     sizing: Option<Sizing>,
     texts: Texts,
@@ -73,7 +73,7 @@ struct Seen {
 
 /// From what a course is made.
 enum Texts {
-    Kept(Box<Sources>, Box<Every>, Times),
+    CachedCost(Box<Sources>, Box<TickTable>, Times),
     /// The file of a job of another host.
     Filed(Vec<u8>),
 }
@@ -81,17 +81,17 @@ enum Texts {
 impl Texts {
     fn course(&self) -> anyhow::Result<Course> {
         Ok(match self {
-            Self::Kept(sources, every, times) => sources.course(every, *times)?,
+            Self::CachedCost(sources, every, times) => sources.course(every, *times)?,
             Self::Filed(file) => file::reread(file)?.1,
         })
     }
 }
 
-async fn seen(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Seen, Problem> {
+async fn seen(site: &Site, job: &Job, present: &Arc<Present>) -> Result<JobInputs, Problem> {
     if job.is_imported() {
-        let file = site.archive.imported(&job.key).await?;
+        let file = site.store.imported(&job.key).await?;
         let file = file.with_context(|| format!("the file of job {} is not in the database", job.id))?;
-        return Ok(Seen { setup: job.setup.clone(), sizing: None, texts: Texts::Filed(file) });
+        return Ok(JobInputs { setup: job.setup.clone(), sizing: None, texts: Texts::Filed(file) });
     }
     let now = present.interval.at;
     let until = Range { from: Timestamp::UNIX_EPOCH, to: job.ended_at.unwrap_or(now) };
@@ -103,10 +103,10 @@ async fn seen(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Seen, Pr
         false => None,
     };
     let times = Times::of(job, now);
-    let identity = |volume: &str| site.archive.device_identity(volume).map(|identity| identity.to_string());
+    let identity = |volume: &str| site.store.device_identity(volume).map(|identity| identity.to_string());
     let sources = Sources::of(job, &setup, &pvs(job, &setup, &present.interval.topology), identity);
-    let every = site.archive.every(&sources.wanted, times.range()).await?;
-    Ok(Seen { setup, sizing, texts: Texts::Kept(Box::new(sources), Box::new(every), times) })
+    let every = site.store.every(&sources.wanted, times.range()).await?;
+    Ok(JobInputs { setup, sizing, texts: Texts::CachedCost(Box::new(sources), Box::new(every), times) })
 }
 
 fn is_of_same_origin(other: &Job, job: &Job) -> bool {
@@ -142,8 +142,8 @@ async fn setup(site: &Site, job: &Job, jobs: &[Job], present: &Present) -> Resul
 
 /// A thick snapshot has a COW area of its own; a thin one's device was seen without.
 fn kind(site: &Site, job: &Job) -> Option<SnapshotKind> {
-    let identity = site.archive.device_identity(&job.key).filter(|_| job.kind == JobKind::Snapshot)?;
-    let has_cow = site.archive.knows(&Subject::Device(format!("{identity}-cow")));
+    let identity = site.store.device_identity(&job.key).filter(|_| job.kind == JobKind::Snapshot)?;
+    let has_cow = site.store.knows(&Subject::Device(format!("{identity}-cow")));
     Some(if has_cow { SnapshotKind::Thick } else { SnapshotKind::Thin })
 }
 
@@ -242,7 +242,7 @@ async fn fullest(site: &Site, run: &Job, present: &Present) -> Result<Option<Ful
         subject: Subject::Volume(run.key.clone()),
         quantity: Quantity::Volume(quantity),
     });
-    let series = site.archive.series(&wanted, range, POINTS_OF_FILL).await?;
+    let series = site.store.series(&wanted, range, POINTS_OF_FILL).await?;
     let [Some(used), Some(percent)] = &series[..] else { return Ok(None) };
     let most = |(used, percent): (&Point, &Point)| used.max.zip(percent.max);
     let known = used.points.iter().zip(&percent.points).filter_map(most);

@@ -37,7 +37,7 @@ pub struct Cost {
 /// What was computed of late.
 pub struct Costs {
     /// The latest last. Held to look up or to put in, never while something is computed.
-    kept: Mutex<VecDeque<Kept>>,
+    kept: Mutex<VecDeque<CachedCost>>,
     /// However many visitors ask, one answer is computed at a time: it takes a processor, and memory for a day of ticks.
     turn: Semaphore,
     /// Whoever is sent a file, until it is sent or he stalls; files are large.
@@ -46,7 +46,7 @@ pub struct Costs {
     importing: Arc<Semaphore>,
 }
 
-struct Kept {
+struct CachedCost {
     job: i64,
     ended_at: Option<Timestamp>,
     /// `None` where it holds for ever.
@@ -84,7 +84,7 @@ impl Costs {
 
     fn find(&self, job: &Job) -> Option<Arc<Cost>> {
         let now = Instant::now();
-        let holds = |kept: &&Kept| {
+        let holds = |kept: &&CachedCost| {
             kept.job == job.id && kept.ended_at == job.ended_at && kept.until.is_none_or(|until| now < until)
         };
         self.lock().iter().find(holds).map(|kept| Arc::clone(&kept.cost))
@@ -94,12 +94,12 @@ impl Costs {
         let until = (!is_settled).then(|| Instant::now() + HOLDS_FOR);
         let mut kept = self.lock();
         kept.retain(|kept| kept.job != job.id);
-        kept.push_back(Kept { job: job.id, ended_at: job.ended_at, until, cost: Arc::clone(cost) });
+        kept.push_back(CachedCost { job: job.id, ended_at: job.ended_at, until, cost: Arc::clone(cost) });
         let surplus = kept.len().saturating_sub(MOST_KEPT);
         kept.drain(..surplus);
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<CachedCost>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,7 +10,7 @@ use super::{Answer, Content, Refresh, alert_list, framed, moment, shown, text};
 use crate::alert::{Alert, Severity};
 use crate::units::duration_text;
 use crate::web::Site;
-use crate::web::answer::{Partly, Problem};
+use crate::web::answer::{Partial, Problem};
 
 const MOST_ALERTS: usize = 200;
 
@@ -44,7 +44,7 @@ pub async fn fragment(State(site): State<Site>) -> Answer {
 
 async fn now(site: &Site) -> Result<String, Problem> {
     let now = site.present()?.interval.at;
-    let Partly { found, missing } = alert_list(site, MOST_ALERTS).await?;
+    let Partial { found, missing } = alert_list(site, MOST_ALERTS).await?;
     shown(&Alerts { alerts: found.into_iter().map(|alert| row(alert, now)).collect(), missing })
 }
 

@@ -18,8 +18,8 @@ use crate::report::outline::OutlinePoint;
 use crate::report::text::{factor_text, ratio_bounds_text, sentence, set_text};
 use crate::series::{Point, Range, Series};
 use crate::web::Site;
-use crate::web::answer::{Asked, Problem};
-use crate::web::compare::{Choice, Column, Compared, MOST_COMPARED, sets};
+use crate::web::answer::{ParsedQuery, Problem};
+use crate::web::compare::{Choice, Column, ComparisonData, MOST_COMPARED, sets};
 use crate::web::costs::Cost;
 
 const TITLE: &str = "Jobs side by side";
@@ -106,7 +106,7 @@ struct SetLink {
 
 type Pairs = Vec<(String, String)>;
 
-pub async fn page(State(site): State<Site>, Asked(query): Asked<Pairs>) -> Answer {
+pub async fn page(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Pairs>) -> Answer {
     let choice = Choice::or_nothing(&query)?;
     if choice.is_empty() {
         let now = chooser(&site).await?;
@@ -118,7 +118,7 @@ pub async fn page(State(site): State<Site>, Asked(query): Asked<Pairs>) -> Answe
     framed(&site, Content { title: TITLE, place: "/jobs", refresh, tools: String::new(), now })
 }
 
-pub async fn fragment(State(site): State<Site>, Asked(query): Asked<Pairs>) -> Answer {
+pub async fn fragment(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Pairs>) -> Answer {
     now(&site, &Choice::of(&query)?, &query).await.map(Html)
 }
 
@@ -145,8 +145,13 @@ async fn chooser(site: &Site) -> Result<String, Problem> {
 }
 
 /// The comparison, as HTML.
-pub fn section(compared: &Compared, choice: &Choice, now: Timestamp, width: u32) -> Result<String, Problem> {
-    let Compared { columns, comparison, of_all } = compared;
+pub fn section(
+    compared: &ComparisonData,
+    choice: &Choice,
+    now: Timestamp,
+    width: u32,
+) -> Result<String, Problem> {
+    let ComparisonData { columns, comparison, of_all } = compared;
     let besides = comparison.besides.iter().map(|besides| {
         let values = besides.values.iter().map(|values| super::text::or_dash(joined(values)));
         (besides.fact.clone(), values.collect())
@@ -191,7 +196,7 @@ fn look(place: usize) -> Look {
     LOOKS[place % LOOKS.len()]
 }
 
-fn rows_of(compared: &Compared) -> Vec<FigureRow> {
+fn rows_of(compared: &ComparisonData) -> Vec<FigureRow> {
     let row = |row: &crate::report::compare::Row| {
         let text = |value| row.unit.text(value, Prefix::default());
         let cell = |cell: &Cell| FigureCell {

@@ -16,7 +16,7 @@ use crate::series::quantity::DeviceQuantity;
 use crate::store::Subject;
 use crate::topology::{Device, DeviceKind};
 use crate::web::Site;
-use crate::web::answer::{Asked, Problem};
+use crate::web::answer::{ParsedQuery, Problem};
 
 const MOST_JOBS: usize = 10;
 
@@ -71,7 +71,11 @@ impl KeyFigure {
     }
 }
 
-pub async fn page(State(site): State<Site>, Path(name): Path<String>, Asked(view): Asked<View>) -> Answer {
+pub async fn page(
+    State(site): State<Site>,
+    Path(name): Path<String>,
+    ParsedQuery(view): ParsedQuery<View>,
+) -> Answer {
     let now = now(&site, &name, &view).await?;
     let refresh =
         view.refresh(&format!("/devices/{}/now", text::escaped(&name)), view.range(&*site.present()?)?);
@@ -82,7 +86,7 @@ pub async fn page(State(site): State<Site>, Path(name): Path<String>, Asked(view
 pub async fn fragment(
     State(site): State<Site>,
     Path(name): Path<String>,
-    Asked(view): Asked<View>,
+    ParsedQuery(view): ParsedQuery<View>,
 ) -> Answer {
     now(&site, &name, &view).await.map(Html)
 }
@@ -92,7 +96,7 @@ async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
     let topology = &present.interval.topology;
     let device = topology.device(name);
     let subject = Subject::Device(device.map_or(name, |device| &device.identity).to_string());
-    if device.is_none() && !site.archive.knows(&subject) {
+    if device.is_none() && !site.store.knows(&subject) {
         return Err(Problem::NotFound(format!("No device called {name} was ever seen here.")));
     }
     let range = view.range(&present)?;

@@ -18,14 +18,18 @@ use crate::series::Range;
 use crate::store::{Level, Subject};
 use crate::units::duration_text;
 use crate::web::Site;
-use crate::web::answer::{Asked, Partly, Problem};
+use crate::web::answer::{ParsedQuery, Partial, Problem};
 use crate::web::compare;
 
 /// What is shown before and after the job: a part of its length, and at least some seconds.
 const MARGIN: f64 = 0.03;
 const LEAST_MARGIN: f64 = 5.0;
 
-pub async fn page(State(site): State<Site>, Path(id): Path<String>, Asked(view): Asked<View>) -> Answer {
+pub async fn page(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    ParsedQuery(view): ParsedQuery<View>,
+) -> Answer {
     let job = find(&site, &id).await?;
     let now = whole(&site, &job, &view).await?;
     let url = super::fragment_url(&format!("/jobs/{}/now", job.id), &view.query());
@@ -37,7 +41,11 @@ pub async fn page(State(site): State<Site>, Path(id): Path<String>, Asked(view):
     framed(&site, Content { title: &job.name, place: "/jobs", refresh, tools: String::new(), now })
 }
 
-pub async fn fragment(State(site): State<Site>, Path(id): Path<String>, Asked(view): Asked<View>) -> Answer {
+pub async fn fragment(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    ParsedQuery(view): ParsedQuery<View>,
+) -> Answer {
     let job = find(&site, &id).await?;
     whole(&site, &job, &view).await.map(Html)
 }
@@ -131,7 +139,7 @@ async fn rolled_up(site: &Site, job: &Job, present: &Present) -> Result<Option<S
     }
     let ran = Range { from: job.started_at, to: job.ended_at.unwrap_or(present.interval.at) };
     // Where the database does not answer, the charts say so.
-    let finest = Partly::or_from_memory(site.archive.finest(ran).await, || None, "")?;
+    let finest = Partial::or_from_memory(site.store.finest(ran).await, || None, "")?;
     let length = match finest.found {
         None | Some(Level::Ticks) => return Ok(None),
         Some(Level::TenSeconds) => "ten seconds",

@@ -8,7 +8,7 @@ use super::rows::JobTable;
 use super::{Answer, Content, Refresh, framed, is_moving, job_list, shown};
 use crate::series::when::with_the_latest;
 use crate::web::Site;
-use crate::web::answer::{Asked, Problem};
+use crate::web::answer::{ParsedQuery, Problem};
 
 const MOST_JOBS: usize = 200;
 /// Backups come once a night: a week of them is what one wants to see.
@@ -22,14 +22,14 @@ struct Jobs {
     jobs: JobTable,
 }
 
-pub async fn page(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {
+pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
     let now = now(&site, &view).await?;
     let url = super::fragment_url("/jobs/list", &view.query());
     let refresh = is_moving(&view.span()).then(|| Refresh::each_second(url));
     framed(&site, Content { title: "Jobs", place: "/jobs", refresh, tools: String::new(), now })
 }
 
-pub async fn fragment(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {
+pub async fn fragment(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
     now(&site, &view).await.map(axum::response::Html)
 }
 

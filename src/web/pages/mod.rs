@@ -31,7 +31,7 @@ use axum::response::{Html, IntoResponse, Response};
 use jiff::Timestamp;
 
 use super::Site;
-use super::answer::{Partly, Problem, ProblemBody};
+use super::answer::{Partial, Problem, ProblemBody};
 use crate::alert::Alert;
 use crate::job::Job;
 use crate::present::Present;
@@ -164,7 +164,7 @@ pub async fn job_numbered(site: &Site, id: i64) -> Result<Option<Job>, Problem> 
     let present = site.present()?;
     match present.jobs.iter().find(|job| job.id == id) {
         Some(job) => Ok(Some(Job::clone(job))),
-        None => Ok(site.archive.job(id).await?),
+        None => Ok(site.store.job(id).await?),
     }
 }
 
@@ -174,10 +174,10 @@ pub async fn job_list(
     present: &Arc<Present>,
     range: Range,
     most: usize,
-) -> Result<Partly<Vec<Job>>, Problem> {
-    let kept = site.archive.jobs(range, most).await;
+) -> Result<Partial<Vec<Job>>, Problem> {
+    let kept = site.store.jobs(range, most).await;
     let what = "of jobs there are only those that run and the last ones that ended";
-    let Partly { found: mut jobs, missing } = Partly::or_from_memory(kept, Vec::new, what)?;
+    let Partial { found: mut jobs, missing } = Partial::or_from_memory(kept, Vec::new, what)?;
     for job in &present.jobs {
         jobs.retain(|kept| kept.id != job.id);
         if job.started_at <= range.to && job.ended_at.is_none_or(|ended_at| ended_at >= range.from) {
@@ -186,7 +186,7 @@ pub async fn job_list(
     }
     jobs.sort_by_key(|job| std::cmp::Reverse((job.started_at, job.id)));
     jobs.truncate(most);
-    Ok(Partly { found: jobs, missing })
+    Ok(Partial { found: jobs, missing })
 }
 
 /// The same, without those that ran on other hosts: what is drawn of this one has nothing of them.
@@ -195,25 +195,25 @@ pub async fn own_job_list(
     present: &Arc<Present>,
     range: Range,
     most: usize,
-) -> Result<Partly<Vec<Job>>, Problem> {
+) -> Result<Partial<Vec<Job>>, Problem> {
     let mut jobs = job_list(site, present, range, most).await?;
     jobs.found.retain(|job| !job.is_imported());
     Ok(jobs)
 }
 
 /// Alerts, the latest first: those that are raised now as they are now, the others as they were kept.
-pub async fn alert_list(site: &Site, most: usize) -> Result<Partly<Vec<Alert>>, Problem> {
+pub async fn alert_list(site: &Site, most: usize) -> Result<Partial<Vec<Alert>>, Problem> {
     let present = site.present()?;
-    let kept = site.archive.alerts(most).await;
+    let kept = site.store.alerts(most).await;
     let what = "of alerts there are only those that are raised now";
-    let Partly { found: mut alerts, missing } = Partly::or_from_memory(kept, Vec::new, what)?;
+    let Partial { found: mut alerts, missing } = Partial::or_from_memory(kept, Vec::new, what)?;
     for alert in &present.alerts {
         alerts.retain(|kept| kept.id != alert.id);
         alerts.push(alert.clone());
     }
     alerts.sort_by_key(|alert| std::cmp::Reverse((alert.raised_at, alert.id)));
     alerts.truncate(most);
-    Ok(Partly { found: alerts, missing })
+    Ok(Partial { found: alerts, missing })
 }
 
 pub async fn not_found() -> Problem {

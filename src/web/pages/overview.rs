@@ -18,7 +18,7 @@ use crate::store::Subject;
 use crate::topology::{Device, State as VolumeWord, VolumeKind};
 use crate::units::{Fill, count_text, duration_text};
 use crate::web::Site;
-use crate::web::answer::{Asked, Problem};
+use crate::web::answer::{ParsedQuery, Problem};
 
 /// Disks and fills that one chart can hold and still be read.
 const MOST_DISKS: usize = 4;
@@ -49,13 +49,13 @@ struct Verdict {
     more: Vec<String>,
 }
 
-pub async fn page(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {
+pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
     let now = now(&site, &view).await?;
     let refresh = view.refresh("/overview", view.range(&*site.present()?)?);
     framed(&site, Content { title: "Overview", place: "/", refresh, tools: String::new(), now })
 }
 
-pub async fn fragment(State(site): State<Site>, Asked(view): Asked<View>) -> Answer {
+pub async fn fragment(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
     now(&site, &view).await.map(Html)
 }
 

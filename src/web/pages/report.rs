@@ -11,7 +11,7 @@ use super::charts::View;
 use super::{compare, job, shown};
 use crate::job::Job;
 use crate::web::Site;
-use crate::web::answer::{Asked, Problem};
+use crate::web::answer::{ParsedQuery, Problem};
 use crate::web::assets::style;
 use crate::web::compare::Choice;
 
@@ -37,7 +37,7 @@ struct Report {
     responses((status = 200, description = "One HTML file that needs nothing else", content_type = "text/html", body = String), (status = 400, body = crate::web::answer::ProblemBody), (status = 404, body = crate::web::answer::ProblemBody), (status = 503, body = crate::web::answer::ProblemBody)))]
 pub async fn report(
     State(site): State<Site>,
-    Asked(query): Asked<Vec<(String, String)>>,
+    ParsedQuery(query): ParsedQuery<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let choice = Choice::of(&query)?;
     let jobs = choice.jobs(&site).await?.jobs;

@@ -9,7 +9,7 @@ use crate::job::{Job, JobKind, Outcome, tool};
 use crate::present::Present;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 use crate::units::{Fill, Prefix, bytes_text, duration_text, took_text};
-use crate::web::answer::Partly;
+use crate::web::answer::Partial;
 
 /// A snapshot's or a pool's fill.
 pub struct FillRow {
@@ -180,7 +180,7 @@ pub struct JobTable {
 }
 
 impl JobTable {
-    pub fn of(jobs: &Partly<Vec<Job>>, now: Timestamp) -> Self {
+    pub fn of(jobs: &Partial<Vec<Job>>, now: Timestamp) -> Self {
         let rows = jobs.found.iter().map(|job| job_row(job, now)).collect();
         Self { rows, missing: jobs.missing.clone() }
     }

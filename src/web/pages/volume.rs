@@ -18,14 +18,14 @@ use crate::store::Subject;
 use crate::topology::{Part, Volume, VolumeKind, VolumeState};
 use crate::units::Fill;
 use crate::web::Site;
-use crate::web::answer::{Asked, Problem};
+use crate::web::answer::{ParsedQuery, Problem};
 
 const MOST_JOBS: usize = 50;
 
 pub async fn page(
     State(site): State<Site>,
     Path((vg, lv)): Path<(String, String)>,
-    Asked(view): Asked<View>,
+    ParsedQuery(view): ParsedQuery<View>,
 ) -> Answer {
     let now = now(&site, &vg, &lv, &view).await?;
     let refresh =
@@ -37,7 +37,7 @@ pub async fn page(
 pub async fn fragment(
     State(site): State<Site>,
     Path((vg, lv)): Path<(String, String)>,
-    Asked(view): Asked<View>,
+    ParsedQuery(view): ParsedQuery<View>,
 ) -> Answer {
     now(&site, &vg, &lv, &view).await.map(Html)
 }
@@ -47,7 +47,7 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
     let name = format!("{vg}/{lv}");
     let found = present.interval.volumes().find(|(volume, _)| volume.vg == vg && volume.lv == lv);
     let subject = Subject::Volume(found.map_or(name.clone(), |(volume, _)| volume.uuid.to_string()));
-    if found.is_none() && !site.archive.knows(&subject) {
+    if found.is_none() && !site.store.knows(&subject) {
         return Err(Problem::NotFound(format!("No volume called {name} was ever seen here.")));
     }
     let range = view.range(&present)?;

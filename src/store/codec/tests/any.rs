@@ -56,7 +56,7 @@ proptest! {
 
     #[test]
     fn what_is_foretold_from_a_mean_comes_back_whatever_it_is(rows in any_rows()) {
-        let of = |amount, over| Foretold::Mean(Mean { amount, over, scale: 512e6 });
+        let of = |amount, over| Predictor::Mean(Mean { amount, over, scale: 512e6 });
         let shape = [Nothing, Nothing, of(0, Over::Column(1)), of(1, Over::Usually(10_000_000))];
         prop_assert_eq!(decode(&shape, &encode(&shape, &rows), |_| true).unwrap(), rows);
     }

@@ -1,13 +1,13 @@
 //! Rows come back as they were, and bytes that are not a chunk are said to be damaged.
 
-use super::Foretold::{Column, Nothing, Sum};
+use super::Predictor::{Column, Nothing, Sum};
 use super::Presence::{Absent, Known, Unknown};
 use super::*;
 
 /// Whatever there is.
 mod any;
 
-const SHAPE: [Foretold; 4] = [Nothing, Nothing, Sum(0, 1), Column(2)];
+const SHAPE: [Predictor; 4] = [Nothing, Nothing, Sum(0, 1), Column(2)];
 
 fn rows(presence: Vec<Presence>, columns: [Vec<u64>; 4]) -> Rows {
     Rows { presence, columns: columns.into() }

@@ -8,7 +8,7 @@ use crate::job::Outcome;
 use crate::report::compare::Comparison;
 use crate::report::text::sentence;
 use crate::source::Label;
-use crate::web::compare::Compared;
+use crate::web::compare::ComparisonData;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct CompareBody {
@@ -36,7 +36,7 @@ pub struct ComparedJob {
 }
 
 impl CompareBody {
-    pub fn new(compared: &Compared) -> Self {
+    pub fn new(compared: &ComparisonData) -> Self {
         let runs = compared.columns.iter().enumerate();
         let runs = runs.flat_map(|(set, column)| column.runs.iter().map(move |(job, _)| (set, job)));
         let jobs = runs.map(|(set, job)| ComparedJob {

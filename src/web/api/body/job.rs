@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::phase::{Heard, Report, Span};
+use crate::job::phase::{BackupRun, Report, Span};
 use crate::job::{Job, JobKind, Outcome, PhaseSpan};
 use crate::source::{Label, Note};
 
@@ -65,7 +65,7 @@ impl From<&Job> for JobBody {
         Self {
             id: job.id,
             kind: job.kind,
-            key: super::super::words::chosen_key(job).map(String::from),
+            key: super::super::commands::chosen_key(job).map(String::from),
             name: job.name.clone(),
             vg: job.vg.clone(),
             lv: job.lv.clone(),
@@ -76,7 +76,7 @@ impl From<&Job> for JobBody {
             exit_status: job.exit_status,
             reported: heard.and_then(|heard| heard.reported).map(Report::outcome),
             phases: PhaseBody::all(job),
-            locked_at_most: heard.and_then(Heard::locked_at_most).map(SpanBody::from),
+            locked_at_most: heard.and_then(BackupRun::locked_at_most).map(SpanBody::from),
             peak_fill_percent: job.peak_fill_percent,
             bytes_read: job.bytes_read,
             last_fill_percent: job.last_fill_percent,

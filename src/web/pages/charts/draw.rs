@@ -10,7 +10,7 @@ use crate::series::{Range, Series};
 use crate::store::{Gap, Wanted};
 use crate::units::count_text;
 use crate::web::Site;
-use crate::web::answer::{Partly, Problem};
+use crate::web::answer::{Partial, Problem};
 use crate::web::pages::moment;
 
 const HEIGHT: u32 = 170;
@@ -35,10 +35,10 @@ pub async fn draw(
     let sketches: Vec<Sketch> = sketches.into_iter().filter(|sketch| !sketch.traces.is_empty()).collect();
     let wanted: Vec<Wanted> =
         sketches.iter().flat_map(|sketch| &sketch.traces).map(|trace| trace.wanted.clone()).collect();
-    let kept = site.archive.series(&wanted, range, view.points()).await;
-    let in_memory = || site.archive.series_in_memory(&wanted, range, view.points());
-    let Partly { found, missing } =
-        Partly::or_from_memory(kept, in_memory, "only the last minutes, which are in memory, are drawn")?;
+    let kept = site.store.series(&wanted, range, view.points()).await;
+    let in_memory = || site.store.series_in_memory(&wanted, range, view.points());
+    let Partial { found, missing } =
+        Partial::or_from_memory(kept, in_memory, "only the last minutes, which are in memory, are drawn")?;
     let mut series = found.into_iter();
     let figures = sketches.into_iter().map(|sketch| {
         let lines = sketch.traces.into_iter().zip(series.by_ref()).map(|(trace, series)| line(trace, series));

@@ -11,7 +11,7 @@ use super::{Answer, Content, Refresh, framed, shown, text};
 use crate::present::Present;
 use crate::topology::Device;
 use crate::web::Site;
-use crate::web::answer::{Asked, Problem};
+use crate::web::answer::{ParsedQuery, Problem};
 use figures::{Cell, Figures};
 pub use query::Query;
 use query::{As, Column, Idle, Order};
@@ -61,14 +61,14 @@ struct Choice {
     is_current: bool,
 }
 
-pub async fn page(State(site): State<Site>, Asked(query): Asked<Query>) -> Answer {
+pub async fn page(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Query>) -> Answer {
     let now = now(&site, &query)?;
     let tools = shown(&tools(&query))?;
     let refresh = Some(Refresh::each_second(super::fragment_url("/devices/table", &query.written(&[]))));
     framed(&site, Content { title: "Devices", place: "/devices", refresh, tools, now })
 }
 
-pub async fn fragment(State(site): State<Site>, Asked(query): Asked<Query>) -> Answer {
+pub async fn fragment(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Query>) -> Answer {
     now(&site, &query).map(Html)
 }
 

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::{check_letters, check_time, hand_on, unread};
 use crate::job::MOST_NOTES;
-use crate::source::{Note, Noted, Removed, Word};
+use crate::source::{JobCommand, Note, NoteCommand, RemoveCommand};
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
 use crate::web::api::numbered;
@@ -47,7 +47,7 @@ pub async fn note_job(
         return Err(Problem::Conflict(format!("job {id} has {MOST_NOTES} notes, and can have no more")));
     }
     let note = Note { at: note.at.unwrap_or(now), text: note.text };
-    hand_on(&site, Word::Noted(Noted { noted: job.key, note }))
+    hand_on(&site, JobCommand::Note(NoteCommand { noted: job.key, note }))
 }
 
 /// Forgets a job that is over. What was measured meanwhile stays for as long as any other tick.
@@ -59,5 +59,5 @@ pub async fn delete_job(State(site): State<Site>, Path(id): Path<String>) -> Res
     if job.is_running() {
         return Err(Problem::Conflict(format!("job {id} runs: it can be deleted when it is over")));
     }
-    hand_on(&site, Word::Removed(Removed { removed: job.key }))
+    hand_on(&site, JobCommand::Remove(RemoveCommand { removed: job.key }))
 }

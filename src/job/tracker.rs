@@ -10,8 +10,8 @@ use super::runs::Runs;
 use super::setup::Setup;
 use super::{Job, JobKind, Outcome};
 use crate::interval::Interval;
-use crate::sample::hooks::{Step, Told};
-use crate::source::{Mark, Noted, Phased};
+use crate::sample::hooks::{HookMessage, Step};
+use crate::source::{Mark, NoteCommand, PhaseCommand};
 use crate::topology::{Volume, VolumeKind};
 
 /// A running job's figures are handed on to be kept this often; its beginning, death and end at once.
@@ -25,7 +25,7 @@ const REMEMBERED: usize = 200;
 
 /// All jobs that run, and the last ones that ended.
 #[derive(Debug, Default)]
-pub struct JobBook {
+pub struct JobTracker {
     runs: Runs,
     /// Programs that were seen to make a snapshot, and when.
     makers: Vec<(Timestamp, String)>,
@@ -42,7 +42,7 @@ pub struct JobBook {
     machine: Setup,
 }
 
-impl JobBook {
+impl JobTracker {
     /// Goes on with the jobs of an earlier run of the program.
     ///
     /// `last_tick_at` is the last tick of that run: what is gone since was last seen then.
@@ -118,7 +118,7 @@ impl JobBook {
     }
 
     /// Takes what a hook said; gives the job of which that is news.
-    pub fn hear(&mut self, told: &Told, at: Timestamp) -> Option<Job> {
+    pub fn hear(&mut self, told: &HookMessage, at: Timestamp) -> Option<Job> {
         let listening_since = self.began_at.unwrap_or(at);
         let goes_on = told.step != Step::Preconnect && !self.runs.knows(told.run);
         // A process's number is used again: the latest run is the one that is heard.
@@ -178,7 +178,7 @@ impl JobBook {
     }
 
     /// Takes a note; gives the job that it is on, `None` where that is not remembered.
-    pub fn note(&mut self, noted: &Noted) -> Option<Job> {
+    pub fn note(&mut self, noted: &NoteCommand) -> Option<Job> {
         let is_it = |job: &&mut Job| job.key == noted.noted;
         let ended = self.ended.iter_mut().map(Arc::make_mut);
         let job = self.running.iter_mut().chain(ended).find(is_it)?;
@@ -188,7 +188,7 @@ impl JobBook {
 
     /// Takes a phase that somebody told; gives the job that it is of, `None` where that does not run or it says nothing
     /// new.
-    pub fn enter(&mut self, phased: &Phased) -> Option<Job> {
+    pub fn enter(&mut self, phased: &PhaseCommand) -> Option<Job> {
         let job = self.running.iter_mut().find(|job| job.key == phased.phased)?;
         job.enter(&phased.phase).then(|| job.clone())
     }

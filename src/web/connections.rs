@@ -20,27 +20,27 @@ const PLACES: usize = 128;
 /// A visitor begins to speak within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub struct Door {
+pub struct ConnectionLimit {
     listener: TcpListener,
     places: Arc<Semaphore>,
 }
 
-impl Door {
+impl ConnectionLimit {
     pub fn new(listener: TcpListener) -> Self {
         Self { listener, places: Arc::new(Semaphore::new(PLACES)) }
     }
 }
 
-impl Listener for Door {
-    type Io = Visitor;
+impl Listener for ConnectionLimit {
+    type Io = Connection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Visitor, SocketAddr) {
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
         // The semaphore is never closed; without it there would be just no limit.
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.listener).await;
         let silent = Some(Box::pin(tokio::time::sleep(PATIENCE)));
-        (Visitor { stream, silent, _place: place }, address)
+        (Connection { stream, silent, _place: place }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -49,14 +49,14 @@ impl Listener for Door {
 }
 
 /// A connection, with its place.
-pub struct Visitor {
+pub struct Connection {
     stream: TcpStream,
     /// Ends the connection, until the first word has come.
     silent: Option<Pin<Box<Sleep>>>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
-impl AsyncRead for Visitor {
+impl AsyncRead for Connection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -74,7 +74,7 @@ impl AsyncRead for Visitor {
     }
 }
 
-impl AsyncWrite for Visitor {
+impl AsyncWrite for Connection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -112,7 +112,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_visitor_who_says_nothing_is_shown_out() {
-        let mut door = Door::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let mut door = ConnectionLimit::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
         let mut outside = TcpStream::connect(door.local_addr().unwrap()).await.unwrap();
         let (mut visitor, _) = door.accept().await;
         let error = visitor.read_u8().await.unwrap_err();
@@ -122,7 +122,7 @@ mod tests {
 
     #[tokio::test]
     async fn when_all_places_are_taken_the_next_visitor_waits() {
-        let mut door = Door::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let mut door = ConnectionLimit::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
         let address = door.local_addr().unwrap();
         let mut inside = Vec::new();
         for _ in 0..PLACES {

@@ -4,14 +4,14 @@ use clap::{Args, Subcommand};
 
 use super::run::name;
 use crate::client::Daemon;
-use crate::client::word::{self, Begin, End};
+use crate::client::commands::{self, Begin, End};
 
 #[derive(Subcommand)]
-pub enum Word {
+pub enum MarkCommand {
     /// Begin a job, and print its number; `stop` ends it
     Start {
         #[command(flatten)]
-        begun: Begun,
+        begun: StartArguments,
         /// When it began, if not now: a time, or relative such as -5m
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         at: Option<String>,
@@ -60,7 +60,7 @@ pub enum Word {
 }
 
 #[derive(Args)]
-pub struct Begun {
+pub struct StartArguments {
     /// By it the job is told of from now on; one of a name runs at a time
     #[arg(value_parser = name)]
     name: String,
@@ -76,17 +76,17 @@ pub struct Begun {
 }
 
 /// The text to print.
-pub async fn word(daemon: &Daemon, command: Word) -> anyhow::Result<String> {
+pub async fn run(daemon: &Daemon, command: MarkCommand) -> anyhow::Result<String> {
     match command {
-        Word::Start { begun: Begun { name, set, variant, repeat }, at } => {
-            return word::start(daemon, Begin { name, set, variant, repeat }, at.as_deref()).await;
+        MarkCommand::Start { begun: StartArguments { name, set, variant, repeat }, at } => {
+            return commands::start(daemon, Begin { name, set, variant, repeat }, at.as_deref()).await;
         }
-        Word::Stop { job, failed, status, at } => {
-            word::stop(daemon, &job, End { has_failed: failed, status }, at.as_deref()).await?;
+        MarkCommand::Stop { job, failed, status, at } => {
+            commands::stop(daemon, &job, End { has_failed: failed, status }, at.as_deref()).await?;
         }
-        Word::Phase { job, name, at } => word::phase(daemon, &job, name, at.as_deref()).await?,
-        Word::Note { job, text, at } => word::note(daemon, &job, text, at.as_deref()).await?,
-        Word::Delete { ids } => word::delete(daemon, &ids).await?,
+        MarkCommand::Phase { job, name, at } => commands::phase(daemon, &job, name, at.as_deref()).await?,
+        MarkCommand::Note { job, text, at } => commands::note(daemon, &job, text, at.as_deref()).await?,
+        MarkCommand::Delete { ids } => commands::delete(daemon, &ids).await?,
     }
     Ok(String::new())
 }

@@ -7,41 +7,41 @@ use jiff::Timestamp;
 use super::{Outlets, Watcher};
 use crate::job::Job;
 use crate::sample::hooks;
-use crate::source::{Hook, Imported, Word};
-use crate::store::Entry;
+use crate::source::{Hook, ImportCommand, JobCommand};
+use crate::store::WriteOp;
 
 impl Watcher {
     /// Word from outside of a job; what the jobs in memory know nothing of is the database's.
-    pub(super) async fn listen(&mut self, word: &Word, at: Timestamp, outlets: &mut Outlets) {
+    pub(super) async fn listen(&mut self, word: &JobCommand, at: Timestamp, outlets: &mut Outlets) {
         match word {
-            Word::Mark(mark) => {
+            JobCommand::Mark(mark) => {
                 let news = self.jobs.mark(mark, at);
                 self.judge_jobs(news, at, outlets).await;
             }
-            Word::Noted(noted) => match self.jobs.note(noted) {
-                Some(job) => self.keep(Entry::Job(Box::new(job)), outlets).await,
-                None => self.keep(Entry::Noted(noted.clone()), outlets).await,
+            JobCommand::Note(noted) => match self.jobs.note(noted) {
+                Some(job) => self.keep(WriteOp::Job(Box::new(job)), outlets).await,
+                None => self.keep(WriteOp::Note(noted.clone()), outlets).await,
             },
-            Word::Phased(phased) => {
+            JobCommand::Phase(phased) => {
                 if let Some(job) = self.jobs.enter(phased) {
-                    self.keep(Entry::Job(Box::new(job)), outlets).await;
+                    self.keep(WriteOp::Job(Box::new(job)), outlets).await;
                 }
             }
-            Word::Removed(removed) if self.jobs.forget(&removed.removed) => {
-                self.keep(Entry::Removed(removed.clone()), outlets).await;
+            JobCommand::Remove(removed) if self.jobs.forget(&removed.removed) => {
+                self.keep(WriteOp::Remove(removed.clone()), outlets).await;
             }
-            Word::Removed(_) => {}
-            Word::Imported(imported) => self.import(imported, outlets).await,
+            JobCommand::Remove(_) => {}
+            JobCommand::Import(imported) => self.import(imported, outlets).await,
         }
     }
 
     /// The file was checked by who took it in.
-    async fn import(&mut self, imported: &Imported, outlets: &mut Outlets) {
+    async fn import(&mut self, imported: &ImportCommand, outlets: &mut Outlets) {
         match serde_json::from_str(&imported.job) {
             Ok(job) => {
                 if let Some(job) = self.jobs.import(&imported.imported, job) {
                     let file = Arc::from(&*imported.file);
-                    self.keep(Entry::Imported(Box::new(job), file), outlets).await;
+                    self.keep(WriteOp::Import(Box::new(job), file), outlets).await;
                 }
             }
             Err(error) => tracing::warn!("a job of another host is left out: {error}"),

@@ -8,7 +8,7 @@ use super::tick::Tick;
 
 /// Ticks that are not yet in the database.
 #[derive(Debug, Default)]
-pub struct Shelf {
+pub struct RecentTicks {
     /// Held only to add one, or to copy what points to them.
     inside: Mutex<Inside>,
 }
@@ -23,21 +23,21 @@ struct Inside {
 
 /// What was on the shelf at one moment.
 #[derive(Debug)]
-pub struct Shelved {
+pub struct RecentView {
     /// The segment of the first tick: what the database has of that one or later is here already.
     pub first_segment: Option<i64>,
     pub ticks: Vec<Arc<Tick>>,
     sealed_to_ms: Option<i64>,
 }
 
-impl Shelved {
+impl RecentView {
     /// Whether the database has nothing to add from this instant on.
     pub fn reaches_back_to(&self, from_ms: i64) -> bool {
         self.sealed_to_ms < Some(from_ms) && self.ticks.first().is_some_and(|first| first.at_ms <= from_ms)
     }
 }
 
-impl Shelf {
+impl RecentTicks {
     /// Says what the database had at first.
     pub fn begin(&self, sealed_to_ms: Option<i64>) {
         let mut inside = self.lock();
@@ -48,9 +48,9 @@ impl Shelf {
         self.lock().ticks.push_back((segment, tick));
     }
 
-    pub fn all(&self) -> Shelved {
+    pub fn all(&self) -> RecentView {
         let inside = self.lock();
-        Shelved {
+        RecentView {
             first_segment: inside.ticks.front().map(|(segment, _)| *segment),
             ticks: inside.ticks.iter().map(|(_, tick)| Arc::clone(tick)).collect(),
             sealed_to_ms: inside.sealed_to_ms,
@@ -73,13 +73,13 @@ impl Shelf {
 
 /// Says which segment a tick is of: one is as long as a window of the wall clock, and ends where that goes back.
 #[derive(Clone, Copy, Debug)]
-pub struct Cutter {
+pub struct SegmentNumbering {
     number: i64,
     rows: usize,
     last_ms: Option<i64>,
 }
 
-impl Cutter {
+impl SegmentNumbering {
     /// The first tick begins the segment of this number.
     pub fn new(number: i64) -> Self {
         Self { number, rows: 0, last_ms: None }

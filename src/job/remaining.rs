@@ -15,7 +15,7 @@ const MOST_RUNS: usize = 14;
 
 /// How much is still to be read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Left {
+pub struct RemainingReads {
     pub from: Basis,
     /// What it read so far; `null` where nobody saw it.
     pub read_bytes: Option<u64>,
@@ -46,14 +46,14 @@ pub enum Basis {
 
 /// What earlier runs read in all.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Earlier {
+pub struct PastRuns {
     pub totals: Vec<u64>,
     /// Nobody said how they ended.
     pub is_unreported: bool,
 }
 
-impl Left {
-    pub fn of(job: &Job, earlier: &Earlier) -> Self {
+impl RemainingReads {
+    pub fn of(job: &Job, earlier: &PastRuns) -> Self {
         match job.setup.file_system_bytes {
             Some(used) => Self::of_file_system(used, job.bytes_read),
             None if !earlier.totals.is_empty() => Self::of_runs(earlier, job.bytes_read),
@@ -83,7 +83,7 @@ impl Left {
     }
 
     /// A run that read less in all than this one did already tells nothing of what is left.
-    fn of_runs(earlier: &Earlier, read: Option<u64>) -> Self {
+    fn of_runs(earlier: &PastRuns, read: Option<u64>) -> Self {
         let totals = Sorted::new(earlier.totals.iter().map(|total| *total as f64));
         let still = |read: u64| earlier.totals.iter().filter_map(move |total| total.checked_sub(read));
         let may_be: Vec<f64> = read.into_iter().flat_map(still).map(|left| left as f64).collect();
@@ -128,7 +128,7 @@ impl Left {
     }
 }
 
-impl Earlier {
+impl PastRuns {
     /// Of runs, the latest first: those that succeeded, or where nobody ever said how one ended, those that ended well
     /// as far as was seen.
     pub fn of<'a>(job: &Job, jobs: impl Iterator<Item = &'a Job>) -> Self {
@@ -188,7 +188,7 @@ mod tests {
         let mut job = job(1, read_gib, None);
         job.setup.file_system_bytes = file_system_gib.map(|gib| gib * GIB);
         let totals = totals_gib.iter().map(|gib| gib * GIB).collect();
-        let left = Left::of(&job, &Earlier { totals, is_unreported: false });
+        let left = RemainingReads::of(&job, &PastRuns { totals, is_unreported: false });
         assert_eq!((&*left.text, left.left_bytes), (text, left_gib.map(|gib| gib * GIB)));
     }
 
@@ -243,9 +243,9 @@ mod tests {
         ];
         jobs.push(Job { origin: Some("other".into()), ..job(7, Some(9), Some(Outcome::Succeeded)) });
         jobs.push(Job { partly_seen: true, ..job(8, Some(9), Some(Outcome::Succeeded)) });
-        let of = |jobs: &[Job]| Earlier::of(&job(1, None, None), jobs.iter());
-        assert_eq!(of(&jobs), Earlier { totals: vec![5 * GIB], is_unreported: false });
+        let of = |jobs: &[Job]| PastRuns::of(&job(1, None, None), jobs.iter());
+        assert_eq!(of(&jobs), PastRuns { totals: vec![5 * GIB], is_unreported: false });
         jobs.retain(|job| job.id != 2 && job.id != 5 && job.id < 7);
-        assert_eq!(of(&jobs), Earlier { totals: vec![6 * GIB], is_unreported: true });
+        assert_eq!(of(&jobs), PastRuns { totals: vec![6 * GIB], is_unreported: true });
     }
 }

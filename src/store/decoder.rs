@@ -1,6 +1,6 @@
 //! What a row of ticks, or of roll-ups, says of one quantity.
 
-use super::codec::{Foretold, Presence, Rows};
+use super::codec::{Predictor, Presence, Rows};
 use super::rollup;
 use super::segment::Level;
 use super::stream::Kind;
@@ -9,7 +9,7 @@ use crate::series::quantity::Quantity;
 
 /// Takes one quantity out of the rows of a level.
 #[derive(Clone, Debug)]
-pub struct Lens {
+pub struct QuantityDecoder {
     level: Level,
     kind: Kind,
     quantity: Quantity,
@@ -18,11 +18,11 @@ pub struct Lens {
 }
 
 /// How each column of a kind's rows is foretold.
-pub fn shape(level: Level, kind: Kind) -> &'static [Foretold] {
+pub fn shape(level: Level, kind: Kind) -> &'static [Predictor] {
     if level == Level::Ticks { kind.shape() } else { rollup::shape(level, kind) }
 }
 
-impl Lens {
+impl QuantityDecoder {
     pub fn new(level: Level, kind: Kind, quantity: Quantity) -> Self {
         let columns = match level {
             Level::Ticks => kind.columns_of(quantity).to_vec(),

@@ -5,9 +5,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::Archive;
-use super::lens::Lens;
-use super::read::{Kept, rows_of};
+use super::StoreReader;
+use super::decoder::QuantityDecoder;
+use super::read::{StoredRows, rows_of};
 use super::segment::Level;
 use super::stream::Stream;
 use super::subject::Wanted;
@@ -21,7 +21,7 @@ const MOST_ROWS: usize = 100_000;
 
 /// What was seen of some quantities in a range, row by row in the order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Every {
+pub struct TickTable {
     /// When each row ended, in milliseconds since 1970.
     pub ends_ms: Vec<i64>,
     /// How long each row is; never 0.
@@ -40,13 +40,13 @@ struct Column {
 /// What is gathered, and where.
 struct Gathering {
     range: Range,
-    rows: Every,
+    rows: TickTable,
     columns: Vec<Option<Column>>,
 }
 
-impl Archive {
+impl StoreReader {
     /// Every row of each of `wanted` over the range.
-    pub async fn every(&self, wanted: &[Wanted], range: Range) -> anyhow::Result<Every> {
+    pub async fn every(&self, wanted: &[Wanted], range: Range) -> anyhow::Result<TickTable> {
         let column = |wanted: &Wanted| {
             let stream = self.stream(wanted)?;
             Some(Column { stream, quantity: wanted.quantity, values: Vec::new() })
@@ -56,12 +56,16 @@ impl Archive {
         streams.sort_unstable();
         streams.dedup();
         let (ticks, kept) = self.few_enough(range, &streams).await?;
-        let gathering = Gathering { range, rows: Every::default(), columns };
+        let gathering = Gathering { range, rows: TickTable::default(), columns };
         Ok(tokio::task::spawn_blocking(move || gathering.gather(&streams, &kept, &ticks)).await?)
     }
 
     /// Memory and database at the finest level that has not too many rows.
-    async fn few_enough(&self, range: Range, streams: &[Stream]) -> anyhow::Result<(Vec<Arc<Tick>>, Kept)> {
+    async fn few_enough(
+        &self,
+        range: Range,
+        streams: &[Stream],
+    ) -> anyhow::Result<(Vec<Arc<Tick>>, StoredRows)> {
         // Of a tick a second there are too many in a longer range, and they are not read to be counted.
         let is_long = range.seconds() > MOST_ROWS as f64;
         let mut level = if is_long { Level::TenSeconds } else { Level::Ticks };
@@ -77,26 +81,26 @@ impl Archive {
 
     /// The identity of a volume's device by its `vg/lv` or UUID, also when it is gone; layers are told from it.
     pub fn device_identity(&self, volume: &str) -> Option<Arc<str>> {
-        let book = self.book.read().unwrap_or_else(PoisonError::into_inner);
-        book.identity_of_volume(book.volume_named(volume)?)
+        let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
+        catalog.identity_of_volume(catalog.volume_named(volume)?)
     }
 }
 
 impl Gathering {
-    fn gather(mut self, streams: &[Stream], kept: &Kept, ticks: &[Arc<Tick>]) -> Every {
+    fn gather(mut self, streams: &[Stream], kept: &StoredRows, ticks: &[Arc<Tick>]) -> TickTable {
         for (part, axis) in &kept.parts {
             let is_new = |row: usize| !part.is_covered(axis.numbers[row]);
             let places = self.places(&axis.at_ms, &axis.elapsed_us, is_new);
             self.take(places.iter().map(|row| (axis.at_ms[*row], axis.elapsed_us[*row])));
             let level = part.segment.level();
             for stream in streams {
-                let lens = |column: &Column| Lens::new(level, stream.kind, column.quantity);
+                let decoder = |column: &Column| QuantityDecoder::new(level, stream.kind, column.quantity);
                 let of_stream = || self.columns.iter().flatten().filter(|column| column.stream == *stream);
-                let wanted: Vec<usize> = of_stream().flat_map(|column| lens(column).columns).collect();
+                let wanted: Vec<usize> = of_stream().flat_map(|column| decoder(column).columns).collect();
                 let rows = rows_of(*stream, part, axis, &kept.chunks, &wanted);
                 for column in self.columns.iter_mut().flatten().filter(|column| column.stream == *stream) {
-                    let lens = lens(column);
-                    let extent = |row: &usize| lens.extent(&rows, *row, axis.elapsed_us[*row]);
+                    let decoder = decoder(column);
+                    let extent = |row: &usize| decoder.extent(&rows, *row, axis.elapsed_us[*row]);
                     let quantity = column.quantity;
                     column.values.extend(places.iter().map(|row| value(quantity, extent(row)?)));
                 }
@@ -131,7 +135,7 @@ impl Gathering {
     }
 
     /// Rows are taken as they were written, and a clock may have gone back in between.
-    fn in_order(mut self) -> Every {
+    fn in_order(mut self) -> TickTable {
         let values = |column: Option<Column>| column.map(|column| column.values);
         self.rows.columns = self.columns.into_iter().map(values).collect();
         if self.rows.ends_ms.is_sorted() {
@@ -141,7 +145,7 @@ impl Gathering {
         order.sort_by_key(|row| self.rows.ends_ms[*row]);
         let sorted =
             |values: Vec<Option<f64>>| order.iter().map(|row| values[*row]).collect::<Vec<Option<f64>>>();
-        Every {
+        TickTable {
             ends_ms: order.iter().map(|row| self.rows.ends_ms[*row]).collect(),
             elapsed_us: order.iter().map(|row| self.rows.elapsed_us[*row]).collect(),
             columns: self.rows.columns.into_iter().map(|column| column.map(sorted)).collect(),

@@ -12,7 +12,7 @@ const LEARN_AGAIN_MS: u64 = 24 * 3600 * 1000;
 
 /// Every device and volume of which something is kept.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct Catalog {
     devices: HashMap<Arc<str>, u32>,
     volumes: HashMap<Arc<str>, u32>,
     device_rows: BTreeMap<u32, DeviceRow>,
@@ -66,18 +66,18 @@ impl Rows {
     }
 }
 
-impl Book {
+impl Catalog {
     pub fn new(rows: Rows) -> Self {
-        let mut book = Self::default();
+        let mut catalog = Self::default();
         for device in rows.devices {
-            book.devices.insert(Arc::clone(&device.identity), device.id);
-            book.device_rows.insert(device.id, device);
+            catalog.devices.insert(Arc::clone(&device.identity), device.id);
+            catalog.device_rows.insert(device.id, device);
         }
         for volume in rows.volumes {
-            book.volumes.insert(Arc::clone(&volume.uuid), volume.id);
-            book.volume_rows.insert(volume.id, volume);
+            catalog.volumes.insert(Arc::clone(&volume.uuid), volume.id);
+            catalog.volume_rows.insert(volume.id, volume);
         }
-        book
+        catalog
     }
 
     pub fn device(&self, identity: &str) -> Option<u32> {

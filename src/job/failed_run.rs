@@ -1,7 +1,7 @@
 //! A run of mylvmbackup that came to its end without a snapshot, as when LVM had no room for one: a job of its own, since
 //! there is no snapshot whose job it could be.
 
-use super::phase::Heard;
+use super::phase::BackupRun;
 use super::setup::Setup;
 use super::{Job, JobKind, Outcome};
 use crate::topology::Topology;
@@ -17,12 +17,12 @@ pub const SENTENCE: &str = "No snapshot was made, as far as was seen, and so not
 
 /// A run that is over, and the name of the snapshot that it was to make, where it is known.
 #[derive(Debug)]
-pub struct Unmade {
-    pub heard: Heard,
+pub struct FailedRun {
+    pub heard: BackupRun,
     pub snapshot: Option<String>,
 }
 
-impl Unmade {
+impl FailedRun {
     /// Its job, which is over. The volume that was to be backed up is known where there is one of the usual name.
     pub fn job(self, id: i64, machine: &Setup, topology: &Topology) -> Job {
         let Self { heard, snapshot } = self;

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::{LISTED_WITHIN, check_letters, check_time, hand_on, unread};
 use crate::present::Present;
-use crate::source::{LONGEST_NAME, Phased, ToldPhase, Word};
+use crate::source::{JobCommand, LONGEST_NAME, PhaseCommand, ToldPhase};
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
 
@@ -47,7 +47,8 @@ pub async fn phase_job(
     let job = crate::web::api::numbered(&site, &id).await?;
     let phase = ToldPhase { at: at.unwrap_or_else(|| job.next_phase_at(now)), name };
     let begins = job.check_phase(&phase).map_err(|refused| Problem::Conflict(refused.to_string()))?;
-    let told = hand_on(&site, Word::Phased(Phased { phased: job.key.clone(), phase: phase.clone() }))?;
+    let told =
+        hand_on(&site, JobCommand::Phase(PhaseCommand { phased: job.key.clone(), phase: phase.clone() }))?;
     if begins {
         shown(&site, &job.key, &phase).await;
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use sqlx::{Connection, Row, SqliteConnection};
 
-use super::book::Book;
+use super::catalog::Catalog;
 use super::damage::unreadable;
 use super::journal::{Journal, Replayed};
 use super::open;
@@ -20,23 +20,23 @@ use super::tick::Tick;
 const MOST_LOOKS: usize = 5;
 
 /// What was kept up to one moment.
-pub struct Moment {
+pub struct ReadView {
     /// Within a transaction: what is sealed, rolled up or deleted later is not seen.
     pub(super) connection: SqliteConnection,
-    pub(super) book: Book,
+    pub(super) catalog: Catalog,
     /// What is in the journal alone, by segment, the oldest first.
-    pub(super) journaled: Vec<Journaled>,
+    pub(super) journaled: Vec<JournalSegment>,
     /// A sentence for each file of the journal that cannot be used.
     pub(super) unusable: Vec<String>,
 }
 
 /// Ticks of a segment that is not in the database yet.
-pub struct Journaled {
+pub struct JournalSegment {
     pub number: i64,
     pub ticks: Vec<Arc<Tick>>,
 }
 
-impl Moment {
+impl ReadView {
     /// Nothing is made or changed. A database of another program or version is refused with a sentence.
     pub async fn of(path: &Path) -> anyhow::Result<Self> {
         Self::at(path).await.map_err(|error| unreadable(path, error))
@@ -50,8 +50,8 @@ impl Moment {
         let (journaled, unusable) = journaled(&mut connection, path).await?;
         sqlx::query("BEGIN").execute(&mut connection).await.with_context(named)?;
         let sealed = rows::last_segment(&mut connection).await.with_context(named)?;
-        let book = rows::book(&mut connection).await.with_context(named)?;
-        Ok(Self { connection, book, journaled: behind(journaled, sealed), unusable })
+        let catalog = rows::catalog(&mut connection).await.with_context(named)?;
+        Ok(Self { connection, catalog, journaled: behind(journaled, sealed), unusable })
     }
 
     /// Lets go of the moment, so that it holds nobody up who writes.
@@ -80,21 +80,21 @@ impl Moment {
 pub async fn journaled(
     connection: &mut SqliteConnection,
     path: &Path,
-) -> anyhow::Result<(Vec<Journaled>, Vec<String>)> {
+) -> anyhow::Result<(Vec<JournalSegment>, Vec<String>)> {
     let Some(identity) = rows::identity_of(connection).await? else { return Ok(Default::default()) };
     let found = all_at_once(|| Journal::look(path, identity, i64::MIN))?;
     let (mut journaled, mut said) = (Vec::new(), found.said);
     for segment in &found.segments {
         let (ticks, lost) = ticks_of(segment);
         said.extend(lost);
-        journaled.push(Journaled { number: segment.number, ticks });
+        journaled.push(JournalSegment { number: segment.number, ticks });
     }
     journaled.retain(|segment| !segment.ticks.is_empty());
     Ok((journaled, said))
 }
 
 /// Those that the database does not have yet.
-pub fn behind(mut journaled: Vec<Journaled>, sealed: i64) -> Vec<Journaled> {
+pub fn behind(mut journaled: Vec<JournalSegment>, sealed: i64) -> Vec<JournalSegment> {
     journaled.retain(|segment| segment.number > sealed);
     journaled
 }

@@ -14,7 +14,7 @@ use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::job::Job;
-use crate::source::Word;
+use crate::source::JobCommand;
 use crate::web::answer::Problem;
 use crate::web::slow::LONGEST as LONGEST_WAIT;
 use crate::web::{LONGEST_BODY, Site};
@@ -31,12 +31,12 @@ pub fn chosen_key(job: &Job) -> Option<&str> {
     job.key.strip_prefix(CHOSEN)
 }
 
-pub(super) fn hand_on(site: &Site, word: Word) -> Result<StatusCode, Problem> {
-    let Some(words) = &site.words else {
+pub(super) fn hand_on(site: &Site, word: JobCommand) -> Result<StatusCode, Problem> {
+    let Some(commands) = &site.commands else {
         return Err(Problem::Conflict("this is a recording: its jobs cannot be changed".into()));
     };
     let refused = |_| Problem::Unavailable("the daemon is stopping, or too busy; try again".into());
-    words.try_send(word).map_err(refused)?;
+    commands.try_send(word).map_err(refused)?;
     Ok(StatusCode::ACCEPTED)
 }
 

@@ -20,14 +20,14 @@ proptest! {
         in_memory in 0..4_usize,
         middle in any::<Index>(),
     ) {
-        let (_folder, archive) = kept(&ticks, in_memory, &[]);
+        let (_folder, reader) = kept(&ticks, in_memory, &[]);
         // What is longer than a day is not told tick by tick.
         let middle_ms = ticks[middle.index(ticks.len())].at_ms;
         let (from_ms, to_ms) = (middle_ms - 43_200_000, middle_ms + 43_200_000);
         let range = range(from_ms, to_ms);
         let wanted: Vec<_> = everything().into_iter().map(|(_, wanted)| wanted).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let found = runtime.block_on(archive.every(&wanted, range)).unwrap();
+        let found = runtime.block_on(reader.every(&wanted, range)).unwrap();
         let mut order: Vec<usize> = (0..found.ends_ms.len()).collect();
         order.sort_by_key(|row| (found.ends_ms[*row], found.elapsed_us[*row]));
         let is_told = |tick: &&Arc<Tick>| tick.elapsed_us > 0 && (from_ms..=to_ms).contains(&tick.at_ms);

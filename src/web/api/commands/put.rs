@@ -15,7 +15,7 @@ use super::mark::{PutJob, mark};
 use super::{LISTED_WITHIN, hand_on, unread};
 use crate::job::{Job, JobKind, Outcome};
 use crate::present::Present;
-use crate::source::{Mark, MarkKind, MarkedEnd, Word};
+use crate::source::{JobCommand, Mark, MarkKind, MarkedEnd};
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
 
@@ -72,19 +72,19 @@ async fn take(site: &Site, mark: Mark) -> Result<Option<i64>, Problem> {
     let remembered = job_of(site, &mark.key);
     if let Some(job) = &remembered {
         refuse_other_word(job, &mark)?;
-        hand_on(site, Word::Mark(mark))?;
+        hand_on(site, JobCommand::Mark(mark))?;
         return Ok(Some(job.id));
     }
     // Who runs a command waits for the answer, and has made a key that nobody had.
     if mark.kind == MarkKind::Command && mark.started_at + FRESH > crate::source::live::now() {
-        return hand_on(site, Word::Mark(mark)).map(|_| None);
+        return hand_on(site, JobCommand::Mark(mark)).map(|_| None);
     }
     // A disk that hangs is no reason not to record what runs now.
-    let kept = tokio::time::timeout(LOOK_UP_WITHIN, site.archive.job_of(&mark.key)).await;
+    let kept = tokio::time::timeout(LOOK_UP_WITHIN, site.store.job_of(&mark.key)).await;
     match kept.ok().and_then(Result::ok).flatten() {
         Some(job) if is_told_again(&job, &mark) => Ok(Some(job.id)),
         Some(job) => Err(over(&job)),
-        None => hand_on(site, Word::Mark(mark)).map(|_| None),
+        None => hand_on(site, JobCommand::Mark(mark)).map(|_| None),
     }
 }
 

@@ -23,7 +23,7 @@ const LEAST_PART: f64 = 0.9;
 
 /// A tick of late, or some short ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
+pub struct Rates {
     pub read_bytes_per_s: f64,
     /// Of the COW area or the pool; `None` where it was not seen.
     pub growth_bytes_per_s: Option<f64>,
@@ -32,19 +32,19 @@ pub struct Pace {
 
 /// The pace of each snapshot that lives, by its job's number.
 #[derive(Clone, Debug, Default)]
-pub struct Lately {
+pub struct RecentRates {
     jobs: HashMap<i64, Recent>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Recent {
-    blocks: VecDeque<Arc<Vec<Pace>>>,
+    blocks: VecDeque<Arc<Vec<Rates>>>,
     /// Ticks that are too short to stand alone.
-    short: Option<Pace>,
+    short: Option<Rates>,
     used_bytes: Option<u64>,
 }
 
-impl Lately {
+impl RecentRates {
     /// Takes a tick, of which there is one each `length`.
     pub fn advance(&mut self, interval: &Interval, running: &[Job], length: Duration) {
         let followed = running.iter().rev().filter(|job| job.kind == JobKind::Snapshot).take(MOST_FOLLOWED);
@@ -56,13 +56,13 @@ impl Lately {
     }
 
     /// What was seen of a job, in the order of time.
-    pub fn of(&self, job: i64) -> Vec<Pace> {
+    pub fn of(&self, job: i64) -> Vec<Rates> {
         self.jobs.get(&job).map(|recent| recent.paces().copied().collect()).unwrap_or_default()
     }
 }
 
 impl Recent {
-    fn paces(&self) -> impl Iterator<Item = &Pace> {
+    fn paces(&self) -> impl Iterator<Item = &Rates> {
         self.blocks.iter().flat_map(|block| block.iter())
     }
 
@@ -77,7 +77,7 @@ impl Recent {
             // What shrinks, such as a pool that is trimmed, fills by less than nothing.
             let growth = before.zip(self.used_bytes).map(|(before, now)| now as f64 - before as f64);
             self.push(
-                Pace {
+                Rates {
                     read_bytes_per_s: work.sectors_read.bytes() as f64 / seconds,
                     growth_bytes_per_s: growth.map(|bytes| bytes / seconds),
                     seconds,
@@ -87,7 +87,7 @@ impl Recent {
         }
     }
 
-    fn push(&mut self, pace: Pace, length_s: f64) {
+    fn push(&mut self, pace: Rates, length_s: f64) {
         let pace = self.short.take().map_or(pace, |short| short.with(pace));
         if pace.seconds < length_s * LEAST_PART {
             self.short = Some(pace);
@@ -108,7 +108,7 @@ impl Recent {
     }
 }
 
-impl Pace {
+impl Rates {
     fn with(self, next: Self) -> Self {
         let seconds = self.seconds + next.seconds;
         let mean = |a: f64, b: f64| (a * self.seconds + b * next.seconds) / seconds;
@@ -137,8 +137,8 @@ pub fn overflows<'a>(interval: &'a Interval, snapshot: &'a Volume) -> Option<(&'
 mod tests {
     use super::*;
 
-    fn pace(read: f64, seconds: f64) -> Pace {
-        Pace { read_bytes_per_s: read, growth_bytes_per_s: Some(read), seconds }
+    fn pace(read: f64, seconds: f64) -> Rates {
+        Rates { read_bytes_per_s: read, growth_bytes_per_s: Some(read), seconds }
     }
 
     #[test]
