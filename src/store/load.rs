@@ -10,7 +10,34 @@ use crate::alert::Alert;
 use crate::job::Job;
 use crate::source::{NoteCommand, RemoveCommand};
 
-/// One entry of the queue.
+/// An operation in the queue, and where its outcome is reported.
+#[derive(Debug)]
+pub struct Queued {
+    pub op: QueuedOp,
+    reply: Option<Reply>,
+}
+
+/// Receives the outcome of one operation: stored, or the sentence that says why not.
+pub type Reply = tokio::sync::oneshot::Sender<Result<(), String>>;
+
+impl Queued {
+    pub fn new(op: QueuedOp, reply: Option<Reply>) -> Self {
+        Self { op, reply }
+    }
+
+    /// Reports the outcome, once. A receiver that is gone wanted no answer.
+    pub fn report(&mut self, outcome: Result<(), String>) {
+        if let Some(reply) = self.reply.take() {
+            let _ = reply.send(outcome);
+        }
+    }
+
+    pub fn is_tick(&self) -> bool {
+        matches!(self.op, QueuedOp::Tick(..))
+    }
+}
+
+/// One operation.
 #[derive(Clone, Debug)]
 pub enum QueuedOp {
     Rows(Rows),
@@ -57,10 +84,10 @@ impl Gap {
 }
 
 /// Leaves out what is told again later: of each job and each alert the last word counts.
-pub fn without_older(loads: &mut Vec<QueuedOp>) {
+pub fn without_older(loads: &mut Vec<Queued>) {
     let mut seen = HashSet::new();
     loads.reverse();
-    loads.retain(|load| match load {
+    loads.retain(|load| match &load.op {
         QueuedOp::Job(job) => seen.insert(("job", job.id)),
         QueuedOp::Alert(alert) => seen.insert(("alert", alert.id)),
         QueuedOp::Rows(_) | QueuedOp::Tick(..) | QueuedOp::Gap(_) => true,

@@ -75,7 +75,7 @@ use crate::source::{NoteCommand, RemoveCommand};
 use crate::units::count_text;
 use catalog::{Catalog, Rows};
 pub use load::Gap;
-use load::QueuedOp;
+use load::{Queued, QueuedOp, Reply};
 use readers::Readers;
 use recent::{RecentTicks, SegmentNumbering};
 pub use segment::Level;
@@ -105,7 +105,7 @@ pub enum WriteOp {
 
 /// Where the loop hands over what is to be kept.
 pub struct StoreWriter {
-    queue: mpsc::Sender<QueuedOp>,
+    queue: mpsc::Sender<Queued>,
     health: watch::Receiver<Health>,
     catalog: Arc<RwLock<Catalog>>,
     recent: Arc<RecentTicks>,
@@ -203,24 +203,46 @@ pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
 }
 
 impl StoreWriter {
-    /// Hands over an entry without waiting; when the queue is full it is lost, and counted.
-    pub fn append(&mut self, entry: WriteOp) {
-        for load in self.loads(entry) {
+    /// Queues an operation without waiting. When the queue is full the operation is dropped and counted.
+    pub fn append(&mut self, op: WriteOp) {
+        self.queue_all(op, None);
+    }
+
+    /// Queues an operation as [`Self::append`] does. The receiver gets `Ok` when the operation is committed and synced, and
+    /// `Err` with a sentence as soon as an attempt to write it fails; it is then held in memory and tried again.
+    pub fn append_acknowledged(&mut self, op: WriteOp) -> oneshot::Receiver<Result<(), String>> {
+        let (reply, outcome) = oneshot::channel();
+        self.queue_all(op, Some(reply));
+        outcome
+    }
+
+    fn queue_all(&mut self, op: WriteOp, mut reply: Option<Reply>) {
+        for op in self.loads(op) {
             self.taken += 1;
-            match self.queue.try_send(load.clone()) {
-                Ok(()) => self.shelve(load),
-                Err(_) => self.lose(&load),
+            let is_last = !matches!(op, QueuedOp::Rows(_) | QueuedOp::Gap(_));
+            let reply = if is_last { reply.take() } else { None };
+            match self.queue.try_send(Queued::new(op.clone(), reply)) {
+                Ok(()) => self.shelve(op),
+                Err(
+                    mpsc::error::TrySendError::Full(mut queued)
+                    | mpsc::error::TrySendError::Closed(mut queued),
+                ) => {
+                    queued.report(Err(format!(
+                        "the database cannot be written and {QUEUE} entries are queued"
+                    )));
+                    self.lose(&op);
+                }
             }
         }
     }
 
-    /// Hands over an entry, waiting for room: for a recording, which has the time.
-    pub async fn append_when_there_is_room(&mut self, entry: WriteOp) {
-        for load in self.loads(entry) {
+    /// Queues an operation, waiting for room: for a recording, which has the time.
+    pub async fn append_when_there_is_room(&mut self, op: WriteOp) {
+        for op in self.loads(op) {
             self.taken += 1;
-            match self.queue.send(load.clone()).await {
-                Ok(()) => self.shelve(load),
-                Err(_) => self.lose(&load),
+            match self.queue.send(Queued::new(op.clone(), None)).await {
+                Ok(()) => self.shelve(op),
+                Err(_) => self.lose(&op),
             }
         }
     }

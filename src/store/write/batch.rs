@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{RETRY_PAUSE, Writer};
-use crate::store::load::{QueuedOp, without_older};
+use crate::store::load::{Queued, QueuedOp, without_older};
 use crate::store::words::in_words;
 use crate::units::count_text;
 
@@ -21,7 +21,7 @@ const MOST_HELD: usize = 4_096;
 
 impl Writer {
     /// Writes until the queue is closed and empty.
-    pub(super) async fn run(mut self, mut loads: mpsc::Receiver<QueuedOp>) {
+    pub(super) async fn run(mut self, mut loads: mpsc::Receiver<Queued>) {
         let mut batch = Vec::new();
         loop {
             let taken = timeout(self.sync_due_in(), loads.recv_many(&mut batch, MOST_AT_ONCE)).await;
@@ -36,7 +36,7 @@ impl Writer {
         self.close().await;
     }
 
-    async fn take(&mut self, batch: &mut Vec<QueuedOp>, loads: &mut mpsc::Receiver<QueuedOp>) {
+    async fn take(&mut self, batch: &mut Vec<Queued>, loads: &mut mpsc::Receiver<Queued>) {
         self.write_all(batch, loads).await;
         if batch.is_empty() {
             self.seal_when_complete().await;
@@ -45,10 +45,10 @@ impl Writer {
     }
 
     /// Tries until the batch is kept; when the program ends, only once.
-    async fn write_all(&mut self, batch: &mut Vec<QueuedOp>, loads: &mut mpsc::Receiver<QueuedOp>) {
+    async fn write_all(&mut self, batch: &mut Vec<Queued>, loads: &mut mpsc::Receiver<Queued>) {
         loop {
             let (started, count) = (Instant::now(), batch.len());
-            let last_at = batch.iter().rev().find_map(|load| match load {
+            let last_at = batch.iter().rev().find_map(|load| match &load.op {
                 QueuedOp::Tick(_, tick) => Timestamp::from_millisecond(tick.at_ms).ok(),
                 _ => None,
             });
@@ -65,13 +65,17 @@ impl Writer {
                     );
                     return batch.clear();
                 }
-                Err(_) => self.wait_and_take_more(batch, loads).await,
+                Err(error) => {
+                    let sentence = in_words(&error);
+                    batch.iter_mut().for_each(|queued| queued.report(Err(sentence.clone())));
+                    self.wait_and_take_more(batch, loads).await;
+                }
             }
         }
     }
 
     /// The journal may have room where the database has none: ticks need not wait for what cannot be written.
-    async fn wait_and_take_more(&mut self, batch: &mut Vec<QueuedOp>, loads: &mut mpsc::Receiver<QueuedOp>) {
+    async fn wait_and_take_more(&mut self, batch: &mut Vec<Queued>, loads: &mut mpsc::Receiver<Queued>) {
         if self.sync_due_in() <= RETRY_PAUSE {
             self.sync();
         }
@@ -111,15 +115,15 @@ impl Writer {
     }
 
     /// Takes out of the batch what it has kept. Rows go before the ticks that have them.
-    async fn write(&mut self, batch: &mut Vec<QueuedOp>) -> anyhow::Result<()> {
-        if batch.iter().any(|load| matches!(load, QueuedOp::Rows(_))) {
+    async fn write(&mut self, batch: &mut Vec<Queued>) -> anyhow::Result<()> {
+        if batch.iter().any(|load| matches!(load.op, QueuedOp::Rows(_))) {
             self.write_lasting(batch).await?;
-            batch.retain(|load| matches!(load, QueuedOp::Tick(..)));
+            batch.retain(Queued::is_tick);
         }
         let ticks = self.keep_ticks(batch).await;
-        if batch.iter().any(|load| !matches!(load, QueuedOp::Tick(..))) {
+        if batch.iter().any(|load| !load.is_tick()) {
             self.write_lasting(batch).await?;
-            batch.retain(|load| matches!(load, QueuedOp::Tick(..)));
+            batch.retain(Queued::is_tick);
         }
         ticks
     }

@@ -6,7 +6,7 @@ use sqlx::{Connection, SqliteConnection};
 
 use super::Writer;
 use crate::store::imported::write_imported;
-use crate::store::load::QueuedOp;
+use crate::store::load::{Queued, QueuedOp};
 use crate::store::rows::{remove_job, write_alert, write_gap, write_job, write_note, write_rows};
 use crate::store::words::in_words;
 
@@ -15,29 +15,29 @@ const SQLITE_CONSTRAINT: i32 = 19;
 
 impl Writer {
     /// What breaks a constraint would break it for ever: it is left out, and all else is kept.
-    pub(super) async fn write_lasting(&mut self, batch: &[QueuedOp]) -> anyhow::Result<()> {
+    pub(super) async fn write_lasting(&mut self, batch: &mut [Queued]) -> anyhow::Result<()> {
         self.mend().await?;
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
         let mut refused = Vec::new();
-        for load in batch.iter().filter(|load| !matches!(load, QueuedOp::Tick(..))).flat_map(QueuedOp::parts)
-        {
-            let mut part = transaction.begin().await?;
-            match write_one(&mut part, &load).await {
-                Ok(()) => part.commit().await?,
-                Err(error) if breaks_a_constraint(&error) => {
-                    part.rollback().await?;
-                    refused.push(error);
+        for (index, queued) in batch.iter().enumerate().filter(|(_, queued)| !queued.is_tick()) {
+            for op in queued.op.parts() {
+                let mut part = transaction.begin().await?;
+                match write_one(&mut part, &op).await {
+                    Ok(()) => part.commit().await?,
+                    Err(error) if breaks_a_constraint(&error) => {
+                        part.rollback().await?;
+                        refused.push((index, in_words(&error)));
+                    }
+                    Err(error) => return Err(error),
                 }
-                Err(error) => return Err(error),
             }
         }
         transaction.commit().await?;
-        for error in &refused {
-            tracing::error!(
-                "an entry is left out, since the database refuses what it says: {}",
-                in_words(error)
-            );
+        for (index, error) in &refused {
+            tracing::error!("an entry is left out, since the database refuses what it says: {error}");
+            batch[*index].report(Err(error.clone()));
         }
+        batch.iter_mut().filter(|queued| !queued.is_tick()).for_each(|queued| queued.report(Ok(())));
         self.refused += refused.len() as u64;
         Ok(())
     }

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::clock::Clock;
 use super::journal::Journal;
-use super::load::QueuedOp;
+use super::load::Queued;
 use super::recent::RecentTicks;
 use super::record::Recorder;
 use super::retention::Retention;
@@ -94,7 +94,7 @@ pub enum Start {
 
 /// Runs the writer on a thread of its own. It ends when the queue is closed and what can be kept is kept; the receiver
 /// is told then.
-pub fn start(start: Start, loads: mpsc::Receiver<QueuedOp>) -> anyhow::Result<oneshot::Receiver<()>> {
+pub fn start(start: Start, loads: mpsc::Receiver<Queued>) -> anyhow::Result<oneshot::Receiver<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let (ended, done) = oneshot::channel();
     std::thread::Builder::new()
@@ -113,7 +113,7 @@ pub fn start(start: Start, loads: mpsc::Receiver<QueuedOp>) -> anyhow::Result<on
 }
 
 /// `None` where the program ended before the database could be opened.
-async fn begin(start: Start, loads: &mpsc::Receiver<QueuedOp>) -> Option<Writer> {
+async fn begin(start: Start, loads: &mpsc::Receiver<Queued>) -> Option<Writer> {
     let writing = match start {
         Start::Now(writer) => return Some(*writer),
         Start::Later(writing) => writing,

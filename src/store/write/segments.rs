@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::Writer;
-use crate::store::load::QueuedOp;
+use crate::store::load::{Queued, QueuedOp};
 use crate::store::record::Recorder;
 use crate::store::rolling::roll_up;
 use crate::store::seal::seal;
@@ -22,15 +22,18 @@ pub(super) struct Window {
 
 impl Writer {
     /// Takes the ticks out of the batch that are in the journal.
-    pub(super) async fn keep_ticks(&mut self, batch: &mut Vec<QueuedOp>) -> anyhow::Result<()> {
+    pub(super) async fn keep_ticks(&mut self, batch: &mut Vec<Queued>) -> anyhow::Result<()> {
         let mut outcome = Ok(());
         let mut left = Vec::new();
-        for load in batch.drain(..) {
-            match &load {
+        for mut load in batch.drain(..) {
+            match &load.op {
                 QueuedOp::Tick(segment, tick) if outcome.is_ok() => {
                     outcome = self.keep(*segment, tick).await;
                     match outcome {
-                        Ok(()) => self.clock.see(tick),
+                        Ok(()) => {
+                            self.clock.see(tick);
+                            load.report(Ok(()));
+                        }
                         Err(_) => left.push(load),
                     }
                 }
