@@ -15,6 +15,8 @@ pub mod sample;
 pub mod topology;
 /// Two samples into differences, gaps and resets.
 pub mod interval;
+/// Reading → sample → topology → interval: what daemon, tests and benches share.
+pub mod pipeline;
 /// What each device did since the start: average, maximum, sum.
 pub mod tally;
 /// One quantity over time: what job, store and chart share.

@@ -14,17 +14,15 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::alert::{Alert, Rules, Severity};
-use crate::interval::estimate::Estimator;
-use crate::interval::{Interval, Observed};
+use crate::interval::Interval;
 use crate::job::rates::RecentRates;
 use crate::job::{Job, JobTracker};
 use crate::notify::Notifier;
+use crate::pipeline::Observer;
 use crate::present::Present;
-use crate::sample::Sampler;
 use crate::source::{Reading, Source};
 use crate::store::{StartState, StoreWriter, WriteOp};
 use crate::tally::Tallies;
-use crate::topology::Topology;
 pub use terms::Terms;
 
 /// Everything that the loop hands what it saw to.
@@ -64,9 +62,7 @@ pub async fn run(
 struct Watcher {
     terms: Terms,
     is_live: bool,
-    sampler: Sampler,
-    before: Option<Observed>,
-    estimator: Estimator,
+    observer: Observer,
     last: Option<Arc<Interval>>,
     jobs: JobTracker,
     recent_rates: Arc<RecentRates>,
@@ -89,9 +85,7 @@ impl Watcher {
         Self {
             terms,
             is_live,
-            sampler: Sampler::default(),
-            before: None,
-            estimator: Estimator::default(),
+            observer: Observer::default(),
             last: None,
             jobs,
             recent_rates: Arc::default(),
@@ -116,7 +110,8 @@ impl Watcher {
             self.judge_jobs(news, hook.at, outlets).await;
         }
         if reading.is_tick() {
-            let interval = Arc::new(self.observe(reading));
+            let interval = Arc::new(self.observer.observe(reading));
+            Arc::make_mut(&mut self.tallies).add(&interval);
             self.look_back(reading, outlets).await;
             self.judge(&interval, outlets).await;
             self.keep(WriteOp::Tick(Arc::clone(&interval)), outlets).await;
@@ -125,22 +120,6 @@ impl Watcher {
         }
         self.count(reading, began);
         self.publish(None, outlets);
-    }
-
-    fn observe(&mut self, reading: &Reading) -> Interval {
-        let sample = self.sampler.sample(reading);
-        let topology = match &self.before {
-            Some(before) if sample.devices.is_none() || Topology::still_holds(&before.sample, &sample) => {
-                Arc::clone(&before.topology)
-            }
-            _ => Arc::new(Topology::of(&sample)),
-        };
-        let now = Observed { sample, topology };
-        let mut interval = Interval::between(self.before.as_ref(), &now);
-        self.estimator.advance(&mut interval);
-        self.before = Some(now);
-        Arc::make_mut(&mut self.tallies).add(&interval);
-        interval
     }
 
     /// Rules and jobs, before anything is stored; whoever is to be told is told first.

@@ -50,7 +50,7 @@ impl Watcher {
             recent_rates: Arc::clone(&self.recent_rates),
             alerts: self.rules.open().to_vec(),
             ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
-            parts: self.sampler.parts().clone(),
+            parts: self.observer.parts().clone(),
             store,
             keep: self.terms.keep,
             notes: self.notes(),

@@ -135,7 +135,7 @@ fn layers_that_go_round_in_circles_have_an_end() {
     let texts =
         [(Part::Diskstats, host.diskstats()), (Part::Sysfs, host.names()), (Part::Dm, host.device_mapper())];
     let texts = texts.into_iter().map(|(part, text)| (part, Said::Text(text))).collect();
-    let interval = Observer::default().take(&reading(0.0, texts));
+    let interval = Observer::default().observe(&reading(0.0, texts));
     for lv in ["itself", "one"] {
         assert_eq!(volume(&interval, lv).0.pvs, ["sda"], "{lv}");
     }
@@ -158,7 +158,7 @@ proptest! {
             for (_, damage, text, line, place) in damages.iter().filter(|(when, ..)| *when == tick) {
                 apply(&mut reading, damage, *text, *line, *place);
             }
-            look_at(&observer.take(&reading));
+            look_at(&observer.observe(&reading));
         }
     }
 }

@@ -27,8 +27,8 @@ fn texts(host: &Host) -> Vec<(Part, Said)> {
 /// What happened between two looks.
 fn interval(before: &Host, after: &Host) -> Interval {
     let mut observer = Observer::default();
-    observer.take(&reading(0.0, texts(before)));
-    observer.take(&reading(1.0, texts(after)))
+    observer.observe(&reading(0.0, texts(before)));
+    observer.observe(&reading(1.0, texts(after)))
 }
 
 fn copying(interval: &Interval, lv: &str) -> Option<Copying> {
@@ -161,13 +161,13 @@ fn what_is_written_into_a_snapshot_is_told_apart() {
 fn where_it_is_not_known_nothing_is_said() {
     let host = host(&["sda"], &["sda"]);
     let mut observer = Observer::default();
-    let first = observer.take(&reading(0.0, texts(&host)));
+    let first = observer.observe(&reading(0.0, texts(&host)));
     assert_eq!(copying(&first, "data"), None, "nothing is before the first look");
-    assert_eq!(copying(&observer.take(&reading(1.0, texts(&host))), "data").map(|it| it.copied), Some(0));
+    assert_eq!(copying(&observer.observe(&reading(1.0, texts(&host))), "data").map(|it| it.copied), Some(0));
     let nothing = vec![(Part::Diskstats, Said::Error("it was not there".into()))];
-    let blind = observer.take(&reading(2.0, nothing));
+    let blind = observer.observe(&reading(2.0, nothing));
     assert_eq!(copying(&blind, "data"), None);
-    assert_eq!(copying(&observer.take(&reading(3.0, texts(&host))), "data"), None, "nor after a gap");
+    assert_eq!(copying(&observer.observe(&reading(3.0, texts(&host))), "data"), None, "nor after a gap");
 
     let mut plain = Host::new(&["sda"]);
     plain.add("plain", "", &["sda"], 8_192, "linear ");

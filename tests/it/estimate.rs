@@ -40,7 +40,7 @@ impl Watched {
         self.seconds += 1.0;
         texts.push((Part::Diskstats, Said::Text(self.model.host.diskstats())));
         texts.push((Part::Sysfs, Said::Text(self.model.host.names())));
-        self.observer.take(&reading(self.seconds, texts))
+        self.observer.observe(&reading(self.seconds, texts))
     }
 
     /// Looks, and checks what is said of this snapshot.
@@ -181,7 +181,7 @@ fn a_tick_without_diskstats_widens_the_bounds_and_loses_nothing() {
     watched.check(&snap).unwrap();
     watched.seconds += 1.0;
     let nothing = vec![(Part::Diskstats, Said::Error("it was not there".into()))];
-    watched.observer.take(&reading(watched.seconds, nothing));
+    watched.observer.observe(&reading(watched.seconds, nothing));
     watched.model.write(800, 800, 1);
     watched.check(&snap).unwrap();
     watched.model.write(1_600, 800, 1);
@@ -257,8 +257,8 @@ fn what_lvs_said_of_captured_snapshots_is_within_the_bounds() {
             (first.at - jiff::SignedDuration::from_secs(1), first.uptime_us - 1_000_000);
         forget_snapshots(&mut first, machine);
         let mut observer = Observer::default();
-        observer.take(&first);
-        let interval = observer.take(&second);
+        observer.observe(&first);
+        let interval = observer.observe(&second);
         let rows = machine.rows();
         let valid = rows.iter().filter(|row| row.attributes.starts_with("swi-a"));
         let mut seen = 0;
@@ -371,7 +371,7 @@ fn check_history(events: &[Event], counts_flushes: bool) -> Result<(), TestCaseE
             Event::MissedTick => {
                 watched.seconds += 1.0;
                 let nothing = vec![(Part::Diskstats, Said::Error("it was not there".into()))];
-                watched.observer.take(&reading(watched.seconds, nothing));
+                watched.observer.observe(&reading(watched.seconds, nothing));
             }
         }
     }

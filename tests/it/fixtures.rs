@@ -2,28 +2,28 @@
 //! are those that `lvs` showed there.
 
 use cowbell::interval::Interval;
-use cowbell::sample::lvm;
+use cowbell::sample::{Sampler, lvm};
 use cowbell::source::{Part, Said};
 use cowbell::topology::{State, Volume, VolumeKind, VolumeState};
 use serde_json::Value;
 
 use crate::captured::{Captured, Row};
 use crate::daemon::Start;
-use crate::observer::{Observer, reading};
+use crate::observer::{Observer, complaint, reading};
 
 #[test]
 fn every_captured_machine_is_understood_without_a_complaint() {
     for machine in Captured::all() {
         let reading = &machine.reading;
         let mut observer = Observer::default();
-        let interval = observer.take(reading);
+        let interval = observer.observe(reading);
         for text in &reading.texts {
-            assert_eq!(observer.complaint(text.part), None, "{}", machine.name);
+            assert_eq!(complaint(&observer, text.part), None, "{}", machine.name);
         }
         let lines = machine.file("diskstats").unwrap().lines().count();
         assert_eq!(interval.topology.devices.len(), lines, "{}: all devices", machine.name);
         assert!(interval.host.blocked.is_some(), "{}", machine.name);
-        let sample = observer.sampler.sample(reading);
+        let sample = Sampler::default().sample(reading);
         assert!(sample.paging.is_some() && sample.cpu.is_some(), "{}", machine.name);
         assert_eq!(sample.pressure_us.is_some(), machine.path("pressure-io").exists(), "{}", machine.name);
         assert_eq!(sample.policies.is_some(), machine.path("lvmconfig.txt").exists(), "{}", machine.name);
@@ -36,7 +36,7 @@ fn every_captured_machine_is_understood_without_a_complaint() {
 #[test]
 fn volumes_are_those_of_lvs_to_the_hundredth() {
     for machine in Captured::with_volumes() {
-        let interval = Observer::default().take(&machine.reading);
+        let interval = Observer::default().observe(&machine.reading);
         check_rows(machine, &interval, &machine.rows(), |volume, row| {
             // What of a VDO volume is filled its kernel does not say, only what of its pool is.
             if volume.kind == VolumeKind::Vdo { None } else { row.data }
@@ -49,7 +49,7 @@ fn volumes_are_those_of_lvs_without_lvms_report() {
     for machine in Captured::with_volumes() {
         let mut reading = machine.reading.clone();
         reading.texts.retain(|text| text.part != Part::Lvm);
-        let interval = Observer::default().take(&reading);
+        let interval = Observer::default().observe(&reading);
         let rows = machine.rows().into_iter().filter(|row| !is_inactive(row));
         let rows: Vec<Row> = rows.map(|row| Row { origin: known_to_the_kernel(&row), ..row }).collect();
         check_rows(
@@ -70,7 +70,7 @@ fn volumes_are_those_of_lvs_without_the_device_mapper() {
         for text in reading.texts.iter_mut().filter(|text| text.part == Part::Dm) {
             text.said = Said::Error("it does not answer".into());
         }
-        let interval = Observer::default().take(&reading);
+        let interval = Observer::default().observe(&reading);
         check_rows(machine, &interval, &machine.rows(), |_, row| row.data);
     }
 }
@@ -192,12 +192,12 @@ fn a_partial_report_names_the_missing_pvs_and_all_volumes_stay() {
         assert!(on_it.iter().all(|volume| volume.health.as_deref() == Some("partial")), "{on_it:?}");
 
         let mut observer = Observer::default();
-        let before = observer.take(&machine.reading);
+        let before = observer.observe(&machine.reading);
         let mut texts = machine.reading.texts.clone();
         texts.retain(|text| text.part == Part::Diskstats || text.part == Part::Dm);
         let mut texts: Vec<(Part, Said)> = texts.into_iter().map(|text| (text.part, text.said)).collect();
         texts.push((Part::Lvm, Said::Text(text)));
-        let after = observer.take(&reading(1.0, texts));
+        let after = observer.observe(&reading(1.0, texts));
         assert_eq!(after.volumes, before.volumes, "{}", machine.name);
         let group = after.topology.group(&group.name).unwrap();
         assert_eq!(group.missing_pvs as usize, missing, "{}", machine.name);

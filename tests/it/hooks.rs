@@ -53,7 +53,7 @@ impl Watcher {
                 self.book.hear(&told, hook.at);
             }
         }
-        let interval = self.observer.take(reading);
+        let interval = self.observer.observe(reading);
         self.book.advance(&interval);
     }
 

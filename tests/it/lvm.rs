@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::captured::Captured;
 use crate::daemon::Start;
 use crate::host::{Host, report, row};
-use crate::observer::{Observer, reading, volume};
+use crate::observer::{Observer, complaint, reading, volume};
 use crate::tape::{Snapshot, Tape};
 
 /// What `lvm config` prints where nobody changed anything.
@@ -132,7 +132,7 @@ impl Watched {
         ];
         texts.extend(lvm.map(|said| (Part::Lvm, said)));
         texts.extend(config.map(|said| (Part::LvmConfig, said)));
-        self.observer.take(&reading(self.seconds, texts))
+        self.observer.observe(&reading(self.seconds, texts))
     }
 
     /// The sentence about what LVM said this time, after a look at all that should not have changed by it.
@@ -144,7 +144,7 @@ impl Watched {
         assert!(snap.created_at.is_some(), "what LVM said before still holds");
         assert_eq!(state.fill.map(|fill| fill.percent()), Some(self.seconds), "fills go on");
         assert_eq!(interval.topology.group("vg0").and_then(|group| group.free), Some(1_073_741_824));
-        self.observer.complaint(Part::Lvm).unwrap_or("nothing").to_string()
+        complaint(&self.observer, Part::Lvm).unwrap_or("nothing").to_string()
     }
 }
 
@@ -216,7 +216,7 @@ async fn warnings_beside_a_good_report_are_no_error() {
     let mut watched = Watched::new();
     let interval = watched.tick(Some(answer.report.map_err(NoReport::sentence).into()), None);
     assert_eq!(names(&interval), ["awake", "data", "snap"]);
-    assert_eq!(watched.observer.complaint(Part::Lvm), None);
+    assert_eq!(complaint(&watched.observer, Part::Lvm), None);
 }
 
 /// Exit codes and complaints are those that real LVMs had for a lock, and for one who is not root; what they print
@@ -367,8 +367,8 @@ async fn a_configuration_that_says_nonsense_is_a_complaint_and_the_one_before_st
     ] {
         let answer = Lvm::configured(script).answer().await;
         let interval = watched.tick(None, answer.policies.map(Said::from));
-        let complaint = watched.observer.complaint(Part::LvmConfig).unwrap_or("nothing");
-        assert!(complaint.contains(expected), "{script}: {complaint}");
+        let found = complaint(&watched.observer, Part::LvmConfig).unwrap_or("nothing");
+        assert!(found.contains(expected), "{script}: {found}");
         assert_eq!(interval.policies, before, "{script}");
     }
 }

@@ -23,7 +23,7 @@ impl Watched {
         ];
         let more = more.into_iter().map(|(part, text)| (part, text.to_string()));
         let texts = texts.into_iter().chain(more).map(|(part, text)| (part, Said::Text(text)));
-        let interval = self.observer.take(&reading(seconds, texts.collect()));
+        let interval = self.observer.observe(&reading(seconds, texts.collect()));
         self.news.extend(self.book.advance(&interval));
     }
 

@@ -1,43 +1,16 @@
-//! The program's way from a reading to what happened, without what it keeps and shows: for tests of the figures
-//! themselves, and of what no test could wait for.
+//! Readings made by a test, and what the program's own observer says of them.
 
-use std::sync::Arc;
+pub use cowbell::pipeline::Observer;
 
-use cowbell::interval::estimate::Estimator;
-use cowbell::interval::{Interval, Observed};
-use cowbell::sample::Sampler;
+use cowbell::interval::Interval;
 use cowbell::source::{Part, Reading, Said, Text};
-use cowbell::topology::{Topology, Volume, VolumeState};
+use cowbell::topology::{Volume, VolumeState};
 
 use crate::tape::BEGIN;
 
-#[derive(Default)]
-pub struct Observer {
-    pub sampler: Sampler,
-    before: Option<Observed>,
-    estimator: Estimator,
-}
-
-impl Observer {
-    pub fn take(&mut self, reading: &Reading) -> Interval {
-        let sample = self.sampler.sample(reading);
-        let topology = match &self.before {
-            Some(before) if sample.devices.is_none() || Topology::still_holds(&before.sample, &sample) => {
-                Arc::clone(&before.topology)
-            }
-            _ => Arc::new(Topology::of(&sample)),
-        };
-        let now = Observed { sample, topology };
-        let mut interval = Interval::between(self.before.as_ref(), &now);
-        self.estimator.advance(&mut interval);
-        self.before = Some(now);
-        interval
-    }
-
-    /// What the last reading's text of this part was not understood for.
-    pub fn complaint(&self, part: Part) -> Option<&str> {
-        self.sampler.parts().get(&part)?.error.as_deref()
-    }
+/// What the last reading's text of this part was not understood for.
+pub fn complaint(observer: &Observer, part: Part) -> Option<&str> {
+    observer.parts().get(&part)?.error.as_deref()
 }
 
 /// A reading so many seconds after the beginning.

@@ -6,7 +6,7 @@ use cowbell::source::{Part, Said};
 use cowbell::topology::State;
 
 use crate::host::{Host, report, row};
-use crate::observer::{Observer, reading, volume};
+use crate::observer::{Observer, complaint, reading, volume};
 
 /// What is read of this host in every tick.
 fn files(host: &Host) -> Vec<(Part, Said)> {
@@ -87,7 +87,7 @@ fn every_letter_of_lv_attr_is_seen_as_what_it_means() {
         let mut host = Host::new(&["sda"]);
         host.add("it", "", &["sda"], 614_400, "linear ");
         let text = report(&[row("it", attributes)]);
-        let interval = Observer::default().take(&reading(0.0, with(&host, Part::Lvm, Said::Text(text))));
+        let interval = Observer::default().observe(&reading(0.0, with(&host, Part::Lvm, Said::Text(text))));
         assert_eq!(volume(&interval, "it").1.state, expected, "{attributes}");
     }
 }
@@ -100,7 +100,7 @@ fn a_vdo_pool_is_never_active_by_its_letters_and_works_all_the_same() {
         let mut pool = row("vpool", "dwi-------");
         pool["data_percent"] = data.into();
         let text = Said::Text(report(&[pool]));
-        let interval = Observer::default().take(&reading(0.0, with(&host, Part::Lvm, text)));
+        let interval = Observer::default().observe(&reading(0.0, with(&host, Part::Lvm, text)));
         assert_eq!(volume(&interval, "vpool").1.state, expected, "{data:?}");
     }
 }
@@ -116,7 +116,7 @@ fn only_mirrors_and_raids_are_in_step() {
         let mut it = row("it", attributes);
         it["copy_percent"] = "40.00".into();
         let texts = with(&host, Part::Lvm, Said::Text(report(&[it])));
-        let interval = Observer::default().take(&reading(0.0, texts));
+        let interval = Observer::default().observe(&reading(0.0, texts));
         assert_eq!(volume(&interval, "it").1.sync.map(|sync| sync.percent()), expected, "{attributes}");
     }
 }
@@ -140,7 +140,7 @@ fn while_the_device_mapper_is_silent_lvms_word_counts_as_long_as_it_is_new() {
     let host = snapshot_host("snapshot 13000/130000 16");
     let mut observer = Observer::default();
     let mut seen = |seconds: f64, texts: Vec<(Part, Said)>| {
-        let interval = observer.take(&reading(seconds, texts));
+        let interval = observer.observe(&reading(seconds, texts));
         (percent(&interval, "snap"), volume(&interval, "snap").1.state)
     };
     let dm = || with(&host, Part::Dm, Said::Text(host.device_mapper()));
@@ -188,10 +188,10 @@ fn a_text_that_tells_again_changes_only_what_it_tells_of() {
     host.add("plain", "", &["sda"], 8_192, "linear ");
     let mut observer = Observer::default();
     let mut take = |seconds: f64, dm: String| {
-        let interval = observer.take(&reading(seconds, with(&host, Part::Dm, Said::Text(dm))));
+        let interval = observer.observe(&reading(seconds, with(&host, Part::Dm, Said::Text(dm))));
         let used = volume(&interval, "pool").1.fill.map(|fill| fill.used_bytes());
         let states = ["snap", "data", "plain"].map(|lv| volume(&interval, lv).1.state);
-        (percent(&interval, "snap"), used, states, observer.complaint(Part::Dm).map(String::from))
+        (percent(&interval, "snap"), used, states, complaint(&observer, Part::Dm).map(String::from))
     };
     let all = host.device_mapper();
     let ok = [State::Ok; 3];
@@ -223,7 +223,7 @@ fn a_text_that_tells_again_changes_only_what_it_tells_of() {
 fn a_text_that_tells_again_without_a_first_one_makes_nothing_known() {
     let host = snapshot_host("snapshot 13000/130000 16");
     let again = format!("again\n{}", lines_of(&host.device_mapper(), "vg0-snap"));
-    let interval = Observer::default().take(&reading(0.0, with(&host, Part::Dm, Said::Text(again))));
+    let interval = Observer::default().observe(&reading(0.0, with(&host, Part::Dm, Said::Text(again))));
     assert_eq!((percent(&interval, "snap"), volume(&interval, "snap").1.state), (None, State::Unknown));
 }
 
@@ -234,7 +234,7 @@ fn a_silence_between_two_texts_that_tell_again_loses_nothing() {
     let all = host.device_mapper();
     let again = format!("again\n{}", lines_of(&all, "vg0-snap").replace("13000/", "26000/"));
     let mut fill = |seconds: f64, said: Said| {
-        percent(&observer.take(&reading(seconds, with(&host, Part::Dm, said))), "snap")
+        percent(&observer.observe(&reading(seconds, with(&host, Part::Dm, said))), "snap")
     };
     assert_eq!(fill(0.0, Said::Text(all)), Some(10.0));
     assert_eq!(fill(1.0, silent()), None);

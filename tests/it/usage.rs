@@ -5,7 +5,7 @@ use cowbell::source::{Part, Said};
 use cowbell::topology::VolumeKind;
 
 use crate::host::{Host, report, row};
-use crate::observer::{Observer, reading, volume};
+use crate::observer::{Observer, complaint, reading, volume};
 
 const MOUNTS: &str = "36 35 253:3 / /mnt/my\\040snap ro shared:1 - xfs /dev/mapper/vg0-snap ro\n";
 const USAGE: &str = "253:3\t/mnt/my\\040snap\t1000\t400\t4096\n";
@@ -28,10 +28,10 @@ fn what_a_snapshot_holds_is_known_while_it_is_mounted() {
         ];
         let more = more.iter().map(|(part, text)| (*part, text.to_string()));
         let texts = texts.into_iter().chain(more).map(|(part, text)| (part, Said::Text(text)));
-        let interval = observer.take(&reading(seconds, texts.collect()));
+        let interval = observer.observe(&reading(seconds, texts.collect()));
         let of = |lv| interval.held_on(volume(&interval, lv).0);
         assert_eq!(of("data"), None, "its origin's file system is another");
-        (of("snap"), observer.complaint(Part::Usage).map(String::from))
+        (of("snap"), complaint(&observer, Part::Usage).map(String::from))
     };
     let known = Some(600 * 4096);
     assert_eq!(held(0.0, &[(Part::Usage, "")]), (None, None));
@@ -67,7 +67,7 @@ fn a_thin_snapshot_overflows_with_its_pool_and_a_thick_one_by_itself() {
         (Part::Lvm, report(&[thin_snap])),
     ];
     let texts = texts.into_iter().map(|(part, text)| (part, Said::Text(text)));
-    let interval = Observer::default().take(&reading(0.0, texts.collect()));
+    let interval = Observer::default().observe(&reading(0.0, texts.collect()));
     let of = |lv| {
         let (full, state) = overflows(&interval, volume(&interval, lv).0).unwrap();
         (full.lv.clone(), full.kind, state.fill.unwrap().used_bytes())

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::config;
 use crate::job::{Job, JobKind, Outcome};
 use crate::store::catalog::{DeviceRow, Rows, VolumeRow};
-use crate::store::load::QueuedOp;
+use crate::store::load::{Queued, QueuedOp};
 use crate::store::open::for_writing;
 use crate::store::rows::catalog;
 use crate::store::seal::seal;
@@ -62,7 +62,7 @@ async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_const
     // Twice the same, which a machine is not to say, and one without a name of its own.
     let devices = vec![device(1, "a"), device(2, "a"), device(3, "c")];
     let volumes = vec![volume(1, ""), volume(2, "b")];
-    inlet.queue.try_send(QueuedOp::Rows(Rows { devices, volumes })).unwrap();
+    inlet.queue.try_send(Queued::new(QueuedOp::Rows(Rows { devices, volumes }), None)).unwrap();
     let began = Instant::now();
     while inlet.health().1 < 2 && began.elapsed() < Duration::from_secs(10) {
         tokio::time::sleep(Duration::from_millis(10)).await;
