@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::interval::estimate::Estimator;
 use crate::interval::{Interval, Observed};
 use crate::sample::{PartState, Sampler};
 use crate::source::{Part, Reading};
@@ -16,7 +15,6 @@ use crate::topology::Topology;
 pub struct Observer {
     sampler: Sampler,
     before: Option<Observed>,
-    estimator: Estimator,
 }
 
 impl Observer {
@@ -30,8 +28,7 @@ impl Observer {
             _ => Arc::new(Topology::of(&sample)),
         };
         let now = Observed { sample, topology };
-        let mut interval = Interval::between(self.before.as_ref(), &now);
-        self.estimator.advance(&mut interval);
+        let interval = Interval::between(self.before.as_ref(), &now);
         self.before = Some(now);
         interval
     }

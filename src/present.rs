@@ -15,9 +15,10 @@ use crate::job::rates::{RecentRates, overflows};
 use crate::job::remaining::{PastRuns, RemainingReads};
 use crate::sample::PartState;
 use crate::source::Part;
+use crate::source::dm::usage_unknown;
 use crate::store::Health;
 use crate::tally::Tallies;
-use crate::topology::{Volume, VolumeKind, VolumeState};
+use crate::topology::{State, Volume, VolumeKind, VolumeState};
 
 /// Ticks are fresh for three intervals, and never for less than this.
 const LEAST_FRESHNESS: Duration = Duration::from_secs(3);
@@ -71,6 +72,12 @@ impl Present {
     /// The job that a snapshot's life is.
     pub fn job_of(&self, volume: &Volume) -> Option<&Job> {
         self.jobs.iter().map(Arc::as_ref).find(|job| job.is_running() && job.key == *volume.uuid)
+    }
+
+    /// Why the usage of a snapshot or pool is unknown, in a sentence; LVM's report may know it where the kernel does not.
+    pub fn why_usage_is_unknown(&self, volume: &Volume, state: &VolumeState) -> Option<String> {
+        let error = self.parts.get(&Part::Dm)?.error.as_deref()?;
+        (volume.kind.fills() && state.state == State::Unknown).then(|| usage_unknown(error))
     }
 
     /// All parts in the order in which they are read, and how they did; `None` of one that has not answered yet.

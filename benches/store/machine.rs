@@ -103,8 +103,6 @@ impl Machine {
             volumes: (0..self.used.len()).map(|volume| self.state(volume)).collect(),
             host: self.host(&works),
             saw_devices: true,
-            dm_answered: true,
-            estimates: Vec::new(),
             policies: None,
             usages: Arc::default(),
             maker: None,

@@ -65,7 +65,7 @@ async fn composition(folder: &std::path::Path, values: u64) {
             .expect("segments");
     for (level, kind, count, bytes) in chunks {
         let level = LEVELS.get(level as usize).unwrap_or(&"?");
-        let kind = ["host", "device", "copying", "volume", "estimate"].get(kind as usize).unwrap_or(&"?");
+        let kind = ["host", "device", "copying", "volume"].get(kind as usize).unwrap_or(&"?");
         println!(
             "| – of it {kind}, {level} | {bytes} B in {count} chunks, {:.4} a value |",
             bytes as f64 / values as f64

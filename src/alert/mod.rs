@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::config::Alerts as Settings;
 use crate::interval::Interval;
-use crate::topology::{State, Volume, VolumeState};
+use crate::topology::{Volume, VolumeState};
 use crate::units::Fill;
 pub use rule::Rule;
 use rule::{Verdict, verdict};
@@ -93,14 +93,6 @@ impl Rules {
         }
         let mut news = Vec::new();
         for (volume, state) in interval.volumes() {
-            // Where the kernel does not say how full it is, an estimate is better than silence.
-            let estimate = interval.estimate_of(volume).map(|estimate| VolumeState {
-                fill: Some(estimate.likely),
-                metadata: None,
-                sync: None,
-                state: State::Ok,
-            });
-            let state = estimate.as_ref().unwrap_or(state);
             for rule in Rule::OF_VOLUMES.into_iter().filter(|rule| rule.concerns(volume.kind)) {
                 news.extend(self.apply(rule, volume, state, interval));
             }
@@ -133,7 +125,7 @@ impl Rules {
                 None
             }
             (Verdict::Clear, Some(index)) => {
-                let how = sentence::cleared(rule, volume, state, interval);
+                let how = sentence::cleared(rule, volume, state);
                 Some(self.clear(index, rule.fill(state).map(Fill::percent), interval.at, how))
             }
             _ => None,

@@ -4,7 +4,6 @@ use super::rule::CLEARANCE;
 use super::{Alert, Rule, Severity};
 use crate::config::Thresholds;
 use crate::interval::Interval;
-use crate::interval::estimate::Estimate;
 use crate::topology::{Group, State, Volume, VolumeState};
 use crate::units::{Fill, Prefix, bytes_text};
 
@@ -34,9 +33,9 @@ pub fn raised(
     };
     let threshold = if severity == Severity::Critical { thresholds.critical } else { thresholds.warning };
     format!(
-        "{what} {name} is {percent} full ({severity} from {threshold} %){used}. {remedy}",
+        "{what} {name} is {percent:.2} % full ({severity} from {threshold} %){used}. {remedy}",
         what = subject(rule),
-        percent = percent_text(fill, interval.estimate_of(volume)),
+        percent = fill.percent(),
         severity = severity.text(),
         used = used_text(fill),
         remedy = remedy(rule, volume, fill, thresholds.warning, interval.topology.group(&volume.vg)),
@@ -44,7 +43,7 @@ pub fn raised(
 }
 
 /// How an alert ended while its volume is still there.
-pub fn cleared(rule: Rule, volume: &Volume, state: &VolumeState, interval: &Interval) -> String {
+pub fn cleared(rule: Rule, volume: &Volume, state: &VolumeState) -> String {
     let name = volume.full_name();
     match (state.state, rule.fill(state)) {
         (State::Invalid, _) => {
@@ -52,23 +51,9 @@ pub fn cleared(rule: Rule, volume: &Volume, state: &VolumeState, interval: &Inte
         }
         (State::Inactive, _) => format!("{} {name} was deactivated.", subject(rule)),
         (_, Some(fill)) => {
-            let percent = percent_text(fill, interval.estimate_of(volume));
-            format!("{} {name} is at {percent} again{}.", subject(rule), used_text(fill))
+            format!("{} {name} is at {:.2} % again{}.", subject(rule), fill.percent(), used_text(fill))
         }
         (_, None) => format!("{} {name} is as it should be again.", subject(rule)),
-    }
-}
-
-/// The percentage, and that it is an estimate where it is one.
-fn percent_text(fill: Fill, estimate: Option<Estimate>) -> String {
-    match estimate {
-        Some(estimate) => format!(
-            "by an estimate without root {:.1} % ({:.1} to {:.1} %)",
-            estimate.likely.percent(),
-            estimate.low.percent(),
-            estimate.high.percent()
-        ),
-        None => format!("{:.2} %", fill.percent()),
     }
 }
 

@@ -112,15 +112,13 @@ fn names(root: &Root) -> Finding {
 
 fn device_mapper() -> Finding {
     let found = dm::DeviceMapper::default().read(dm::Scope::All);
-    let told = found.map(|text| {
-        let devices = count_text(crate::sample::dm::parse(&text).devices.len(), "device", "devices");
-        format!("the device-mapper answers, and has {devices}: fills of snapshots and pools are seen")
-    });
-    seen(
-        told,
-        "fills of pools are not shown, and those of thick snapshots are estimated where their making is seen; \
-         where there is LVM, load dm_mod and run the service as root",
-    )
+    match found {
+        Ok(text) => Finding::Good(format!(
+            "the device-mapper lists {}; snapshot and pool usage can be read",
+            count_text(crate::sample::dm::parse(&text).devices.len(), "device", "devices")
+        )),
+        Err(error) => Finding::Missing(dm::usage_unknown(&error)),
+    }
 }
 
 async fn lvm_report() -> (Finding, Option<lvm::Report>) {

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use super::Daemon;
 use crate::job::JobKind;
 use crate::job::finish::Outlook;
+use crate::source::dm::usage_unknown;
 use crate::topology::{State, VolumeKind};
 use crate::units::{Prefix, bytes_text, duration_text};
 use crate::web::{JobBody, StatusBody, VolumeBody};
@@ -133,7 +134,7 @@ fn verdict(answers: &Answers, open: &[&AlertLine], filled: &[&VolumeBody]) -> Ve
     }
 }
 
-/// Why the device-mapper is not seen, where there are volumes.
+/// The device-mapper's error, if there are volumes.
 fn unseen(answers: &Answers) -> Option<&str> {
     let dm = answers.status.parts.iter().find(|part| part.name == "dm")?;
     dm.error.as_deref().filter(|_| !answers.volumes.is_empty())
@@ -156,11 +157,11 @@ fn headline(answers: &Answers, open: &[&AlertLine], filled: &[&VolumeBody]) -> S
     if let Some(volume) = filled.iter().find(|volume| volume.state.is_bad() && open.is_empty()) {
         return format!("{}/{} is {}", volume.vg, volume.lv, volume.state.text());
     }
+    if let Some(why) = unseen(answers).filter(|_| open.is_empty()) {
+        return usage_unknown(why);
+    }
     if let Some(volume) = filled.iter().find(|volume| is_unknown(volume) && open.is_empty()) {
         return format!("the fill of {}/{} is not known", volume.vg, volume.lv);
-    }
-    if let Some(why) = unseen(answers).filter(|_| open.is_empty()) {
-        return format!("how full snapshots and pools are is not seen: {why}");
     }
     let worst = open.iter().find(|alert| alert.severity == "critical").or(open.first());
     match (worst, filled.len()) {

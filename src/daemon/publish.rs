@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use super::{Outlets, Watcher};
 use crate::present::{Percentiles, Present, Ticks};
-use crate::source::{Reading, Source};
+use crate::source::dm::ROOT_NEEDED;
+use crate::source::{Part, Reading, Source};
 use crate::units::count_text;
 
 /// Durations of the last ticks that are remembered for their percentiles.
@@ -71,12 +72,14 @@ impl Watcher {
         self.publish(Some(how.to_string()), outlets);
     }
 
-    /// What somebody should know of how this program was set up, and of what it is told.
+    /// What an administrator should know of how this program was set up, and of what it receives.
     fn notes(&self) -> Vec<String> {
+        let dm = self.observer.parts().get(&Part::Dm).and_then(|part| part.error.as_deref());
+        let root_needed = dm.filter(|error| *error == ROOT_NEEDED).map(str::to_string);
         let (count, last) = &self.not_understood;
         let commands = count_text(*count, "word from hooks was", "words from hooks were");
         let note = (*count > 0).then(|| format!("{commands} not understood; the last: {last}"));
-        self.terms.notes.iter().cloned().chain(note).collect()
+        self.terms.notes.iter().cloned().chain(root_needed).chain(note).collect()
     }
 }
 

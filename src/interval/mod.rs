@@ -4,15 +4,12 @@
 //! there is no difference: `None`, never zero and never a spike.
 
 pub mod copying;
-pub mod estimate;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use estimate::Estimate;
 
 use crate::sample::Sample;
 use crate::sample::diskstats::{Counters, DeviceLine, Number};
@@ -35,11 +32,6 @@ pub struct Interval {
     pub host: Host,
     /// Whether the devices could be listed at all in this tick; nothing may be taken for gone where not.
     pub saw_devices: bool,
-    /// Whether the kernel said how full volumes are; what it leaves open then is not estimated.
-    pub dm_answered: bool,
-    /// How full volumes probably are of which the kernel does not say it, in the order of the topology's volumes; as
-    /// an [`estimate::Estimator`] has it. Empty where the kernel says it all.
-    pub estimates: Vec<Option<Estimate>>,
     /// What LVM does by itself before a volume is full, as last said.
     pub policies: Option<Policies>,
     /// How much file systems hold that may be a snapshot's, as last told.
@@ -149,8 +141,6 @@ impl Interval {
             volumes: now.topology.volume_states(&now.sample),
             host: host(before.map(|before| &before.sample), &now.sample),
             saw_devices: now.sample.devices.is_some(),
-            dm_answered: now.sample.dm.is_some(),
-            estimates: Vec::new(),
             policies: now.sample.policies,
             usages: Arc::clone(&now.sample.usages),
             maker: now.sample.maker.clone(),
@@ -166,14 +156,6 @@ impl Interval {
     /// A snapshot, pool or other volume with how it is.
     pub fn volumes(&self) -> impl Iterator<Item = (&Volume, &VolumeState)> {
         self.topology.volumes.iter().zip(&self.volumes)
-    }
-
-    /// How full a volume probably is, where the kernel does not say it.
-    pub fn estimate_of(&self, volume: &Volume) -> Option<Estimate> {
-        let estimates = self.topology.volumes.iter().zip(&self.estimates);
-        estimates
-            .filter(|(other, _)| Arc::ptr_eq(&other.uuid, &volume.uuid))
-            .find_map(|(_, estimate)| *estimate)
     }
 
     /// How many bytes the file system on a volume uses, where it is mounted and told it.

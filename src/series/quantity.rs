@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Observation;
 use crate::interval::copying::Share;
-use crate::interval::estimate::Estimate;
 use crate::interval::{Host, Work};
 use crate::topology::VolumeState;
 use crate::units::{Fill, SECTOR};
@@ -43,15 +42,6 @@ pub enum VolumeQuantity {
 pub enum ShareQuantity {
     CopyReadBytes,
     CopyWrittenBytes,
-}
-
-/// How full a thick snapshot probably is, where nobody may ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EstimateQuantity {
-    EstimatedPercent,
-    EstimatedLowPercent,
-    EstimatedHighPercent,
 }
 
 /// What the host does.
@@ -130,18 +120,6 @@ impl ShareQuantity {
     }
 }
 
-impl EstimateQuantity {
-    pub const NAMES: &str = "estimated_percent, estimated_low_percent, estimated_high_percent";
-
-    pub fn observe(self, estimate: &Estimate) -> Observation {
-        percent(match self {
-            Self::EstimatedPercent => estimate.likely,
-            Self::EstimatedLowPercent => estimate.low,
-            Self::EstimatedHighPercent => estimate.high,
-        })
-    }
-}
-
 impl HostQuantity {
     pub const NAMES: &str = "bi_kib_per_s, bo_kib_per_s, user, system, iowait, blocked, pressure_io_some";
 
@@ -173,7 +151,6 @@ impl HostQuantity {
 pub enum Quantity {
     Device(DeviceQuantity),
     Share(ShareQuantity),
-    Estimate(EstimateQuantity),
     Volume(VolumeQuantity),
     Host(HostQuantity),
 }
@@ -190,7 +167,7 @@ impl Quantity {
             Self::Device(quantity) => quantity.scale(),
             Self::Host(quantity) => quantity.scale(),
             Self::Share(_) => PER_SECOND,
-            Self::Volume(_) | Self::Estimate(_) => 1.0,
+            Self::Volume(_) => 1.0,
         }
     }
 }
@@ -241,9 +218,6 @@ mod tests {
         }
         for name in ShareQuantity::NAMES.split(", ") {
             assert!(named::<ShareQuantity>(name).is_some(), "{name}");
-        }
-        for name in EstimateQuantity::NAMES.split(", ") {
-            assert!(named::<EstimateQuantity>(name).is_some(), "{name}");
         }
         for name in HostQuantity::NAMES.split(", ") {
             assert!(named::<HostQuantity>(name).is_some(), "{name}");

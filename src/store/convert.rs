@@ -11,7 +11,7 @@ use super::recent::SegmentNumbering;
 use super::rolling::roll_up;
 use super::rows::last_segment;
 use super::seal::write_ticks;
-use super::stream::{Kind, Stream, estimate_columns, host_columns, volume_columns, work_columns};
+use super::stream::{Kind, Stream, host_columns, volume_columns, work_columns};
 use super::tick::{Layout, Tick};
 use super::words::in_words;
 use crate::interval::Work;
@@ -104,9 +104,6 @@ fn converted(row: &OldTick, counted: &HashSet<i64>) -> anyhow::Result<Tick> {
     }
     for (device, share) in more.copying {
         rows.push((Stream::new(Kind::Copying, id(device)), Some(vec![share.read, share.written])));
-    }
-    for (volume, estimate) in more.estimates {
-        rows.push((Stream::new(Kind::Estimate, id(volume)), Some(estimate_columns(&estimate).to_vec())));
     }
     rows.retain(|(stream, _)| stream.row < Stream::MOST_ROWS);
     rows.sort_unstable_by_key(|(stream, _)| *stream);

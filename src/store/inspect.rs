@@ -65,7 +65,7 @@ fn add_unknown(catalog: &Catalog, inventory: &mut Inventory) {
         Kind::Device | Kind::Copying => {
             (stream.row != 0 && !devices.contains(&stream.row)).then_some(("device", stream.row))
         }
-        Kind::Volume | Kind::Estimate => (!volumes.contains(&stream.row)).then_some(("volume", stream.row)),
+        Kind::Volume => (!volumes.contains(&stream.row)).then_some(("volume", stream.row)),
     });
     let unknown: BTreeSet<(&str, u32)> = unknown.collect();
     inventory.damage.extend(unknown.into_iter().map(|(what, row)| {

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::interval::copying::Share;
-use crate::interval::estimate::Estimate;
 use crate::interval::{Host, Work};
 use crate::topology::{State, VolumeState};
 use crate::units::Fill;
@@ -17,13 +16,11 @@ pub struct Packed {
     pub host: Host,
 }
 
-/// What only some ticks hold; likewise.
+/// What only some ticks hold; what follows it is not read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct More {
     /// The PV's row, and the part of its work that was copying for snapshots.
     pub copying: Vec<(i64, Share)>,
-    /// The volume's row, and how full it probably was.
-    pub estimates: Vec<(i64, Estimate)>,
 }
 
 impl More {

@@ -87,7 +87,7 @@ fn is_per_time(quantity: Quantity) -> bool {
             !matches!(quantity, ReadAwaitMs | WriteAwaitMs | ReadRequestBytes | WriteRequestBytes)
         }
         Quantity::Share(_) => true,
-        Quantity::Host(_) | Quantity::Volume(_) | Quantity::Estimate(_) => false,
+        Quantity::Host(_) | Quantity::Volume(_) => false,
     }
 }
 

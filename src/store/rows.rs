@@ -86,9 +86,7 @@ pub async fn forget_unseen(connection: &mut SqliteConnection, keep: config::Stor
     let longest = keep.minutes.0.max(keep.jobs.0);
     let Some(last_ms) = last_instant(connection).await? else { return Ok(()) };
     let before_ms = last_ms.saturating_sub(i64::try_from(longest.as_millis())?);
-    for (table, kinds) in
-        [("device", [Kind::Device, Kind::Copying]), ("volume", [Kind::Volume, Kind::Estimate])]
-    {
+    for (table, kinds) in [("device", [Kind::Device, Kind::Copying]), ("volume", [Kind::Volume; 2])] {
         let unseen = format!("SELECT id FROM {table} WHERE last_seen_ms < ?");
         let unseen: Vec<u32> =
             sqlx::query_scalar(AssertSqlSafe(unseen)).bind(before_ms).fetch_all(&mut *connection).await?;

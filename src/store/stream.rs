@@ -5,12 +5,9 @@
 
 use super::codec::Predictor;
 use crate::interval::copying::Share;
-use crate::interval::estimate::Estimate;
 use crate::interval::{CpuWork, Host, Work};
 use crate::series::Observation;
-use crate::series::quantity::{
-    DeviceQuantity, EstimateQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity,
-};
+use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity};
 use crate::topology::{State, VolumeState};
 use crate::units::{Fill, Sectors};
 
@@ -25,7 +22,6 @@ pub enum Kind {
     /// The part of a PV's work that was copying for snapshots.
     Copying,
     Volume,
-    Estimate,
 }
 
 /// One thing over time, by the number of its row in the table of devices or volumes.
@@ -61,7 +57,7 @@ impl Stream {
 const NOTHING: Predictor = Predictor::Nothing;
 
 impl Kind {
-    pub const ALL: [Self; 5] = [Self::Host, Self::Device, Self::Copying, Self::Volume, Self::Estimate];
+    pub const ALL: [Self; 4] = [Self::Host, Self::Device, Self::Copying, Self::Volume];
 
     /// How each column of a tick's rows is foretold.
     pub fn shape(self) -> &'static [Predictor] {
@@ -73,13 +69,12 @@ impl Kind {
             }
             Self::Copying => &[NOTHING; 2],
             Self::Volume => &[NOTHING; 9],
-            Self::Estimate => &[NOTHING; 9],
         }
     }
 
     /// Whether a row most often is as the one before, and not all zero.
     pub fn is_gauge(self) -> bool {
-        matches!(self, Self::Volume | Self::Estimate)
+        self == Self::Volume
     }
 
     /// In the order in which roll-ups have them.
@@ -89,7 +84,6 @@ impl Kind {
             Self::Device => &DEVICE,
             Self::Copying => &COPYING,
             Self::Volume => &VOLUME,
-            Self::Estimate => &ESTIMATE,
         }
     }
 
@@ -120,7 +114,6 @@ impl Kind {
                 quantity.observe(&Share { read: row[0], written: row[1] }, elapsed_us)
             }
             Quantity::Volume(quantity) => quantity.observe(&volume_of(row)),
-            Quantity::Estimate(quantity) => Some(quantity.observe(&estimate_of(row))),
         }
     }
 }
@@ -153,11 +146,6 @@ const VOLUME: [Quantity; 3] = [
     Quantity::Volume(VolumeQuantity::UsedBytes),
     Quantity::Volume(VolumeQuantity::MetadataPercent),
 ];
-const ESTIMATE: [Quantity; 3] = [
-    Quantity::Estimate(EstimateQuantity::EstimatedPercent),
-    Quantity::Estimate(EstimateQuantity::EstimatedLowPercent),
-    Quantity::Estimate(EstimateQuantity::EstimatedHighPercent),
-];
 
 impl From<Quantity> for Kind {
     fn from(quantity: Quantity) -> Self {
@@ -166,7 +154,6 @@ impl From<Quantity> for Kind {
             Quantity::Device(_) => Self::Device,
             Quantity::Share(_) => Self::Copying,
             Quantity::Volume(_) => Self::Volume,
-            Quantity::Estimate(_) => Self::Estimate,
         }
     }
 }
@@ -249,15 +236,6 @@ pub fn volume_of(row: &[u64]) -> VolumeState {
     let fill = |start: usize| (row[start] != 0).then(|| fill_of(&row[start + 1..]));
     let state = usize::try_from(row[8]).ok().and_then(|number| State::ALL.get(number).copied());
     VolumeState { fill: fill(0), metadata: fill(4), sync: None, state: state.unwrap_or(State::Unknown) }
-}
-
-pub fn estimate_columns(estimate: &Estimate) -> [u64; 9] {
-    let Estimate { likely, low, high } = estimate;
-    [likely.used, likely.total, likely.unit, low.used, low.total, low.unit, high.used, high.total, high.unit]
-}
-
-fn estimate_of(row: &[u64]) -> Estimate {
-    Estimate { likely: fill_of(row), low: fill_of(&row[3..]), high: fill_of(&row[6..]) }
 }
 
 fn optional_fill(fill: Option<Fill>) -> [u64; 4] {

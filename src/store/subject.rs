@@ -2,9 +2,7 @@
 
 use super::catalog::Catalog;
 use super::stream::{Kind, Stream};
-use crate::series::quantity::{
-    DeviceQuantity, EstimateQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity, named,
-};
+use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity, named};
 
 /// What a series is of.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,11 +46,10 @@ impl Subject {
     pub fn quantity(&self, metric: &str) -> Result<Quantity, Misnamed> {
         let device = || named::<DeviceQuantity>(metric).map(Quantity::Device);
         let share = || named::<ShareQuantity>(metric).map(Quantity::Share);
-        let estimate = || named::<EstimateQuantity>(metric).map(Quantity::Estimate);
         let fill = || named::<VolumeQuantity>(metric).map(Quantity::Volume);
         let quantity = match self {
             Self::Device(_) => device().or_else(share),
-            Self::Volume(_) => fill().or_else(estimate).or_else(device),
+            Self::Volume(_) => fill().or_else(device),
             Self::Total => device(),
             Self::Host => named::<HostQuantity>(metric).map(Quantity::Host),
         };
@@ -66,7 +63,7 @@ impl Subject {
     fn metrics(&self) -> Vec<&'static str> {
         match self {
             Self::Device(_) => vec![DeviceQuantity::NAMES, ShareQuantity::NAMES],
-            Self::Volume(_) => vec![VolumeQuantity::NAMES, EstimateQuantity::NAMES, DeviceQuantity::NAMES],
+            Self::Volume(_) => vec![VolumeQuantity::NAMES, DeviceQuantity::NAMES],
             Self::Total => vec![DeviceQuantity::NAMES],
             Self::Host => vec![HostQuantity::NAMES],
         }
@@ -90,7 +87,7 @@ impl Wanted {
             (Subject::Volume(name), Quantity::Device(_)) => {
                 Some(Stream::new(Kind::Device, catalog.device_of_volume(catalog.volume_named(name)?)?))
             }
-            (Subject::Volume(name), quantity @ (Quantity::Volume(_) | Quantity::Estimate(_))) => {
+            (Subject::Volume(name), quantity @ Quantity::Volume(_)) => {
                 Some(Stream::new(quantity.into(), catalog.volume_named(name)?))
             }
             (Subject::Total, Quantity::Device(_)) => Some(Stream::TOTAL),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::catalog::Catalog;
-use super::stream::{Kind, Stream, estimate_columns, host_columns, volume_columns, work_columns};
+use super::stream::{Kind, Stream, host_columns, volume_columns, work_columns};
 use crate::interval::Interval;
 
 /// What happened up to `at_ms`, of each stream of the layout.
@@ -107,7 +107,7 @@ enum Columns {
     Host([u64; 12]),
     Work([u64; 8]),
     Copying([u64; 2]),
-    Nine([u64; 9]),
+    Volume([u64; 9]),
 }
 
 impl Columns {
@@ -116,7 +116,7 @@ impl Columns {
             Self::Host(numbers) => numbers,
             Self::Work(numbers) => numbers,
             Self::Copying(numbers) => numbers,
-            Self::Nine(numbers) => numbers,
+            Self::Volume(numbers) => numbers,
         }
     }
 }
@@ -137,13 +137,8 @@ fn device_rows(interval: &Interval, catalog: &Catalog, rows: &mut Vec<(Stream, O
 }
 
 fn volume_rows(interval: &Interval, catalog: &Catalog, rows: &mut Vec<(Stream, Option<Columns>)>) {
-    let estimates = interval.estimates.iter().copied().chain(std::iter::repeat(None));
-    for ((volume, state), estimate) in interval.volumes().zip(estimates) {
+    for (volume, state) in interval.volumes() {
         let Some(row) = catalog.volume(&volume.uuid) else { continue };
-        rows.push((Stream::new(Kind::Volume, row), Some(Columns::Nine(volume_columns(state)))));
-        if let Some(estimate) = estimate {
-            let columns = Columns::Nine(estimate_columns(&estimate));
-            rows.push((Stream::new(Kind::Estimate, row), Some(columns)));
-        }
+        rows.push((Stream::new(Kind::Volume, row), Some(Columns::Volume(volume_columns(state)))));
     }
 }

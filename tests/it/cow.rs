@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::machine::Done;
 
 /// Sectors of the origin: 16 MiB.
-pub const ORIGIN: u64 = 32_768;
+const ORIGIN: u64 = 32_768;
 /// Sectors of a COW area: none of them overflows here.
 const COW: u64 = 131_072;
 const BYTES_OF_AN_EXCEPTION: u64 = 16;
@@ -64,25 +64,6 @@ impl Model {
         let copied = BTreeSet::new();
         self.snapshots.push(Snapshot { lv: lv.clone(), chunk, copied, next_free: 2, area: 0, committed: 0 });
         lv
-    }
-
-    /// Removes the n-th snapshot, counted round and round.
-    pub fn remove(&mut self, which: usize) {
-        if self.snapshots.is_empty() {
-            return;
-        }
-        let gone = self.snapshots.remove(which % self.snapshots.len());
-        self.host.remove(&gone.lv);
-        if self.snapshots.is_empty() {
-            self.host.layers.retain(|layer| layer.layer != "real");
-            let top = self.host.layer("data", "");
-            (top.on, top.status) = (vec!["sda".into()], "linear ".into());
-            self.real = None;
-        }
-    }
-
-    pub fn names(&self) -> Vec<String> {
-        self.snapshots.iter().map(|snapshot| snapshot.lv.clone()).collect()
     }
 
     /// Writes to the origin; so many copies are under way at once.
@@ -140,13 +121,6 @@ impl Model {
             write(self.cow(&lv), part);
             self.commit(index, 1);
         }
-    }
-
-    /// Used sectors as `dmsetup status` has them, but 0 where nothing was copied, and all sectors.
-    pub fn fill(&self, lv: &str) -> (u64, u64) {
-        let snapshot = self.snapshots.iter().find(|snapshot| snapshot.lv == lv).unwrap();
-        let used = if snapshot.copied.is_empty() { 0 } else { snapshot.next_free * snapshot.chunk };
-        (used, COW)
     }
 
     fn nth(&self, which: usize) -> Option<(usize, String)> {

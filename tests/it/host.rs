@@ -60,11 +60,6 @@ impl Host {
         found.unwrap_or_else(|| panic!("no layer {layer:?} of {lv}"))
     }
 
-    /// Removes a volume with all its layers.
-    pub fn remove(&mut self, lv: &str) {
-        self.layers.retain(|layer| layer.lv != lv);
-    }
-
     /// A volume on these disks, with a layer below it that its snapshots lie on, too.
     pub fn add_origin(&mut self, lv: &str, disks: &[&str], sectors: u64) -> String {
         let real = self.add(lv, "real", disks, sectors, "linear ");

@@ -18,7 +18,6 @@ mod clock;
 mod comparing;
 mod copying;
 mod db;
-mod estimate;
 mod export;
 mod fixtures;
 mod gaps;
@@ -48,6 +47,7 @@ mod stopping;
 mod store;
 mod unanswered;
 mod unmade;
+mod unprivileged;
 mod words;
 mod usage;
 

@@ -44,8 +44,6 @@ impl Tick {
             volumes: Vec::new(),
             host: Host::default(),
             saw_devices: true,
-            dm_answered: true,
-            estimates: Vec::new(),
             policies: None,
             usages: Arc::default(),
             maker: None,

@@ -12,6 +12,8 @@ use rustix::io::Errno;
 use rustix::ioctl::opcode;
 use rustix::ioctl::{Direction, Ioctl, IoctlOutput, Opcode};
 
+use super::ROOT_NEEDED;
+
 pub const CONTROL: &str = "/dev/mapper/control";
 
 /// Of all commands the only ones ever sent.
@@ -88,23 +90,27 @@ impl From<Errno> for Refused {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NXIO => Self::Gone,
-            Errno::ACCESS | Errno::PERM => Self::Because(NO_RIGHT.into()),
+            Errno::ACCESS | Errno::PERM => Self::Because(no_right().into()),
             _ => Self::Because(format!("the device-mapper refused the question: {errno}")),
         }
     }
 }
 
-const NO_RIGHT: &str = "the right is missing: only root (CAP_SYS_ADMIN) may ask the device-mapper";
+/// In most containers root lacks the capability.
+fn no_right() -> &'static str {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root { "the device-mapper requires CAP_SYS_ADMIN, which root lacks here" } else { ROOT_NEEDED }
+}
 
 fn why_not_opened(error: &std::io::Error) -> String {
     let why = match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::ACCESS | Errno::PERM) => return no_right().into(),
         Some(Errno::NOENT) => {
             "there is no such node: the kernel's dm_mod is not loaded, or this is a container"
         }
         Some(Errno::NODEV | Errno::NXIO) => {
             "there is no driver behind the node: the kernel's dm_mod is not loaded"
         }
-        Some(Errno::ACCESS | Errno::PERM) => NO_RIGHT,
         _ => return format!("cannot open {CONTROL}: {error}"),
     };
     format!("cannot open {CONTROL}: {why}")

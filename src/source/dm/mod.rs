@@ -24,6 +24,18 @@ pub use worker::Worker;
 const ASKED_EACH_TICK: [&str; 9] =
     ["snapshot", "snapshot-merge", "thin-pool", "thin", "cache", "writecache", "vdo", "raid", "mirror"];
 
+/// The part's error where the kernel refuses: said wherever usage is unknown for that reason.
+pub const ROOT_NEEDED: &str =
+    "Only root can read snapshot and pool usage: run cowbell as root, or install the service.";
+
+/// This part's error as a sentence about what it costs.
+pub fn usage_unknown(error: &str) -> String {
+    match error {
+        ROOT_NEEDED => ROOT_NEEDED.into(),
+        error => format!("Snapshot and pool usage cannot be read: {error}."),
+    }
+}
+
 /// How much is to be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {

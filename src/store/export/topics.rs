@@ -71,7 +71,7 @@ impl Sort {
     fn kinds(self) -> &'static [Kind] {
         match self {
             Self::Device => &[Kind::Device, Kind::Copying],
-            Self::Volume => &[Kind::Volume, Kind::Estimate],
+            Self::Volume => &[Kind::Volume],
             Self::Total => &[Kind::Device],
             Self::Host => &[Kind::Host],
         }

@@ -12,7 +12,7 @@ use crate::store::tick::{Layout, Tick};
 /// 2026-03-01T02:00:00Z
 pub const BEGIN_MS: i64 = 1_772_330_400_000;
 /// Whatever a tick may have; two devices and two volumes.
-pub const STREAMS: [Stream; 8] = [
+pub const STREAMS: [Stream; 7] = [
     Stream::HOST,
     Stream::TOTAL,
     Stream { kind: Kind::Device, row: 1 },
@@ -20,7 +20,6 @@ pub const STREAMS: [Stream; 8] = [
     Stream { kind: Kind::Copying, row: 1 },
     Stream { kind: Kind::Volume, row: 1 },
     Stream { kind: Kind::Volume, row: 2 },
-    Stream { kind: Kind::Estimate, row: 1 },
 ];
 
 /// How large numbers are.

@@ -55,7 +55,7 @@ fn subject(stream: Stream) -> Subject {
         Kind::Host => Subject::Host,
         Kind::Device if stream == Stream::TOTAL => Subject::Total,
         Kind::Device | Kind::Copying => Subject::Device(format!("d{}", stream.row)),
-        Kind::Volume | Kind::Estimate => Subject::Volume(format!("v{}", stream.row)),
+        Kind::Volume => Subject::Volume(format!("v{}", stream.row)),
     }
 }
 

@@ -14,8 +14,9 @@ use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::source::Part;
+use crate::source::dm::usage_unknown;
 use crate::store::Subject;
-use crate::topology::{Device, State as VolumeWord, VolumeKind};
+use crate::topology::{Device, VolumeKind};
 use crate::units::{Fill, count_text, duration_text};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
@@ -101,22 +102,9 @@ fn verdict(present: &Arc<Present>) -> Verdict {
     Verdict { grade, word, sentence: text::with_commands(&sentence), more }
 }
 
-/// Why nobody can tell whether something is near full, where there are volumes that might be.
+/// Why the usage of at least one volume is unknown, so that no alert can be trusted to be raised.
 fn unseen(present: &Present) -> Option<String> {
-    let why = present.parts.get(&Part::Dm)?.error.as_deref()?;
-    let interval = &present.interval;
-    // LVM's own word may stand in.
-    let mut unseen = interval
-        .volumes()
-        .filter(|(volume, state)| volume.kind.fills() && state.state == VolumeWord::Unknown);
-    let is_estimated = interval.estimates.iter().any(Option::is_some);
-    unseen.next()?;
-    Some(match is_estimated {
-        true => {
-            format!("How full snapshots and pools are is not seen, and of some snapshots an estimate: {why}.")
-        }
-        false => format!("How full snapshots and pools are is not seen: {why}."),
-    })
+    present.interval.volumes().find_map(|(volume, state)| present.why_usage_is_unknown(volume, state))
 }
 
 fn all_well(present: &Present) -> String {
@@ -156,14 +144,10 @@ fn outlooks(present: &Present) -> Vec<String> {
 
 /// Why there is nothing: because there is none, or because it cannot be seen.
 pub fn nothing_to_watch(present: &Present) -> String {
-    let why = present.parts.get(&Part::Dm).and_then(|part| part.error.as_deref());
-    match why {
-        Some(why) => {
-            format!("The device-mapper is not seen: {why}. The command cowbell check says what to do.")
-        }
-        None => {
-            "When one is made, it is seen with the next tick; cowbell demo shows what that looks like.".into()
-        }
+    let error = present.parts.get(&Part::Dm).and_then(|part| part.error.as_deref());
+    match error {
+        Some(error) => format!("{} Run cowbell check for details.", usage_unknown(error)),
+        None => "A new one appears with the next tick; cowbell demo shows what that looks like.".into(),
     }
 }
 

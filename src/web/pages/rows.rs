@@ -4,7 +4,6 @@ use jiff::Timestamp;
 
 use super::{moment, text};
 use crate::config::{Alerts, Thresholds};
-use crate::interval::estimate::Estimate;
 use crate::job::{Job, JobKind, Outcome, tool};
 use crate::present::Present;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
@@ -22,7 +21,7 @@ pub struct FillRow {
     pub grade: &'static str,
     /// The width of the bar; `None` where nothing is known.
     pub width: Option<String>,
-    /// What is known, in words: a percentage, an estimate, or a dash.
+    /// The percentage, or a dash.
     pub text: String,
     /// The class of the bar.
     pub bar: &'static str,
@@ -38,10 +37,9 @@ pub fn fills(present: &Present) -> Vec<FillRow> {
     for (volume, state) in present.interval.volumes() {
         let thresholds = &present.thresholds;
         match volume.kind {
-            VolumeKind::Snapshot => rows.push(match present.interval.estimate_of(volume) {
-                Some(estimate) => estimated(present, volume, estimate, thresholds.snapshot_fill),
-                None => fill(present, volume, state, state.fill, None, thresholds.snapshot_fill),
-            }),
+            VolumeKind::Snapshot => {
+                rows.push(fill(present, volume, state, state.fill, None, thresholds.snapshot_fill));
+            }
             VolumeKind::ThinPool => rows.extend(pool(present, volume, state, thresholds)),
             _ => {}
         }
@@ -87,39 +85,6 @@ fn fill(
         age: text::or_dash(volume.created_at.map(|at| duration_text(seconds_between(at, now)))),
     };
     (urgency, row)
-}
-
-/// A snapshot of which only an estimate is known; whether it is still valid is not.
-fn estimated(
-    present: &Present,
-    volume: &Volume,
-    estimate: Estimate,
-    thresholds: Thresholds,
-) -> (f64, FillRow) {
-    let percent = estimate.likely.percent();
-    let unknown = VolumeState { fill: None, metadata: None, sync: None, state: State::Unknown };
-    let (_, row) = fill(present, volume, &unknown, None, None, thresholds);
-    let grade = match grade(State::Ok, Some(percent), thresholds) {
-        "ok" => "unknown",
-        grade => grade,
-    };
-    let row = FillRow {
-        state: "estimated",
-        grade,
-        width: Some(format!("{percent:.2}")),
-        text: estimate_text(estimate),
-        bar: if grade == "unknown" { "used" } else { grade },
-        used_of_size: format!("≈ {}", used_of_size(Some(estimate.likely), None)),
-        ..row
-    };
-    (percent, row)
-}
-
-/// `≈ 31.4 % (30 to 33)`, and without bounds where they say the same.
-pub fn estimate_text(estimate: Estimate) -> String {
-    let (low, high) = (estimate.low.percent(), estimate.high.percent());
-    let likely = format!("≈ {:.1} %", estimate.likely.percent());
-    if high - low < 0.1 { likely } else { format!("{likely} ({low:.1} to {high:.1})") }
 }
 
 /// The class for a volume in this state and so full.

@@ -58,12 +58,7 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
     let thresholds = present.thresholds.snapshot_fill;
     let is_pool = found.is_some_and(|(volume, _)| volume.kind == VolumeKind::ThinPool);
     let has_fill = found.is_none_or(|(_, state)| state.fill.is_some());
-    let is_estimated = found.is_some_and(|(volume, _)| present.interval.estimate_of(volume).is_some());
-    let traces = match has_fill {
-        _ if is_estimated => charts::estimate_traces(&subject),
-        true => charts::fill_traces(&name, &subject, is_pool, 0),
-        false => Vec::new(),
-    };
+    let traces = if has_fill { charts::fill_traces(&name, &subject, is_pool, 0) } else { Vec::new() };
     let sketches = vec![
         charts::fills(traces, thresholds),
         charts::throughput("Throughput", &subject),
@@ -73,7 +68,7 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
         name: name.clone(),
         description: found.map_or_else(String::new, |(volume, _)| describe(volume, &present)),
         remarks: found.map(|(volume, _)| remarks(volume, &present)).unwrap_or_default(),
-        notice: notice(found.map(|(volume, _)| volume), &present),
+        notice: notice(found, &present),
         key_figures: found.map(|(volume, state)| key_figures(&present, volume, state)).unwrap_or_default(),
         ranges: view.ranges(&present),
         span: super::span_text(range),
@@ -102,10 +97,13 @@ fn describe(volume: &Volume, present: &Present) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-fn notice(volume: Option<&Volume>, present: &Present) -> Option<String> {
-    let Some(volume) = volume else {
-        return Some("This volume is not there now. What was seen of it is kept.".into());
+fn notice(found: Option<(&Volume, &VolumeState)>, present: &Present) -> Option<String> {
+    let Some((volume, state)) = found else {
+        return Some("This volume no longer exists. Its history is kept.".into());
     };
+    if let Some(why) = present.why_usage_is_unknown(volume, state) {
+        return Some(why);
+    }
     let job = present.job_of(volume)?;
     let time = |at| moment(at, present.interval.at);
     let manner = Manner { time: &time, is_monitored: present.is_monitored() };
@@ -195,14 +193,6 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
             "Fill",
             percent(state.fill),
             rows::used_of_size(state.fill, volume.size),
-        ));
-    }
-    if let Some(estimate) = present.interval.estimate_of(volume) {
-        let of = rows::used_of_size(Some(estimate.likely), None);
-        figures.push(KeyFigure::new(
-            "Fill, estimated",
-            rows::estimate_text(estimate),
-            format!("≈ {of}; root would know"),
         ));
     }
     if state.sync.is_some() {

@@ -106,10 +106,7 @@ fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Row {
         kind: format!("{}{of}", volume.kind.text()),
         state: rows::state_word(state.state, grade),
         grade,
-        fill: match interval.estimate_of(volume) {
-            Some(estimate) => rows::estimate_text(estimate),
-            None => text::or_dash(percent.map(|percent| format!("{percent:.2} %"))),
-        },
+        fill: text::or_dash(percent.map(|percent| format!("{percent:.2} %"))),
         size: Writing::default().amount(volume.size.map(|size| size as f64)),
         read: rate(DeviceQuantity::ReadBytes),
         written: rate(DeviceQuantity::WrittenBytes),

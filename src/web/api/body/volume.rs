@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::interval::copying::Copying;
-use crate::interval::estimate::Estimate;
 use crate::present::Present;
 use crate::series::Observation;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
@@ -32,9 +31,6 @@ pub struct VolumeBody {
     /// When a snapshot was seen to be invalid.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub invalid_since: Option<Timestamp>,
-    /// Of a thick snapshot, where the kernel does not say how full it is: an estimate from what was copied since it
-    /// was made. `null` where its making was not seen.
-    pub fill_estimate: Option<EstimateBody>,
     /// As `copy_percent` of `lvs`: how much of a mirror or RAID is in step.
     pub sync_percent: Option<f64>,
     /// What a full pool does with writes: `queue` or `error`.
@@ -50,15 +46,6 @@ pub struct VolumeBody {
     pub pvs: Vec<String>,
     /// As `lvs -a --segments` has it: its own segments, then those of its hidden parts. Empty without LVM's report.
     pub layout: Vec<SegmentBody>,
-}
-
-/// A fill that nobody said, with what it is at least and at most.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
-pub struct EstimateBody {
-    pub used_bytes: u64,
-    pub percent: f64,
-    pub low_percent: f64,
-    pub high_percent: f64,
 }
 
 /// What the thick snapshots of one origin cost at the moment.
@@ -94,17 +81,6 @@ pub struct ExtentsBody {
     /// As LVM names it, such as `/dev/sda2`.
     pub pv: String,
     pub extents: u64,
-}
-
-impl From<Estimate> for EstimateBody {
-    fn from(estimate: Estimate) -> Self {
-        Self {
-            used_bytes: estimate.likely.used_bytes(),
-            percent: estimate.likely.percent(),
-            low_percent: estimate.low.percent(),
-            high_percent: estimate.high.percent(),
-        }
-    }
 }
 
 impl CopyingBody {
@@ -161,7 +137,6 @@ impl VolumeBody {
             metadata_percent: state.metadata.map(Fill::percent),
             state: state.state,
             invalid_since: job.and_then(|job| job.died_at),
-            fill_estimate: interval.estimate_of(volume).map(EstimateBody::from),
             sync_percent: state.sync.map(Fill::percent),
             when_full: volume.when_full.clone(),
             mounted_on: volume.mounted_on.clone(),

@@ -7,9 +7,7 @@ use crate::chart::{Axis, Grade, Level, Look, Side, Unit};
 use crate::config::Thresholds;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
-use crate::series::quantity::{
-    DeviceQuantity, EstimateQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity,
-};
+use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity};
 use crate::store::{Subject, Wanted};
 use crate::topology::{Device, Volume, VolumeKind};
 use crate::units::Prefix;
@@ -90,16 +88,6 @@ pub fn disk_looks(number: u8) -> [Look; 2] {
         0 => [Look::Read, Look::Write],
         number => [Look::Other(2 * number - 2), Look::Other(2 * number - 1)],
     }
-}
-
-/// How full a snapshot probably was, where nobody may ask.
-pub fn estimate_traces(subject: &Subject) -> Vec<Trace> {
-    let trace = |label: &str, quantity, look| trace(label, subject, Quantity::Estimate(quantity), look);
-    vec![
-        trace("estimated", EstimateQuantity::EstimatedPercent, Look::Fill),
-        trace("at least", EstimateQuantity::EstimatedLowPercent, Look::Other(0)),
-        trace("at most", EstimateQuantity::EstimatedHighPercent, Look::Other(1)),
-    ]
 }
 
 pub fn latency(subject: &Subject) -> Sketch {
