@@ -1,12 +1,12 @@
-//! Sectors, bytes and fills: their arithmetic, and how people write them.
+//! Sectors, bytes and fills: arithmetic and formatting.
 //!
-//! Integers go in, text comes out. Percentages follow `lvs` to the hundredth.
+//! Percentages match `lvs` to the hundredth.
 
 use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes in one sector of `/proc/diskstats` and of the device-mapper, whatever the disk's own sector size.
+/// Bytes in one sector of `/proc/diskstats` and the device-mapper, whatever the disk's own sector size.
 pub const SECTOR: u64 = 512;
 
 /// A count of 512-byte sectors.
@@ -19,9 +19,9 @@ impl Sectors {
     }
 }
 
-/// Used and total of something of fixed size, counted in `unit` bytes each.
+/// Used and total blocks of a fixed-size area; one block is `unit` bytes.
 ///
-/// A COW area counts in sectors, a thin pool's data in its chunks, its metadata in 4 KiB blocks.
+/// COW areas count sectors, thin pool data counts chunks, thin pool metadata counts 4 KiB blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fill {
     pub used: u64,
@@ -38,7 +38,7 @@ impl Fill {
         self.total.saturating_mul(self.unit)
     }
 
-    /// The percentage as `lvs` prints it, with two decimals: 99.99 is the most that is not full, 0.01 the least that is not empty.
+    /// The percentage as `lvs` prints it, with two decimals: 0.01 if barely used, 99.99 if nearly full.
     ///
     /// Source: `dm_make_percent` and `dm_percent_to_round_float` of libdm 1.02.141 and later.
     pub fn percent(self) -> f64 {
@@ -65,7 +65,7 @@ impl Fill {
     }
 }
 
-/// Whether multiples are powers of 1024 (`KiB`) or of 1000 (`kB`).
+/// Powers of 1024 (`KiB`) or of 1000 (`kB`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Prefix {
@@ -74,12 +74,12 @@ pub enum Prefix {
     Decimal,
 }
 
-/// Bytes as people read them: three significant figures and a unit, `1.50 MiB`.
+/// Bytes with three significant figures and a unit: `1.50 MiB`.
 pub fn bytes_text(bytes: f64, prefix: Prefix) -> String {
     scaled(bytes, prefix, "B")
 }
 
-/// Bits, of a number of bytes: `12.0 Mbit`.
+/// A number of bytes in bits: `12.0 Mbit`.
 pub fn bits_text(bytes: f64, prefix: Prefix) -> String {
     scaled(bytes * 8.0, prefix, "bit")
 }
@@ -91,7 +91,7 @@ fn scaled(value: f64, prefix: Prefix, unit: &str) -> String {
     };
     let mut scaled = value;
     let mut power = 0;
-    // 999.5 and above would be written with four figures.
+    // 999.5 and above would round to four figures.
     while scaled.abs() >= 999.5 && power + 1 < names.len() {
         scaled /= step;
         power += 1;
@@ -100,7 +100,7 @@ fn scaled(value: f64, prefix: Prefix, unit: &str) -> String {
     format!("{number} {}{unit}", names[power])
 }
 
-/// A number with three significant figures at most, and no decimals from 100 on.
+/// A number with at most three significant figures, and no decimals from 100 on.
 pub fn three_figures(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
@@ -114,7 +114,7 @@ pub fn count_text<N: Display + PartialEq + From<u8>>(count: N, one: &str, severa
     format!("{count} {}", if count == N::from(1) { one } else { several })
 }
 
-/// A length of time as people say it: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`.
+/// A duration in at most two units: `45 s`, `12 min 05 s`, `3 h 20 min`, `2 d 4 h`.
 pub fn duration_text(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     let (days, hours, minutes) = (whole / 86_400, whole / 3_600 % 24, whole / 60 % 60);
@@ -126,7 +126,7 @@ pub fn duration_text(seconds: f64) -> String {
     }
 }
 
-/// How long something took that is over, with parts of a second below ten: `0.19 s`.
+/// The duration of something that ended, with fractions of a second below ten: `0.19 s`.
 pub fn took_text(seconds: f64) -> String {
     if seconds < 9.995 { format!("{} s", three_figures(seconds.max(0.0))) } else { duration_text(seconds) }
 }
@@ -159,12 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn an_area_of_no_size_is_full() {
+    fn an_area_without_size_is_full() {
         assert_eq!(percent(0, 0), 100.0);
     }
 
     #[test]
-    fn what_took_little_is_said_with_parts_of_a_second() {
+    fn short_durations_have_fractions_of_a_second() {
         assert_eq!(
             [0.187, 3.0, 9.994, 9.995, 61.4].map(took_text),
             ["0.19 s", "3.00 s", "9.99 s", "10 s", "61 s"]
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_something_is_no_plural() {
+    fn counts_choose_singular_or_plural() {
         assert_eq!(
             [0_u64, 1, 2].map(|count| count_text(count, "entry", "entries")),
             ["0 entries", "1 entry", "2 entries"]
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_said_in_two_parts() {
+    fn durations_have_at_most_two_units() {
         for (seconds, text) in
             [(45.0, "45 s"), (700.0, "11 min 40 s"), (12_000.0, "3 h 20 min"), (187_200.0, "2 d 4 h")]
         {

@@ -23,7 +23,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use crate::check;
 use crate::client::status::Verdict;
 use crate::client::{self, Daemon, complain};
-use crate::config::{self, Config, Listen, TickInterval, Unusable};
+use crate::config::{self, Config, ConfigError, Listen, TickInterval};
 use crate::source::recording::{Header, Player, Recorder, Speed};
 use crate::source::{Source, files::Root, live::Live};
 use crate::store;
@@ -124,7 +124,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             log::fatal(&error);
-            ExitCode::from(if error.is::<Unusable>() { MISUSE } else { 1 })
+            ExitCode::from(if error.is::<ConfigError>() { MISUSE } else { 1 })
         }
     }
 }
@@ -211,15 +211,15 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
 }
 
 /// The file's configuration, with what the command line or the environment says instead.
-fn configuration(common: &Common) -> Result<Config, Unusable> {
+fn configuration(common: &Common) -> Result<Config, ConfigError> {
     let mut config = config::load(common.config.as_deref())?;
     if let Some(listen) = &common.listen {
         config.listen =
-            Listen::try_from(listen.clone()).map_err(|error| Unusable::option("--listen", &error))?;
+            Listen::try_from(listen.clone()).map_err(|error| ConfigError::option("--listen", &error))?;
     }
     if let Some(interval) = &common.interval {
         let length = TickInterval::try_from(interval.clone());
-        config.interval = length.map_err(|error| Unusable::option("--interval", &error))?;
+        config.interval = length.map_err(|error| ConfigError::option("--interval", &error))?;
     }
     Ok(config)
 }

@@ -1,8 +1,8 @@
-//! `[alerts]`: from how many percent on something rings.
+//! `[alerts]`: the percentages that raise an alert.
 
 use serde::Deserialize;
 
-/// Thresholds in percent, one pair for each thing that can overflow.
+/// Thresholds in percent for snapshots and thin pools.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Alerts {
@@ -11,7 +11,7 @@ pub struct Alerts {
     pub pool_metadata: Thresholds,
 }
 
-/// Two levels in percent, the warning below the critical one.
+/// Two thresholds in percent, the warning below the critical one.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "RawThresholds")]
 pub struct Thresholds {

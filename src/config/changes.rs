@@ -1,38 +1,38 @@
-//! `[changes]`: who may tell of jobs from other machines. What a token has to be is `token`'s to say.
+//! `[changes]`: the token that lets other machines change jobs.
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::{Token, Unusable};
+use super::{ConfigError, Token};
 
-/// Who may change something, which is to tell of jobs.
+/// Access for requests that change jobs.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Changes {
-    /// Holds the token of other machines; `None` where changes come from this one alone.
-    pub token_file: Option<WholePath>,
+    /// The file with the token for other machines. `None` accepts changes from this machine only.
+    pub token_file: Option<AbsolutePath>,
 }
 
 impl Changes {
-    /// The token, read now.
-    pub fn token(&self) -> Result<Option<Token>, Unusable> {
+    /// Reads the token file.
+    pub fn token(&self) -> Result<Option<Token>, ConfigError> {
         self.token_file.as_ref().map(|path| Token::read(&path.0)).transpose()
     }
 }
 
-/// A path that means the same wherever the program is started.
+/// An absolute path, independent of the working directory.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
-pub struct WholePath(pub PathBuf);
+pub struct AbsolutePath(pub PathBuf);
 
-impl TryFrom<String> for WholePath {
+impl TryFrom<String> for AbsolutePath {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let is_whole = text.starts_with('/') && !text.contains('\0');
-        is_whole.then(|| Self(PathBuf::from(&text))).ok_or_else(|| {
-            format!("expected a whole path such as \"/etc/cowbell/token\", but found \"{text}\"")
+        let is_absolute = text.starts_with('/') && !text.contains('\0');
+        is_absolute.then(|| Self(PathBuf::from(&text))).ok_or_else(|| {
+            format!("expected an absolute path such as \"/etc/cowbell/token\", but found \"{text}\"")
         })
     }
 }

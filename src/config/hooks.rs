@@ -1,23 +1,23 @@
-//! `[hooks]`: where the words of backups' hooks are heard.
+//! `[hooks]`: the socket that receives messages from backup hooks.
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// Where backups' hooks are heard.
+/// Settings for backup hooks.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hooks {
-    /// `None` where nothing is said: in the folder that systemd makes for the service, else nowhere.
+    /// `None`: a socket in systemd's runtime directory for the service, or no socket without systemd.
     pub socket: Option<SocketPath>,
 }
 
-/// A whole path that the kernel takes for a socket.
+/// An absolute path, short enough for a Unix socket.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
 pub struct SocketPath(pub PathBuf);
 
-/// The kernel's limit, without the byte that ends it.
+/// `sun_path` without its final NUL.
 const LONGEST_SOCKET_PATH: usize = 107;
 
 impl TryFrom<String> for SocketPath {

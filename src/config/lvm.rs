@@ -1,34 +1,34 @@
-//! `[lvm]`: who is asked about volumes.
+//! `[lvm]`: where volume data comes from.
 
 use serde::Deserialize;
 
-/// How LVM is looked at.
+/// Settings for reading volumes.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lvm {
     pub source: LvmSource,
 }
 
-/// Who is asked about volumes, their fills and their groups.
+/// The source of volumes, their usage and their groups.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum LvmSource {
-    /// The device-mapper at every tick, and LVM on change and each minute; where the device-mapper does not answer,
-    /// LVM tells of fills every 10 s.
+    /// The device-mapper at every tick, and LVM after changes and every minute. If the device-mapper does not answer,
+    /// LVM reports usage every 10 s.
     #[default]
     Auto,
-    /// The device-mapper alone: no `lvm` is run.
+    /// The device-mapper only; `lvm` never runs.
     Dm,
-    /// LVM alone, every 10 s, for hosts where the device-mapper may not be asked.
+    /// LVM only, every 10 s, for hosts that forbid device-mapper ioctls.
     Lvs,
 }
 
 impl LvmSource {
-    pub fn asks_dm(self) -> bool {
+    pub fn uses_dm(self) -> bool {
         self != Self::Lvs
     }
 
-    pub fn asks_lvm(self) -> bool {
+    pub fn uses_lvm(self) -> bool {
         self != Self::Dm
     }
 }

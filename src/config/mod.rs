@@ -1,6 +1,6 @@
-//! The configuration file: its types, its defaults, and checks that name file, line and key.
+//! The configuration file: types, defaults, and checks that name file, line and key.
 //!
-//! Each value checks itself while it is read, so that a `Config` that exists is one that can be used.
+//! Each value is checked while it is parsed, so every `Config` is valid.
 
 mod alerts;
 mod changes;
@@ -25,18 +25,18 @@ pub use notify::Notify;
 pub use store::{Age, Size, Store};
 pub use token::Token;
 
-/// Where the configuration is looked for when none is named; it need not be there.
+/// The configuration file if `--config` names none; it may be missing.
 pub const DEFAULT_PATH: &str = "/etc/cowbell/cowbell.toml";
-/// Ticks more often than this would cost more than they tell.
+/// Shorter ticks would cost more than they show.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
-/// Ticks less often than this would miss the death of a snapshot.
+/// Longer ticks would miss a snapshot's overflow.
 pub const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Everything that can be set; every key has a default.
+/// All settings; every key has a default.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Address and port of the pages and the API.
+    /// Address and port of the web pages and the API.
     pub listen: Listen,
     pub interval: TickInterval,
     pub lvm: Lvm,
@@ -62,7 +62,7 @@ impl Default for Config {
     }
 }
 
-/// An address and a port, both as numbers.
+/// A numeric address and a port.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
 pub struct Listen(pub SocketAddr);
@@ -72,41 +72,41 @@ pub struct Listen(pub SocketAddr);
 #[serde(try_from = "String")]
 pub struct TickInterval(pub Duration);
 
-/// A configuration that cannot be used: one sentence, with file, line and key.
+/// An invalid configuration: one sentence with file, line and key.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Unusable(String);
+pub struct ConfigError(String);
 
-impl Unusable {
-    /// What is wrong with an option of the command line, or the environment variable in its place.
+impl ConfigError {
+    /// An invalid value of a command-line option or its environment variable.
     pub fn option(name: &str, error: &str) -> Self {
         Self(format!("in the option {name}: {error}"))
     }
 }
 
-/// Reads the configuration: the named file, else the one at [`DEFAULT_PATH`], which may be missing.
-pub fn load(named: Option<&Path>) -> Result<Config, Unusable> {
+/// Reads the named file, or the one at [`DEFAULT_PATH`], which may be missing.
+pub fn load(named: Option<&Path>) -> Result<Config, ConfigError> {
     let path = named.map_or_else(|| PathBuf::from(DEFAULT_PATH), Path::to_path_buf);
     match std::fs::read_to_string(&path) {
         Ok(text) => parse(&path, &text),
         Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
             Ok(Config::default())
         }
-        Err(error) => Err(Unusable(format!(
-            "cannot read the configuration {}: {error}; name a file that exists or leave --config out",
+        Err(error) => Err(ConfigError(format!(
+            "cannot read the configuration {}: {error}; name an existing file or omit --config",
             path.display()
         ))),
     }
 }
 
-/// Understands the text of a configuration file; `path` is for the sentence when it cannot be used.
-pub fn parse(path: &Path, text: &str) -> Result<Config, Unusable> {
+/// Parses a configuration file; `path` appears in the error.
+pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start.min(text.len()));
         let number = text[..start].matches('\n').count() + 1;
         let line = text.lines().nth(number - 1).unwrap_or_default().trim();
         let message = error.message().trim().replace('\n', ", ");
-        Unusable(format!("in the configuration {}, line {number}, `{line}`: {message}", path.display()))
+        ConfigError(format!("in the configuration {}, line {number}, `{line}`: {message}", path.display()))
     })
 }
 
@@ -130,7 +130,7 @@ impl TryFrom<String> for TickInterval {
             .filter(|length| (SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(length))
             .map(Self)
             .ok_or_else(|| {
-                format!("expected a length from \"100ms\" to \"60s\" such as \"1s\", but found \"{text}\"")
+                format!("expected a duration from \"100ms\" to \"60s\" such as \"1s\", but found \"{text}\"")
             })
     }
 }
@@ -164,19 +164,19 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_named_with_line_and_what_is_allowed() {
+    fn an_unknown_key_is_reported_with_its_line_and_the_known_keys() {
         check("\nlisten_on = 1\n", "c.toml, line 2, `listen_on = 1`: unknown field `listen_on`, expected");
     }
 
     #[test]
-    fn values_out_of_range_say_what_is_allowed() {
+    fn values_out_of_range_are_reported_with_the_range() {
         for (text, expected) in [
             (
                 r#"interval = "50ms""#,
-                "line 1, `interval = \"50ms\"`: expected a length from \"100ms\" to \"60s\"",
+                "line 1, `interval = \"50ms\"`: expected a duration from \"100ms\" to \"60s\"",
             ),
-            (r#"interval = "2m""#, "expected a length from"),
-            (r#"interval = "-1s""#, "expected a length from"),
+            (r#"interval = "2m""#, "expected a duration from"),
+            (r#"interval = "-1s""#, "expected a duration from"),
             (r#"interval = 1"#, "line 1, `interval = 1`"),
             (r#"listen = "2692""#, "expected an address and a port such as"),
             ("[alerts]\npool_data = { warning = 90, critical = 85 }", "line 2"),
@@ -196,7 +196,10 @@ mod tests {
                 "[store]\nseconds = \"1y\"",
                 "line 2, `seconds = \"1y\"`: unknown field `seconds`, expected one of `ticks`",
             ),
-            ("[changes]\ntoken_file = \"token\"", "line 2, `token_file = \"token\"`: expected a whole path"),
+            (
+                "[changes]\ntoken_file = \"token\"",
+                "line 2, `token_file = \"token\"`: expected an absolute path",
+            ),
             ("[changes]\ntoken = \"secret\"", "unknown field `token`, expected `token_file`"),
             ("[hooks]\nsocket = \"hooks\"", "line 2, `socket = \"hooks\"`: expected a path such as"),
             ("listen = ", "line 1"),
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_and_sizes_are_written_as_people_write_them() {
+    fn ages_and_sizes_have_units() {
         check(
             "[store]\nticks = \"2w\"\nminutes = \"5y\"\nsize = \"500MB\"",
             "Store { ticks: Age(1209600s), ten_seconds: Age(7776000s), minutes: Age(157680000s), jobs: Age(31536000s), size: Size(500000000) }",
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_at_the_default_path_may_be_missing_but_not_a_named_one() {
+    fn only_the_default_file_may_be_missing() {
         let error = load(Some(Path::new("/does/not/exist.toml"))).unwrap_err().to_string();
         assert!(error.contains("/does/not/exist.toml") && error.contains("--config"), "{error}");
     }

@@ -1,14 +1,14 @@
-//! `[[notify]]`: who is told of alerts. How they are told is the module `notify`'s.
+//! `[[notify]]`: the receivers of alerts. The module `notify` delivers to them.
 
 use serde::Deserialize;
 
-/// Somebody who is told of alerts.
+/// A receiver of alerts.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "RawNotify")]
 pub enum Notify {
-    /// The alert is posted to this address as JSON.
+    /// Receives each alert as JSON in a POST request.
     Webhook { url: String },
-    /// The program is run with the alert as JSON on its standard input.
+    /// A program that runs with the alert as JSON on its standard input.
     Command { command: Vec<String> },
 }
 

@@ -1,66 +1,68 @@
-//! The token by which other machines may tell of jobs: read from a file, once, when the program starts.
+//! The token that lets other machines change jobs. The file is read once, at start.
 //!
-//! What cannot be guessed has to be long, and what others may read is no secret: such a file is refused.
+//! A short token and a file that every user can read are rejected.
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::Unusable;
+use super::ConfigError;
 
-/// Letters of a token: as many as nobody guesses, and no more than a header holds.
+/// Characters of a token: enough to resist guessing, and few enough for an HTTP header.
 const SHORTEST: usize = 16;
 const LONGEST: usize = 512;
-/// What users who are neither owner nor of the group may do with a file.
+/// Permission bits of users who are neither owner nor in the group.
 const OTHERS: u32 = 0o007;
 
-/// A secret that is never shown.
+/// A secret; neither logs nor errors contain it.
 pub struct Token(String);
 
 impl Token {
-    /// The token in this file, alone on its line.
-    pub fn read(path: &Path) -> Result<Self, Unusable> {
+    /// Reads the token from a file with a single line.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let shown = path.display();
         let refuse =
-            |why: String| Unusable(format!("in the option `token_file` of [changes]: {shown} {why}"));
+            |why: String| ConfigError(format!("in the option `token_file` of [changes]: {shown} {why}"));
         let cannot = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound => refuse(format!(
-                "is not there: make it with `openssl rand -hex 24 | install -m 600 /dev/stdin {shown}`"
+                "does not exist: make it with `openssl rand -hex 24 | install -m 600 /dev/stdin {shown}`"
             )),
             _ => refuse(format!("cannot be read: {error}")),
         };
         let about = std::fs::metadata(path).map_err(cannot)?;
         if !about.is_file() {
-            return Err(refuse("is no file: name one that holds a token".into()));
+            return Err(refuse("is not a regular file: name a file that holds a token".into()));
         }
         if about.permissions().mode() & OTHERS != 0 {
-            return Err(refuse(format!("is open to every user: close it with `chmod o= {shown}`")));
+            return Err(refuse(format!("is accessible to every user: run `chmod o= {shown}`")));
         }
         let mut text = String::new();
         let most = u64::try_from(LONGEST + 3).unwrap_or(u64::MAX);
         let read = std::fs::File::open(path).and_then(|file| file.take(most).read_to_string(&mut text));
         match read {
-            Err(error) if error.kind() == ErrorKind::InvalidData => Err(refuse(expected("other letters"))),
+            Err(error) if error.kind() == ErrorKind::InvalidData => Err(refuse(expected("other characters"))),
             Err(error) => Err(cannot(error)),
-            Ok(_) => Self::understood(&text).map_err(|found| refuse(expected(found))),
+            Ok(_) => Self::parse(&text).map_err(|found| refuse(expected(found))),
         }
     }
 
-    /// A token of a file's text; an error is what was found instead.
-    fn understood(text: &str) -> Result<Self, &'static str> {
+    /// Parses the file's text; an error says what was found instead.
+    fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.strip_suffix('\n').unwrap_or(text);
         let text = text.strip_suffix('\r').unwrap_or(text);
         match text.len() {
             0 => Err("nothing"),
-            _ if !text.bytes().all(|byte| byte.is_ascii_graphic()) => Err("spaces, lines or other letters"),
-            1..SHORTEST => Err("a shorter one"),
+            _ if !text.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                Err("spaces, line breaks or other characters")
+            }
+            1..SHORTEST => Err("fewer characters"),
             SHORTEST..=LONGEST => Ok(Self(text.into())),
-            _ => Err("a longer one"),
+            _ => Err("more characters"),
         }
     }
 
-    /// Whether somebody knows it. How long that takes does not tell how much of it was right.
+    /// Compares in constant time, so that the duration reveals nothing about the token.
     pub fn is(&self, offered: &[u8]) -> bool {
         let padded = offered.iter().copied().chain(std::iter::repeat(0));
         let unlike = self.0.bytes().zip(padded).fold(0, |unlike, (ours, theirs)| unlike | (ours ^ theirs));
@@ -74,7 +76,7 @@ fn expected(found: &str) -> String {
     )
 }
 
-/// A secret is not written into any log.
+/// Keeps the secret out of logs.
 impl fmt::Debug for Token {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         formatter.write_str("Token(…)")
@@ -97,41 +99,43 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert!(found.contains(expected) && found.lines().count() == 1, "expected {expected:?} in {found:?}");
-        assert!(!found.contains("0123456789"), "it is never shown: {found}");
+        assert!(!found.contains("0123456789"), "the token appears in {found}");
     }
 
     #[test]
-    fn a_token_is_one_long_word_in_a_file_that_others_cannot_read() {
+    fn a_token_is_one_long_line_in_a_file_that_others_cannot_read() {
         check(GOOD.as_bytes(), 0o600, "Token(…) true");
         check(format!("{GOOD}\n").as_bytes(), 0o640, "Token(…) true");
         check(format!("{GOOD}\r\n").as_bytes(), 0o400, "Token(…) true");
-        check(GOOD.as_bytes(), 0o604, "close it with `chmod o= ");
-        check(GOOD.as_bytes(), 0o602, "is open to every user");
+        check(GOOD.as_bytes(), 0o604, "run `chmod o= ");
+        check(GOOD.as_bytes(), 0o602, "is accessible to every user");
         for (text, found) in [
             ("", "but found nothing"),
             ("\n", "but found nothing"),
-            ("0123456789abcde", "but found a shorter one"),
-            ("0123456789 abcdef", "but found spaces, lines"),
-            ("0123456789abcdef\n\n", "but found spaces, lines"),
-            ("0123456789abcdef\t", "but found spaces, lines"),
-            ("0123456789abcdefä", "but found spaces, lines"),
-            (&"x".repeat(513), "but found a longer one"),
-            (&"x".repeat(100_000), "but found a longer one"),
+            ("0123456789abcde", "but found fewer characters"),
+            ("0123456789 abcdef", "but found spaces, line breaks"),
+            ("0123456789abcdef\n\n", "but found spaces, line breaks"),
+            ("0123456789abcdef\t", "but found spaces, line breaks"),
+            ("0123456789abcdefä", "but found spaces, line breaks"),
+            (&"x".repeat(513), "but found more characters"),
+            (&"x".repeat(100_000), "but found more characters"),
         ] {
             check(text.as_bytes(), 0o600, found);
         }
-        check(b"0123456789abcdef\xff", 0o600, "but found other letters");
+        check(b"0123456789abcdef\xff", 0o600, "but found other characters");
     }
 
     #[test]
-    fn a_file_that_is_none_is_refused() {
+    fn a_missing_or_special_file_is_rejected() {
         let missing = Token::read(Path::new("/does/not/exist")).unwrap_err().to_string();
-        assert!(missing.contains("/does/not/exist is not there: make it with"), "{missing}");
-        assert!(Token::read(Path::new("/dev/null")).unwrap_err().to_string().contains("is no file"));
+        assert!(missing.contains("/does/not/exist does not exist: make it with"), "{missing}");
+        assert!(
+            Token::read(Path::new("/dev/null")).unwrap_err().to_string().contains("is not a regular file")
+        );
     }
 
     #[test]
-    fn only_the_whole_token_is_it() {
+    fn only_the_exact_token_matches() {
         let token = Token(GOOD.into());
         for offered in
             ["", "0", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef0", "0123456789abcdef\0"]

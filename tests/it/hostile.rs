@@ -380,13 +380,13 @@ fn who_has_the_token_may_tell_of_jobs_from_anywhere() {
 }
 
 #[test]
-fn a_token_that_is_none_ends_the_daemon_with_a_sentence() {
+fn an_invalid_token_ends_the_daemon_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let (file, config) = (folder.path().join("token"), folder.path().join("cowbell.toml"));
     std::fs::write(&config, format!("[changes]\ntoken_file = \"{}\"\n", file.display())).unwrap();
     for (text, mode, part) in [
-        ("short", 0o600, "but found a shorter one"),
-        (TOKEN, 0o644, "is open to every user: close it with `chmod o="),
+        ("short", 0o600, "but found fewer characters"),
+        (TOKEN, 0o644, "is accessible to every user: run `chmod o="),
     ] {
         std::fs::write(&file, text).unwrap();
         std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
@@ -401,6 +401,6 @@ fn a_token_that_is_none_ends_the_daemon_with_a_sentence() {
         let is_said = check.out.lines().any(|line| line.starts_with("FAILS") && line.contains(part));
         assert!(check.code == Some(1) && is_said, "{check:?}");
         let status = crate::daemon::said(crate::daemon::cowbell().args(["status", "--config"]).arg(&config));
-        assert!(!status.err.contains("token"), "whoever only asks needs no token: {status:?}");
+        assert!(!status.err.contains("token"), "a query needs no token: {status:?}");
     }
 }
