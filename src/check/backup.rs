@@ -6,7 +6,7 @@ use super::Finding;
 use super::tonight::{self, Facts, place};
 use crate::sample::lvm::{Group, Report, Volume};
 use crate::sample::mounts::{self, Mount};
-use crate::sample::mylvmbackup::{self, Configuration, Plan, Tool};
+use crate::sample::mylvmbackup::{self, BackupPlan, Configuration, Tool};
 use crate::sample::sysfs::{self, BlockDevice};
 use crate::source::backup::{self, CONFIGURATION, PROGRAM, Standing};
 use crate::source::files::Root;
@@ -16,7 +16,7 @@ use crate::source::lvm::setting;
 const SKIPS_ACTIVATION: &str = "activation/auto_set_activation_skip";
 
 /// What mylvmbackup is set to do here; `None` where there is none, with what was found of its configuration.
-pub fn plan(root: &Root) -> (Option<Plan>, Vec<Finding>) {
+pub fn plan(root: &Root) -> (Option<BackupPlan>, Vec<Finding>) {
     let is_installed = backup::program(root, PROGRAM) == Standing::Runs;
     match backup::configuration(root) {
         Ok(Some(text)) => understood(&mylvmbackup::parse(&text)),
@@ -37,14 +37,14 @@ pub fn plan(root: &Root) -> (Option<Plan>, Vec<Finding>) {
     }
 }
 
-fn understood(written: &Configuration) -> (Option<Plan>, Vec<Finding>) {
+fn understood(written: &Configuration) -> (Option<BackupPlan>, Vec<Finding>) {
     let findings = tonight::of_configuration(written);
-    let is_read = written.not_understood.is_empty() && !written.is_empty;
-    (is_read.then(|| Plan::of(written)), findings)
+    let is_read = written.invalid_lines.is_empty() && !written.is_empty;
+    (is_read.then(|| BackupPlan::of(written)), findings)
 }
 
 /// Whether what is planned can work.
-pub async fn check(root: &Root, plan: &Plan, report: Option<Report>) -> Vec<Finding> {
+pub async fn check(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Vec<Finding> {
     let facts = facts(root, plan, report).await;
     let mut findings = tonight::judge(plan, &facts);
     if findings.iter().all(|finding| matches!(finding, Finding::Good(_))) {
@@ -56,7 +56,7 @@ pub async fn check(root: &Root, plan: &Plan, report: Option<Report>) -> Vec<Find
     findings
 }
 
-async fn facts(root: &Root, plan: &Plan, report: Option<Report>) -> Facts {
+async fn facts(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Facts {
     let origin = report
         .as_ref()
         .and_then(|report| origin(plan, report))
@@ -86,19 +86,19 @@ async fn facts(root: &Root, plan: &Plan, report: Option<Report>) -> Facts {
     }
 }
 
-fn origin<'a>(plan: &Plan, report: &'a Report) -> Option<(&'a Group, &'a Volume)> {
+fn origin<'a>(plan: &BackupPlan, report: &'a Report) -> Option<(&'a Group, &'a Volume)> {
     let group = report.groups.iter().find(|group| group.name == plan.group)?;
     Some((group, group.volumes.iter().find(|volume| volume.name == plan.origin)?))
 }
 
-async fn skips_activation(plan: &Plan) -> Option<bool> {
+async fn skips_activation(plan: &BackupPlan) -> Option<bool> {
     if !plan.is_thin {
         return None;
     }
     setting(SKIPS_ACTIVATION).await.ok().map(|value| value != "0")
 }
 
-fn tools(root: &Root, plan: &Plan) -> Vec<(Tool, Standing)> {
+fn tools(root: &Root, plan: &BackupPlan) -> Vec<(Tool, Standing)> {
     let found = plan.tools.iter().map(|tool| (tool.clone(), backup::program(root, &tool.program)));
     found.filter(|(_, standing)| *standing != Standing::Runs).collect()
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Finding;
 use crate::config::Config;
-use crate::sample::mylvmbackup::Plan;
+use crate::sample::mylvmbackup::BackupPlan;
 use crate::source::backup::{self, Hook};
 use crate::source::files::Root;
 use crate::source::hooks::{self, Listener};
@@ -30,7 +30,7 @@ const USUAL: &str = "/run/cowbell/hooks";
 const SCRIPTS: &str = "/usr/local/lib/cowbell/mylvmbackup";
 
 /// Both, for a host that has mylvmbackup.
-pub async fn check(config: &Config, root: &Root, plan: &Plan, daemon_runs: bool) -> Vec<Finding> {
+pub async fn check(config: &Config, root: &Root, plan: &BackupPlan, daemon_runs: bool) -> Vec<Finding> {
     let mut findings = linked(root, plan).await;
     let path = socket(config);
     findings.push(heard(&path, &hooks::listener(&path), daemon_runs));
@@ -72,7 +72,7 @@ fn heard(path: &Path, listener: &Listener, daemon_runs: bool) -> Finding {
     Finding::Missing(sentence)
 }
 
-async fn linked(root: &Root, plan: &Plan) -> Vec<Finding> {
+async fn linked(root: &Root, plan: &BackupPlan) -> Vec<Finding> {
     if plan.skips_hooks {
         return vec![Finding::Missing(
             "`skip_hooks` is on, so mylvmbackup tells cowbell nothing: phases and outcomes of backups are not seen; set \
@@ -177,11 +177,11 @@ mod tests {
     fn hooks_that_do_not_tell_are_named() {
         let another = said(|name| (if name == "preflush" { Hook::Another } else { Hook::Ours }, false));
         assert!(another.contains("do not call cowbell's: preflush"), "{another}");
-        let passed_over =
+        let ignored_keys =
             said(|name| (if name == "premount" { Hook::NotExecutable } else { Hook::Ours }, false));
         assert!(
-            passed_over.contains("cannot be executed") && passed_over.contains("premount"),
-            "{passed_over}"
+            ignored_keys.contains("cannot be executed") && ignored_keys.contains("premount"),
+            "{ignored_keys}"
         );
     }
 

@@ -63,18 +63,14 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
 
 fn devices(root: &Root) -> Finding {
     match root.keep("proc/diskstats").read().map(|text| diskstats::parse(&text)) {
-        Ok(found) if found.not_understood.is_empty() => Finding::Good(format!(
+        Ok(found) if found.unparsed.is_empty() => Finding::Good(format!(
             "/proc/diskstats shows {}",
             count_text(found.devices.len(), "device", "devices")
         )),
         Ok(found) => Finding::Missing(format!(
             "/proc/diskstats has {}, such as {:?}: please report it",
-            count_text(
-                found.not_understood.len(),
-                "line that is not understood",
-                "lines that are not understood"
-            ),
-            found.not_understood[0]
+            count_text(found.unparsed.len(), "line that is not understood", "lines that are not understood"),
+            found.unparsed[0]
         )),
         Err(error) => Finding::Fatal(format!("{error}: without it there is no throughput")),
     }

@@ -1,6 +1,6 @@
-//! `/proc/diskstats`: what each block device has done since it was made.
+//! `/proc/diskstats`: the I/O counters of each block device.
 //!
-//! The columns are read by `procfs`; a line that it cannot read is handed back, and stops no other.
+//! `procfs` parses the columns. A line that it rejects is returned verbatim and does not affect other lines.
 
 use procfs::DiskStat;
 
@@ -16,14 +16,14 @@ pub struct Number {
 impl std::str::FromStr for Number {
     type Err = ();
 
-    /// Understands `253:3`.
+    /// Parses `253:3`.
     fn from_str(text: &str) -> Result<Self, ()> {
         let (major, minor) = text.split_once(':').ok_or(())?;
         Ok(Self { major: major.parse().map_err(|_| ())?, minor: minor.parse().map_err(|_| ())? })
     }
 }
 
-/// One device's line.
+/// One line: a device and its counters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceLine {
     pub number: Number,
@@ -32,7 +32,7 @@ pub struct DeviceLine {
     pub counters: Counters,
 }
 
-/// What only ever grows while the device lives. Milliseconds count modulo 2³², on every machine.
+/// Counters that only increase while the device exists. Millisecond counters wrap at 2³² on every machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub reads: u64,
@@ -41,9 +41,9 @@ pub struct Counters {
     pub writes: u64,
     pub sectors_written: Sectors,
     pub write_ms: u32,
-    /// Time in which at least one request was under way.
+    /// Time with at least one request in flight.
     pub busy_ms: u32,
-    /// Each request's time, summed up.
+    /// Sum of all requests' times.
     pub queue_ms: u32,
 }
 
@@ -53,20 +53,20 @@ impl Counters {
     }
 }
 
-/// Lines of `/proc/diskstats` that were understood, and the others verbatim.
+/// Parsed lines of `/proc/diskstats`, and invalid lines verbatim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diskstats {
     pub devices: Vec<DeviceLine>,
-    pub not_understood: Vec<String>,
+    pub unparsed: Vec<String>,
 }
 
-/// Understands the text of `/proc/diskstats` of kernels 2.6.25 to today (14, 18 and 20 columns).
+/// Parses `/proc/diskstats` of kernels 2.6.25 to today (14, 18 and 20 columns).
 pub fn parse(text: &str) -> Diskstats {
     let mut found = Diskstats::default();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         match DiskStat::from_line(line).ok().and_then(device_line) {
             Some(device) => found.devices.push(device),
-            None => found.not_understood.push(line.to_string()),
+            None => found.unparsed.push(line.to_string()),
         }
     }
     found
@@ -101,7 +101,7 @@ mod tests {
     fn kernels_of_14_18_and_20_columns_are_read() {
         for rest in ["", " 1 2 3 4", " 1 2 3 4 5 6", " 1 2 3 4 5 6 7 8"] {
             let found = parse(&format!(" 254       0 vda 10 1 80 5 20 2 160 6 3 7 11{rest}\n"));
-            assert_eq!(found.not_understood, Vec::<String>::new());
+            assert_eq!(found.unparsed, Vec::<String>::new());
             let device = &found.devices[0];
             assert_eq!(device.name, "vda");
             assert_eq!(device.counters.sectors_written, Sectors(160));
@@ -110,23 +110,23 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_cannot_be_understood_stops_no_other() {
+    fn an_invalid_line_affects_no_other() {
         let text = "8 0 sda 1 0 8 1 1 0 8 1 0 1 1\nnonsense\n8 1 sda1 x 0 8 1 1 0 8 1 0 1 1\n8 16 sdb 1 0 8 1 1 0 8 1 0 1 1\n";
         let found = parse(text);
         assert_eq!(found.devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["sda", "sdb"]);
-        assert_eq!(found.not_understood, ["nonsense", "8 1 sda1 x 0 8 1 1 0 8 1 0 1 1"]);
+        assert_eq!(found.unparsed, ["nonsense", "8 1 sda1 x 0 8 1 1 0 8 1 0 1 1"]);
     }
 
     proptest::proptest! {
         #[test]
-        fn no_text_stops_the_program(text in "(\\PC|\n| )*") {
+        fn any_text_parses_without_panic(text in "(\\PC|\n| )*") {
             parse(&text);
         }
 
         #[test]
-        fn no_numbers_stop_the_program(lines in "([0-9]{1,10} [0-9]{1,10} sd[a-z]( -?(0|[0-9]{1,9}|18446744073709551615|99999999999999999999)){8,20}\n){0,5}") {
+        fn any_numbers_parse_without_panic(lines in "([0-9]{1,10} [0-9]{1,10} sd[a-z]( -?(0|[0-9]{1,9}|18446744073709551615|99999999999999999999)){8,20}\n){0,5}") {
             let found = parse(&lines);
-            assert_eq!(found.devices.len() + found.not_understood.len(), lines.lines().count());
+            assert_eq!(found.devices.len() + found.unparsed.len(), lines.lines().count());
         }
     }
 }

@@ -1,30 +1,29 @@
-//! What mylvmbackup's hooks say: one datagram is one step of one run.
+//! Messages from mylvmbackup's hooks: one datagram for each step of a run.
 //!
-//! `mylvmbackup 4711 presnapshot vg0/data_snapshot`: the program, the number of its process, the hook that it called,
-//! and before it makes a snapshot that one's name, where the hook knows it. Nothing else is taken, so nothing that
-//! somebody else writes into the socket gets further than here.
+//! Format: `mylvmbackup 4711 presnapshot vg0/data_snapshot`. The words are the program, its PID, the hook, and for
+//! `presnapshot` the snapshot's name, if the hook knows it. Everything else is rejected here.
 
-/// LVM's limit for both names together, and the stroke between them.
+/// LVM's limit for a group's and a volume's name together, with the slash.
 const LONGEST_NAME: usize = 128;
 
-/// A step of a run of mylvmbackup, by the name of the hook that it calls there.
+/// A step of mylvmbackup, named after the hook that it calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Before it connects to the database: the run begins.
     Preconnect,
-    /// Before it takes the database's global read lock.
+    /// Before it takes the global read lock.
     Preflush,
-    /// With the lock held, before the snapshot is made.
+    /// With the lock held, before it creates the snapshot.
     Presnapshot,
-    /// With the snapshot made, before the lock is given back.
+    /// After it created the snapshot, before it releases the lock.
     Preunlock,
-    /// After the lock was given back.
+    /// After it released the lock.
     Predisconnect,
     Premount,
     Prebackup,
     Backupsuccess,
     Backupfailure,
-    /// Before the snapshot is unmounted and removed, however it went.
+    /// Before it unmounts and removes the snapshot, after success or failure.
     Precleanup,
 }
 
@@ -47,22 +46,22 @@ impl Step {
     }
 }
 
-/// A step, and whose.
+/// One message of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookMessage {
-    /// The process of mylvmbackup: two that run at once are told apart by it.
+    /// The PID of mylvmbackup, which distinguishes concurrent runs.
     pub run: u32,
     pub step: Step,
-    /// The snapshot that it is about to make, as `vg0/data_snapshot`; `None` where the hook does not know.
+    /// The snapshot to be created, as `vg0/data_snapshot`; `None` if the hook does not know it.
     pub snapshot: Option<String>,
 }
 
-/// Understands one datagram.
+/// Parses one datagram.
 pub fn parse(text: &str) -> Result<HookMessage, String> {
     let expected = || {
-        // A datagram is short, but whoever sends nonsense does not choose how the log looks.
+        // Keeps arbitrary input out of the log.
         let found: String = text.chars().take(60).collect();
-        format!("expected a hook's word such as \"mylvmbackup 4711 presnapshot\", but found {found:?}")
+        format!("expected a hook message such as \"mylvmbackup 4711 presnapshot\", but found {found:?}")
     };
     let mut words = text.strip_suffix('\n').unwrap_or(text).split(' ');
     let (tool, run, step) = (words.next(), words.next(), words.next().and_then(Step::named));
@@ -77,7 +76,7 @@ pub fn parse(text: &str) -> Result<HookMessage, String> {
     }
 }
 
-/// Two names as LVM takes them.
+/// `group/volume` in characters that LVM allows.
 fn is_name(text: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte))
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_is_known_by_its_hooks_name() {
+    fn every_hook_name_is_a_step() {
         for (name, step) in Step::ALL {
             assert_eq!(
                 parse(&format!("mylvmbackup 4711 {name}")),
@@ -98,20 +97,20 @@ mod tests {
             );
         }
         assert_eq!(
-            parse("mylvmbackup 1 premount\n").map(|told| told.step),
+            parse("mylvmbackup 1 premount\n").map(|message| message.step),
             Ok(Step::Premount),
-            "with a line's end"
+            "with a final newline"
         );
     }
 
     #[test]
-    fn a_snapshot_may_be_named() {
-        let told = parse("mylvmbackup 4711 presnapshot vg0/my-data_snapshot").unwrap();
-        assert_eq!(told.snapshot.as_deref(), Some("vg0/my-data_snapshot"));
+    fn a_message_may_name_the_snapshot() {
+        let message = parse("mylvmbackup 4711 presnapshot vg0/my-data_snapshot").unwrap();
+        assert_eq!(message.snapshot.as_deref(), Some("vg0/my-data_snapshot"));
     }
 
     #[test]
-    fn all_else_is_refused_in_a_sentence_that_quotes_it() {
+    fn other_messages_are_rejected_and_quoted() {
         for text in [
             "",
             "mylvmbackup",
@@ -134,7 +133,7 @@ mod tests {
             "mylvmbackup 1 premount\n\n",
         ] {
             let error = parse(text).expect_err(text);
-            assert!(error.starts_with("expected a hook's word such as"), "{error}");
+            assert!(error.starts_with("expected a hook message such as"), "{error}");
             assert!(!error.contains('\0') && !error.contains('\n'), "{error:?}");
         }
         assert!(parse(&"x".repeat(10_000)).unwrap_err().len() < 200);

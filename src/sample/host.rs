@@ -1,17 +1,17 @@
-//! Paging, processors and pressure: `/proc/vmstat`, `/proc/stat` and `/proc/pressure/io`.
+//! Paging, CPU time and I/O pressure: `/proc/vmstat`, `/proc/stat` and `/proc/pressure/io`.
 
 use std::io::Cursor;
 
 use procfs::{CpuTime, ExplicitSystemInfo, FromBufReadSI, KernelStats};
 
-/// What was paged in and out since boot, in KiB: the source of `vmstat`'s bi and bo.
+/// KiB paged in and out since boot: `vmstat`'s bi and bo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paging {
     pub in_kib: u64,
     pub out_kib: u64,
 }
 
-/// Processor time since boot, over all processors, in ticks of the kernel's clock.
+/// CPU time since boot, of all CPUs, in clock ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuTimes {
     pub user: u64,
@@ -31,9 +31,9 @@ pub fn parse_vmstat(text: &str) -> Result<Paging, String> {
     Ok(Paging { in_kib: value("pgpgin")?, out_kib: value("pgpgout")? })
 }
 
-/// Processor times and the number of processes that wait for I/O, from `/proc/stat`.
+/// CPU times and the number of processes blocked on I/O.
 pub fn parse_stat(text: &str) -> Result<(CpuTimes, Option<u32>), String> {
-    // Only ratios of ticks are used, so their length does not matter.
+    // Only ratios are used, so the length of a clock tick does not matter.
     let machine = ExplicitSystemInfo {
         boot_time_secs: 0,
         ticks_per_second: 100,
@@ -41,11 +41,11 @@ pub fn parse_stat(text: &str) -> Result<(CpuTimes, Option<u32>), String> {
         is_little_endian: true,
     };
     let stat = KernelStats::from_buf_read(Cursor::new(text), &machine)
-        .map_err(|error| format!("cannot understand /proc/stat: {error}"))?;
+        .map_err(|error| format!("cannot parse /proc/stat: {error}"))?;
     Ok((cpu_times(&stat.total), stat.procs_blocked))
 }
 
-/// Guest time is in user time already; irq and softirq count as system, as `vmstat` has it.
+/// User time includes guest time already. As in `vmstat`, system time includes irq and softirq.
 fn cpu_times(cpu: &CpuTime) -> CpuTimes {
     let sum =
         |ticks: &[Option<u64>]| ticks.iter().flatten().fold(0, |sum: u64, own| sum.saturating_add(*own));
@@ -55,7 +55,7 @@ fn cpu_times(cpu: &CpuTime) -> CpuTimes {
     CpuTimes { user, system, iowait: cpu.iowait.unwrap_or_default(), total }
 }
 
-/// Microseconds since boot in which at least one process waited for I/O.
+/// Microseconds since boot during which at least one process waited for I/O.
 pub fn parse_pressure(text: &str) -> Result<u64, String> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "));
     let total = some.and_then(|words| words.split(' ').find_map(|word| word.strip_prefix("total=")));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_quoted() {
+    fn an_invalid_line_is_quoted() {
         let check = |text: &str, expected: &str| assert!(parse_vmstat(text).unwrap_err().contains(expected));
         check("", "has no line `pgpgin`");
         check("pgpgin many\npgpgout 1", "found `pgpgin many`");
@@ -96,12 +96,12 @@ mod tests {
     }
     proptest::proptest! {
         #[test]
-        fn no_text_stops_the_program(text in "(\\PC|\n| )*") {
+        fn any_text_parses_without_panic(text in "(\\PC|\n| )*") {
             let _ = (parse_vmstat(&text), parse_stat(&text), parse_pressure(&text));
         }
 
         #[test]
-        fn no_numbers_stop_the_program(
+        fn any_numbers_parse_without_panic(
             vmstat in "(pgpg(in|out) -?(0|[0-9]{1,9}|18446744073709551615|99999999999999999999)\n){0,4}",
             cpu in "(( 0| [0-9]{1,9}| 18446744073709551615){3,12})",
             pressure in "((some|full)( |\\PC{1,2})avg10=[0-9]{1,4}\\.[0-9]{1,3} avg60=0.00 avg300=0.00 total=(0|[0-9]{1,9}|18446744073709551615|99999999999999999999)\n){0,3}",

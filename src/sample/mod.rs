@@ -1,7 +1,7 @@
-//! Text into counters, fills and names: what one reading says.
+//! Parses readings into counters, fills and names.
 //!
-//! A `Sampler` turns readings into samples one after the other. It remembers what is not read every tick (names,
-//! LVM's report), and how each part did. No clock, no file, no socket.
+//! A `Sampler` parses consecutive readings. It remembers parts that are not read every tick, such as names and LVM's
+//! report, and the last error of each part. No clock, no file, no socket.
 
 pub mod diskstats;
 pub mod dm;
@@ -27,16 +27,15 @@ use mounts::Mount;
 use sysfs::BlockDevice;
 use usage::Usage;
 
-/// Lines that were not understood are logged once each, and no more of them than this.
-const MOST_COMPLAINTS: usize = 1_000;
+/// Each distinct parse error is logged once, up to this many.
+const MAX_LOGGED_ERRORS: usize = 1_000;
 
-/// LVM's report tells of fills for this long: it is asked every 10 s where the device-mapper does not answer, and may
-/// take its time.
-const FILLS_OF_REPORT_AGE_US: u64 = 25_000_000;
-/// LVM's report tells of free space for this long: it is asked each minute, and may be busy for some.
-const FREE_SPACE_AGE_US: u64 = 300_000_000;
+/// Maximum age of fills from LVM's report. Without the device-mapper, LVM runs every 10 s and may answer slowly.
+const FILLS_MAX_AGE_US: u64 = 25_000_000;
+/// Maximum age of free space from LVM's report. LVM runs every minute and may be busy for several.
+const FREE_SPACE_MAX_AGE_US: u64 = 300_000_000;
 
-/// Counters and fills at one instant. `None` is what could not be read or understood in this tick.
+/// Counters and fills at one instant. `None`: not read in this tick, or not parseable.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub at: Timestamp,
@@ -44,41 +43,41 @@ pub struct Sample {
     pub devices: Option<Vec<DeviceLine>>,
     pub paging: Option<Paging>,
     pub cpu: Option<CpuTimes>,
-    /// Processes that wait for I/O, at that instant.
+    /// Processes blocked on I/O at this instant.
     pub blocked: Option<u32>,
-    /// Microseconds since boot in which at least one process waited for I/O.
+    /// Microseconds since boot during which at least one process waited for I/O.
     pub pressure_us: Option<u64>,
     pub dm: Option<Vec<DmDevice>>,
-    /// What the device-mapper's devices are, as last said; the same `Arc` for as long as that does not change.
-    pub shapes: Arc<Vec<Shape>>,
-    /// The names as last read; the same `Arc` for as long as they do not change.
+    /// Identities of the device-mapper's devices; the same `Arc` until they change.
+    pub dm_identities: Arc<Vec<DmIdentity>>,
+    /// Block devices from sysfs; the same `Arc` until they change.
     pub names: Arc<Vec<BlockDevice>>,
-    /// LVM's report as last given; the same `Arc` for as long as no other comes.
+    /// LVM's last report; the same `Arc` until it changes.
     pub report: Option<Arc<lvm::Report>>,
-    /// Whether the report is newer than the device-mapper's last word, and new enough to tell of fills.
-    pub report_tells_fills: bool,
-    /// What LVM does before a volume is full, as last said.
+    /// Whether the report is newer than the last device-mapper status, and recent enough to take fills from.
+    pub report_has_current_fills: bool,
+    /// LVM's autoextend policies.
     pub policies: Option<lvm::Policies>,
-    /// Mounts of block devices; the same `Arc` for as long as they do not change. `None` where they cannot be read.
+    /// Mounts of block devices; the same `Arc` until they change. `None` if they cannot be read.
     pub mounts: Option<Arc<Vec<Mount>>>,
-    /// How much file systems hold that may be a snapshot's, of those that told it.
+    /// Used space of mounted file systems that may be on a snapshot.
     pub usages: Arc<Vec<Usage>>,
-    /// The program that made a snapshot just then, where one was seen.
+    /// The program that created a snapshot during this tick.
     pub maker: Option<String>,
 }
 
-/// What a device of the device-mapper is, apart from how it is.
+/// The identity of a device-mapper device, without its status.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shape {
+pub struct DmIdentity {
     pub number: Number,
     pub name: String,
     pub uuid: String,
-    /// The kernel's name of its first target's type.
+    /// The kernel's name for the type of its first target.
     pub kind: Option<String>,
 }
 
-impl Shape {
-    fn is_of(&self, device: &DmDevice) -> bool {
+impl DmIdentity {
+    fn matches(&self, device: &DmDevice) -> bool {
         self.number == device.number
             && self.kind.as_deref() == device.kind()
             && self.name == device.name
@@ -86,7 +85,7 @@ impl Shape {
     }
 }
 
-impl From<&DmDevice> for Shape {
+impl From<&DmDevice> for DmIdentity {
     fn from(device: &DmDevice) -> Self {
         Self {
             number: device.number,
@@ -97,7 +96,7 @@ impl From<&DmDevice> for Shape {
     }
 }
 
-/// How a part of the machine did when it was last asked.
+/// The result of reading and parsing a part, from its last attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartState {
     pub error: Option<String>,
@@ -105,25 +104,25 @@ pub struct PartState {
     pub last_ok_at: Option<Timestamp>,
 }
 
-/// Turns readings into samples.
+/// Parses consecutive readings.
 #[derive(Default)]
 pub struct Sampler {
     names: Arc<Vec<BlockDevice>>,
-    shapes: Arc<Vec<Shape>>,
+    dm_identities: Arc<Vec<DmIdentity>>,
     report: Option<Arc<lvm::Report>>,
-    /// On the clock that never jumps.
-    reported_us: Option<u64>,
+    /// Monotonic time of the last report.
+    report_read_us: Option<u64>,
     dm: Vec<DmDevice>,
-    dm_told_us: Option<u64>,
+    dm_read_us: Option<u64>,
     policies: Option<lvm::Policies>,
     mounts: Option<Arc<Vec<Mount>>>,
     usages: Arc<Vec<Usage>>,
     parts: BTreeMap<Part, PartState>,
-    complaints: HashSet<String>,
+    logged_errors: HashSet<String>,
 }
 
 impl Sampler {
-    /// Understands one reading. What cannot be understood is counted in [`Sampler::parts`] and logged once.
+    /// Parses one reading. Errors go to [`Sampler::parts`] and, once each, to the log.
     pub fn sample(&mut self, reading: &Reading) -> Sample {
         let mut sample = Sample {
             at: reading.at,
@@ -134,10 +133,10 @@ impl Sampler {
             blocked: None,
             pressure_us: None,
             dm: None,
-            shapes: Arc::clone(&self.shapes),
+            dm_identities: Arc::clone(&self.dm_identities),
             names: Arc::clone(&self.names),
             report: None,
-            report_tells_fills: false,
+            report_has_current_fills: false,
             policies: None,
             mounts: None,
             usages: Arc::default(),
@@ -145,7 +144,7 @@ impl Sampler {
         };
         for text in &reading.texts {
             let error = match &text.said {
-                Said::Text(said) => self.understand(text.part, said, &mut sample).err(),
+                Said::Text(said) => self.parse_part(text.part, said, &mut sample).err(),
                 Said::Error(error) if text.part == Part::Mounts => {
                     self.mounts = None;
                     self.usages = Arc::default();
@@ -154,45 +153,46 @@ impl Sampler {
                 Said::Error(error) => Some(error.clone()),
             };
             if let Some(error) = error.as_ref().filter(|error| self.is_new(error)) {
-                complain(text, error);
+                log_error(text, error);
             }
-            self.note(reading.at, text, error);
+            self.record_result(reading.at, text, error);
         }
         self.forget_free_space(reading.uptime_us);
         sample.names = Arc::clone(&self.names);
-        sample.shapes = Arc::clone(&self.shapes);
+        sample.dm_identities = Arc::clone(&self.dm_identities);
         sample.report = self.report.clone();
-        sample.report_tells_fills = self.report_tells_fills(reading.uptime_us);
+        sample.report_has_current_fills = self.report_has_current_fills(reading.uptime_us);
         sample.policies = self.policies;
         sample.mounts = self.mounts.clone();
         sample.usages = Arc::clone(&self.usages);
         sample
     }
 
-    /// How much is free changes; what LVM said of it long ago is not known any more.
+    /// Discards free space from an old report, since it changes.
     fn forget_free_space(&mut self, now_us: u64) {
-        let is_old = self.reported_us.is_some_and(|at_us| now_us.saturating_sub(at_us) > FREE_SPACE_AGE_US);
-        let Some(report) = self.report.as_ref().filter(|report| is_old && report.tells_free_space()) else {
+        let is_old =
+            self.report_read_us.is_some_and(|at_us| now_us.saturating_sub(at_us) > FREE_SPACE_MAX_AGE_US);
+        let Some(report) = self.report.as_ref().filter(|report| is_old && report.has_free_space()) else {
             return;
         };
         self.report = Some(Arc::new(report.without_free_space()));
     }
 
-    fn report_tells_fills(&self, now_us: u64) -> bool {
-        let Some(reported_us) = self.reported_us else { return false };
-        self.dm_told_us < self.reported_us && now_us.saturating_sub(reported_us) < FILLS_OF_REPORT_AGE_US
+    fn report_has_current_fills(&self, now_us: u64) -> bool {
+        let Some(report_read_us) = self.report_read_us else { return false };
+        self.dm_read_us < self.report_read_us && now_us.saturating_sub(report_read_us) < FILLS_MAX_AGE_US
     }
 
     pub fn parts(&self) -> &BTreeMap<Part, PartState> {
         &self.parts
     }
 
-    fn understand(&mut self, part: Part, text: &str, sample: &mut Sample) -> Result<(), String> {
+    fn parse_part(&mut self, part: Part, text: &str, sample: &mut Sample) -> Result<(), String> {
         match part {
             Part::Diskstats => {
                 let found = diskstats::parse(text);
                 sample.devices = Some(found.devices);
-                all_understood(&found.not_understood)?;
+                require_parsed(&found.unparsed)?;
             }
             Part::Vmstat => sample.paging = Some(host::parse_vmstat(text)?),
             Part::Stat => {
@@ -200,46 +200,46 @@ impl Sampler {
                 (sample.cpu, sample.blocked) = (Some(cpu), blocked);
             }
             Part::Pressure => sample.pressure_us = Some(host::parse_pressure(text)?),
-            Part::Sysfs => self.learn_names(sysfs::parse(text)),
+            Part::Sysfs => self.update_names(sysfs::parse(text)),
             Part::Dm => {
                 let found = dm::parse(text);
-                let not_understood = all_understood(&found.not_understood);
-                self.dm = found.after(std::mem::take(&mut self.dm));
-                self.dm_told_us = Some(sample.uptime_us);
-                self.learn_shapes();
+                let unparsed = require_parsed(&found.unparsed);
+                self.dm = found.updating(std::mem::take(&mut self.dm));
+                self.dm_read_us = Some(sample.uptime_us);
+                self.update_dm_identities();
                 sample.dm = Some(self.dm.clone());
-                not_understood?;
+                unparsed?;
             }
             Part::Lvm => {
                 let report = lvm::parse(text)?;
                 if self.report.as_deref() != Some(&report) {
                     self.report = Some(Arc::new(report));
                 }
-                self.reported_us = Some(sample.uptime_us);
+                self.report_read_us = Some(sample.uptime_us);
             }
             Part::LvmConfig => self.policies = Some(lvm::parse_policies(text)?),
             Part::Processes => {
-                let (processes, not_understood) = processes::parse(text);
+                let (processes, unparsed) = processes::parse(text);
                 sample.maker = processes::maker(&processes);
-                all_understood(&not_understood)?;
+                require_parsed(&unparsed)?;
             }
             Part::Mounts => {
-                let (mounts, not_understood) = mounts::parse(text);
+                let (mounts, unparsed) = mounts::parse(text);
                 self.forget_unmounted(&mounts);
                 self.mounts = Some(Arc::new(mounts));
-                all_understood(&not_understood)?;
+                require_parsed(&unparsed)?;
             }
             Part::Usage => {
                 let found = usage::parse(text);
                 self.usages = Arc::new(found.usages);
-                all_understood(&found.not_understood)?;
+                require_parsed(&found.unparsed)?;
                 found.unknown.into_iter().next().map_or(Ok(()), Err)?;
             }
         }
         Ok(())
     }
 
-    /// What was mounted there held so much; what comes there next holds something else.
+    /// Discards the usage of file systems that were unmounted; another one may be mounted there next.
     fn forget_unmounted(&mut self, mounts: &[Mount]) {
         let is_there = |usage: &Usage| mounts.contains(&usage.mount);
         if !self.usages.iter().all(is_there) {
@@ -247,34 +247,34 @@ impl Sampler {
         }
     }
 
-    fn learn_names(&mut self, names: Vec<BlockDevice>) {
+    fn update_names(&mut self, names: Vec<BlockDevice>) {
         if *self.names != names {
             self.names = Arc::new(names);
         }
     }
 
-    fn learn_shapes(&mut self) {
-        let is_same = self.shapes.len() == self.dm.len()
-            && self.shapes.iter().zip(&self.dm).all(|(shape, device)| shape.is_of(device));
+    fn update_dm_identities(&mut self) {
+        let is_same = self.dm_identities.len() == self.dm.len()
+            && self.dm_identities.iter().zip(&self.dm).all(|(shape, device)| shape.matches(device));
         if !is_same {
-            self.shapes = Arc::new(self.dm.iter().map(Shape::from).collect());
+            self.dm_identities = Arc::new(self.dm.iter().map(DmIdentity::from).collect());
         }
     }
 
-    /// Whether this was not complained of before.
+    /// Whether this error was not logged before.
     fn is_new(&mut self, error: &str) -> bool {
-        self.complaints.len() < MOST_COMPLAINTS && self.complaints.insert(without_numbers(error))
+        self.logged_errors.len() < MAX_LOGGED_ERRORS && self.logged_errors.insert(without_numbers(error))
     }
 
-    fn note(&mut self, at: Timestamp, text: &Text, error: Option<String>) {
+    fn record_result(&mut self, at: Timestamp, text: &Text, error: Option<String>) {
         let before = self.parts.get(&text.part).and_then(|state| state.last_ok_at);
         let last_ok_at = if error.is_none() { Some(at) } else { before };
         self.parts.insert(text.part, PartState { error, took_us: text.took_us, last_ok_at });
     }
 }
 
-/// That something cannot be seen here is worth a word; that it is not understood is our fault.
-fn complain(text: &Text, error: &str) {
+/// Logs a failed read as information, but a failed parse as a warning: that is a bug in cowbell.
+fn log_error(text: &Text, error: &str) {
     let part = text.part.name();
     match text.said {
         Said::Text(_) => tracing::warn!("{part}: {error}"),
@@ -282,17 +282,17 @@ fn complain(text: &Text, error: &str) {
     }
 }
 
-fn all_understood(lines: &[String]) -> Result<(), String> {
+fn require_parsed(lines: &[String]) -> Result<(), String> {
     match lines {
         [] => Ok(()),
-        [line] => Err(format!("1 line was not understood and is left out: {line:?}")),
+        [line] => Err(format!("1 line could not be parsed and was skipped: {line:?}")),
         [first, ..] => {
-            Err(format!("{} lines were not understood and are left out, the first: {first:?}", lines.len()))
+            Err(format!("{} lines could not be parsed and were skipped; the first is {first:?}", lines.len()))
         }
     }
 }
 
-/// Counters grow with each tick; the same complaint with other numbers is the same complaint.
+/// Strips numbers, so that errors that differ only in a counter count as one.
 fn without_numbers(error: &str) -> String {
     error.chars().filter(|c| !c.is_ascii_digit()).collect()
 }

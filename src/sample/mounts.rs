@@ -1,4 +1,4 @@
-//! Which block devices are mounted where, from lines of `/proc/self/mountinfo`.
+//! Mounts of block devices, from `/proc/self/mountinfo`.
 
 use super::diskstats::Number;
 use crate::source::files::unescaped;
@@ -7,22 +7,22 @@ use crate::source::files::unescaped;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     pub number: Number,
-    /// The folder on which it is mounted.
+    /// The directory that it is mounted on.
     pub point: String,
 }
 
-/// Understands lines of `id parent major:minor root point …`; gives those that are not like that, too.
+/// Parses lines of `id parent major:minor root point …`; also returns invalid lines.
 ///
 /// Source: `Documentation/filesystems/proc.rst`, section 3.5.
 pub fn parse(text: &str) -> (Vec<Mount>, Vec<String>) {
-    let (mut mounts, mut not_understood) = (Vec::new(), Vec::new());
+    let (mut mounts, mut unparsed) = (Vec::new(), Vec::new());
     for line in text.lines().filter(|line| !line.is_empty()) {
         match mount(line) {
             Some(mount) => mounts.push(mount),
-            None => not_understood.push(line.to_string()),
+            None => unparsed.push(line.to_string()),
         }
     }
-    (mounts, not_understood)
+    (mounts, unparsed)
 }
 
 fn mount(line: &str) -> Option<Mount> {
@@ -36,22 +36,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mounts_device_and_folder_are_read() {
-        let (mounts, not_understood) = parse(
+    fn a_mount_has_a_device_and_a_directory() {
+        let (mounts, unparsed) = parse(
             "36 35 253:3 / /mnt/my\\040data rw,noatime shared:1 - xfs /dev/mapper/vg0-data rw\n37 35 rubbish\n",
         );
         assert_eq!(mounts, [Mount { number: Number { major: 253, minor: 3 }, point: "/mnt/my data".into() }]);
-        assert_eq!(not_understood, ["37 35 rubbish"]);
+        assert_eq!(unparsed, ["37 35 rubbish"]);
     }
 
     #[test]
-    fn what_is_no_escape_stays() {
+    fn invalid_escapes_are_literal() {
         assert_eq!(unescaped("a\\b\\134\\9"), "a\\b\\\\9");
     }
 
     proptest::proptest! {
         #[test]
-        fn no_text_stops_the_program(text in "(\\PC|\n| )*") {
+        fn any_text_parses_without_panic(text in "(\\PC|\n| )*") {
             parse(&text);
         }
     }

@@ -1,6 +1,6 @@
-//! Which program makes a snapshot, from lines `number (name) state parent` of the processes above lvcreate.
+//! The program that creates a snapshot, from lines `pid (name) state ppid` of lvcreate and its ancestors.
 //!
-//! A name can hold anything; what is shown of it is cut and has no control characters.
+//! Process names are arbitrary; they are truncated and stripped of control characters.
 
 /// A process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,10 +10,10 @@ pub struct Process {
     pub parent: u32,
 }
 
-/// The programs that make snapshots themselves, the surer one first: `lvm` asks, too.
-const MAKERS: [&str; 2] = ["lvcreate", "lvm"];
+/// Programs that create snapshots, the more specific one first: `lvm` also runs for reports.
+const CREATORS: [&str; 2] = ["lvcreate", "lvm"];
 
-/// Programs that only run others.
+/// Programs that run other programs.
 const WRAPPERS: [&str; 36] = [
     "sh",
     "bash",
@@ -53,8 +53,8 @@ const WRAPPERS: [&str; 36] = [
     "cowbell",
 ];
 
-/// Programs that begin a session or a service: what they run was somebody's own command.
-const HOSTS: [&str; 30] = [
+/// Programs that start sessions or services; a command below one of them was typed or configured directly.
+const SESSION_LEADERS: [&str; 30] = [
     "systemd",
     "(sd-pam)",
     "systemd-executo",
@@ -87,24 +87,24 @@ const HOSTS: [&str; 30] = [
     "script",
 ];
 
-/// How such names may go on: `tmux: server`.
-const HOSTS_BEGIN: [&str; 3] = ["tmux", "gnome-terminal", "kthreadd"];
+/// Prefixes of such names, as in `tmux: server`.
+const SESSION_LEADER_PREFIXES: [&str; 3] = ["tmux", "gnome-terminal", "kthreadd"];
 
-/// No more than the kernel keeps of a name, but for letters of several bytes.
+/// At least the length that the kernel keeps, even in multi-byte characters.
 const LONGEST_NAME: usize = 32;
-/// Longer chains are not gone up.
-const MOST_ABOVE: usize = 64;
+/// Maximum depth of the search for a parent.
+const MAX_DEPTH: usize = 64;
 
-/// Understands the lines; gives those that are not like that, too.
+/// Parses the lines; also returns invalid ones.
 pub fn parse(text: &str) -> (Vec<Process>, Vec<String>) {
-    let (mut processes, mut not_understood) = (Vec::new(), Vec::new());
+    let (mut processes, mut unparsed) = (Vec::new(), Vec::new());
     for line in text.lines().filter(|line| !line.is_empty()) {
         match process(line) {
             Some(process) => processes.push(process),
-            None => not_understood.push(line.to_string()),
+            None => unparsed.push(line.to_string()),
         }
     }
-    (processes, not_understood)
+    (processes, unparsed)
 }
 
 fn process(line: &str) -> Option<Process> {
@@ -114,40 +114,41 @@ fn process(line: &str) -> Option<Process> {
     Some(Process { number: number.parse().ok()?, name: name.to_string(), parent })
 }
 
-/// The name of the program that makes a snapshot; `None` where nobody makes one, or several do and it cannot be told
-/// which.
+/// The program that creates a snapshot. `None` if there is none, or several that differ.
 pub fn maker(processes: &[Process]) -> Option<String> {
     let is_of_cowbell = |process: &Process| {
         processes.iter().any(|above| above.number == process.parent && above.name == "cowbell")
     };
-    // What another cowbell asks LVM makes nothing.
+    // Another cowbell runs `lvm` for reports only.
     let makes = |process: &&Process| process.name == "lvcreate" || !is_of_cowbell(process);
     let named = |name: &str| -> Vec<&Process> {
         processes.iter().filter(|process| process.name == name).filter(makes).collect()
     };
-    let makers = MAKERS.into_iter().map(named).find(|makers| !makers.is_empty())?;
+    let makers = CREATORS.into_iter().map(named).find(|makers| !makers.is_empty())?;
     let mut names = makers.into_iter().map(|maker| program_above(maker, processes));
     let first = names.next()?;
     names.all(|name| name == first).then_some(first)
 }
 
-/// The first above it that does not only run others; itself where that is what began the session.
+/// The nearest ancestor that is no wrapper, or the process itself below a session leader.
 fn program_above(maker: &Process, processes: &[Process]) -> String {
     let parent_of = |process: &Process| processes.iter().find(|other| other.number == process.parent);
     let mut above = parent_of(maker);
-    for _ in 0..MOST_ABOVE {
+    for _ in 0..MAX_DEPTH {
         match above {
             Some(process) if WRAPPERS.contains(&process.name.as_str()) => above = parent_of(process),
-            Some(process) if !is_host(process) => return shown(&process.name),
+            Some(process) if !is_session_leader(process) => return shown(&process.name),
             _ => break,
         }
     }
     shown(&maker.name)
 }
 
-fn is_host(process: &Process) -> bool {
+fn is_session_leader(process: &Process) -> bool {
     let name = process.name.as_str();
-    process.number <= 1 || HOSTS.contains(&name) || HOSTS_BEGIN.iter().any(|start| name.starts_with(start))
+    process.number <= 1
+        || SESSION_LEADERS.contains(&name)
+        || SESSION_LEADER_PREFIXES.iter().any(|start| name.starts_with(start))
 }
 
 fn shown(name: &str) -> String {
@@ -162,13 +163,13 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: Option<&str>) {
-        let (processes, not_understood) = parse(text);
-        assert_eq!(not_understood, [""; 0], "{text:?}");
+        let (processes, unparsed) = parse(text);
+        assert_eq!(unparsed, [""; 0], "{text:?}");
         assert_eq!(maker(&processes).as_deref(), expected, "{text:?}");
     }
 
     #[test]
-    fn the_program_is_the_first_that_does_not_only_run_others() {
+    fn the_program_is_the_nearest_ancestor_that_is_no_wrapper() {
         check(
             "1 (systemd) S 0\n4 (cron) S 1\n5 (mylvmbackup) S 4\n6 (sh) S 5\n7 (lvcreate) D 6\n",
             Some("mylvmbackup"),
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_typed_is_lvcreate_itself() {
+    fn a_typed_command_is_lvcreate_itself() {
         check(
             "1 (systemd) S 0\n4 (sshd) S 1\n5 (bash) S 4\n6 (sudo) S 5\n7 (lvcreate) D 6\n",
             Some("lvcreate"),
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn two_at_once_are_told_apart_by_nobody() {
+    fn concurrent_programs_are_ambiguous() {
         check("5 (one) S 1\n6 (lvcreate) S 5\n7 (two) S 1\n8 (lvcreate) S 7\n", None);
         check("5 (one) S 1\n6 (lvcreate) S 5\n8 (lvcreate) S 5\n", Some("one"));
         check("5 (one) S 1\n6 (lvcreate) S 5\n7 (monitor) S 1\n8 (lvm) S 7\n", Some("one"));
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_are_names() {
+    fn hostile_names_are_literal() {
         check("5 (a) R 1?7 (evil) S 1\n6 (lvcreate) S 5\n", Some("a) R 1?7 (evil"));
         check("5 (<b>&amp;) S 1\n6 (lvcreate) S 5\n", Some("<b>&amp;"));
         check("5 (my backup ((1)) S 1\n6 (lvcreate) S 5\n", Some("my backup ((1)"));
@@ -215,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_process_is_given_back() {
+    fn invalid_lines_are_returned() {
         assert_eq!(parse("5 lvcreate S 1\n6 (x) S\nx (y) S 1\n").1.len(), 3);
     }
 
     proptest! {
         #[test]
-        fn no_text_stops_the_program(text in "(\\PC|\n|[0-9]{1,12} \\((sh|lvcreate)\\) S [0-9]{1,3}\n)*") {
+        fn any_text_parses_without_panic(text in "(\\PC|\n|[0-9]{1,12} \\((sh|lvcreate)\\) S [0-9]{1,3}\n)*") {
             maker(&parse(&text).0);
         }
     }

@@ -1,37 +1,37 @@
-//! Names, identities and layers of block devices, from the attributes that sysfs has of each.
+//! Names, identities and layers of block devices, from sysfs.
 
 use std::collections::BTreeMap;
 
 use super::diskstats::Number;
 use crate::units::Sectors;
 
-/// What sysfs says of one block device. Empty attributes count as missing.
+/// The sysfs attributes of one block device. Empty attributes count as missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BlockDevice {
     pub name: String,
-    /// Of its folder in sysfs: another one each time that the device is made.
+    /// The inode of its sysfs directory, which changes when the device is recreated.
     pub inode: Option<u64>,
     pub number: Option<Number>,
     pub size: Option<Sectors>,
-    /// The disk that a partition is on, and which one it is.
+    /// The disk that it is a partition of, and its partition number.
     pub partition: Option<(String, u32)>,
     pub dm_name: Option<String>,
     pub dm_uuid: Option<String>,
-    /// What makes the disk unlike all others: WWID, serial number or md's UUID.
+    /// A unique identity of the disk: WWID, serial number or md's UUID.
     pub serial: Option<String>,
     pub model: Option<String>,
-    /// Whether it says that its heads must move.
+    /// Whether the disk reports that it is rotational.
     pub rotational: Option<bool>,
-    /// The I/O scheduler in use, `none` where there is none.
+    /// The active I/O scheduler, or `none`.
     pub scheduler: Option<String>,
     pub read_ahead_kib: Option<u64>,
-    /// One path of several to a disk, which the kernel keeps for itself.
+    /// Whether it is one path of a multipath disk and hidden by the kernel.
     pub is_hidden: bool,
-    /// Names of the devices that this one lies on.
+    /// The names of the devices below.
     pub slaves: Vec<String>,
 }
 
-/// Understands `name/attribute<TAB>value` lines. Attributes that are not known are passed over.
+/// Parses `name/attribute<TAB>value` lines. Unknown attributes are ignored.
 pub fn parse(text: &str) -> Vec<BlockDevice> {
     let mut attributes: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
     for line in text.lines() {
@@ -64,7 +64,7 @@ fn block_device(name: &str, attributes: &BTreeMap<&str, &str>) -> BlockDevice {
     }
 }
 
-/// The word in brackets of `mq-deadline [none]`.
+/// The bracketed word of `mq-deadline [none]`.
 fn chosen(words: &str) -> String {
     let inside = words.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     inside.map_or(words, |(word, _)| word).to_string()
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_are_gathered_by_device() {
+    fn attributes_are_grouped_by_device() {
         let found = parse(
             "sda1/dev\t8:1\nsda1/partition\t1\nsda1/parent\tsda\nsda1/slaves\t\n\
              sda1/queue/scheduler\tmq-deadline [none]\nsda1/queue/rotational\t1\n\
@@ -89,12 +89,12 @@ mod tests {
     }
     proptest::proptest! {
         #[test]
-        fn no_text_stops_the_program(text in "(\\PC|\n|\t|/)*") {
+        fn any_text_parses_without_panic(text in "(\\PC|\n|\t|/)*") {
             parse(&text);
         }
 
         #[test]
-        fn no_attributes_stop_the_program(
+        fn any_attributes_parse_without_panic(
             text in "((sda|sda1|dm-0|md0)/(dev|size|partition|parent|slaves|hidden|queue/(scheduler|rotational|read_ahead_kb)|dm/(name|uuid))\t(\\PC{0,6}|-?[0-9:]{0,24}|\\[*[a-z]{0,4}\\]*)\n){0,8}"
         ) {
             assert!(parse(&text).len() <= 4);

@@ -1,21 +1,21 @@
-//! How much file systems hold, from lines of `NUMBER<TAB>MOUNT<TAB>blocks<TAB>free<TAB>block size`.
+//! Used space of file systems, from lines of `NUMBER<TAB>MOUNT<TAB>blocks<TAB>free<TAB>block size`.
 
 use super::mounts::Mount;
 use crate::source::files::unescaped;
 
-/// What a file system uses of its device.
+/// The used space of a mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     pub mount: Mount,
     pub used_bytes: u64,
 }
 
-/// What was told, a sentence for each that could not tell, and lines that are neither.
+/// Known usages, a sentence for each file system whose usage is unknown, and invalid lines.
 #[derive(Debug, Default, PartialEq)]
 pub struct Usages {
     pub usages: Vec<Usage>,
     pub unknown: Vec<String>,
-    pub not_understood: Vec<String>,
+    pub unparsed: Vec<String>,
 }
 
 pub fn parse(text: &str) -> Usages {
@@ -25,16 +25,16 @@ pub fn parse(text: &str) -> Usages {
         match (usage(&columns), &columns[..]) {
             (Some(usage), _) => found.usages.push(usage),
             (None, [number, point, why]) => found.unknown.push(format!(
-                "how much the file system on {} (device {number}) holds is not known: {why}",
+                "the usage of the file system on {} (device {number}) is unknown: {why}",
                 unescaped(point)
             )),
-            _ => found.not_understood.push(line.to_string()),
+            _ => found.unparsed.push(line.to_string()),
         }
     }
     found
 }
 
-/// `None` also where more is free than there is.
+/// `None` also if free exceeds total.
 fn usage(columns: &[&str]) -> Option<Usage> {
     let [number, point, numbers @ ..] = columns else { return None };
     let [blocks, free, size] = numbers else { return None };
@@ -49,7 +49,7 @@ mod tests {
     use crate::sample::diskstats::Number;
 
     #[test]
-    fn what_a_file_system_uses_is_what_is_not_free() {
+    fn used_space_is_total_minus_free() {
         let found = parse(
             "253:3\t/mnt/my\\040data\t1000\t400\t4096\n253:5\t/b\tPermission denied\nrubbish\n1:1\t/\t1\t2\t3\n",
         );
@@ -57,14 +57,14 @@ mod tests {
         assert_eq!(found.usages, [Usage { mount, used_bytes: 600 * 4096 }]);
         assert_eq!(
             found.unknown,
-            ["how much the file system on /b (device 253:5) holds is not known: Permission denied"]
+            ["the usage of the file system on /b (device 253:5) is unknown: Permission denied"]
         );
-        assert_eq!(found.not_understood, ["rubbish", "1:1\t/\t1\t2\t3"]);
+        assert_eq!(found.unparsed, ["rubbish", "1:1\t/\t1\t2\t3"]);
     }
 
     proptest::proptest! {
         #[test]
-        fn no_text_stops_the_program(text in "(\\PC|\n|\t)*") {
+        fn any_text_parses_without_panic(text in "(\\PC|\n|\t)*") {
             parse(&text);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::lvm_name::{self, DmUuid};
 use super::{Device, DeviceKind, Group, Volume};
-use crate::sample::Shape;
+use crate::sample::DmIdentity;
 use crate::sample::diskstats::DeviceLine;
 use crate::sample::sysfs::BlockDevice;
 
@@ -13,10 +13,10 @@ use crate::sample::sysfs::BlockDevice;
 const OTHERS: [&str; 6] = ["ram", "fd", "sr", "drbd", "zd", "bcache"];
 
 /// The devices of `/proc/diskstats`, with what sysfs and the device-mapper know of them.
-pub fn of(lines: &[DeviceLine], names: &[BlockDevice], shapes: &[Shape]) -> Vec<Device> {
+pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm_identities: &[DmIdentity]) -> Vec<Device> {
     let by_name: HashMap<&str, &BlockDevice> =
         names.iter().map(|block| (block.name.as_str(), block)).collect();
-    let by_number: HashMap<_, _> = shapes.iter().map(|shape| (shape.number, shape)).collect();
+    let by_number: HashMap<_, _> = dm_identities.iter().map(|shape| (shape.number, shape)).collect();
     let unknown = BlockDevice::default();
     let mut devices: Vec<Device> = lines
         .iter()
@@ -55,7 +55,7 @@ pub fn name_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume])
 }
 
 /// `disk` is the one that a partition is on, else the device itself.
-fn device(line: &DeviceLine, block: &BlockDevice, disk: &BlockDevice, dm: Option<&Shape>) -> Device {
+fn device(line: &DeviceLine, block: &BlockDevice, disk: &BlockDevice, dm: Option<&DmIdentity>) -> Device {
     let dm_uuid = dm.map(|dm| dm.uuid.as_str()).filter(|uuid| !uuid.is_empty()).or(block.dm_uuid.as_deref());
     let dm_name = dm.map(|dm| dm.name.as_str()).or(block.dm_name.as_deref());
     let kind = kind(&line.name, block);

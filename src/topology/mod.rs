@@ -223,13 +223,13 @@ impl Topology {
             && before.report.as_ref().map(Arc::as_ptr) == sample.report.as_ref().map(Arc::as_ptr)
             && before.mounts.as_ref().map(Arc::as_ptr) == sample.mounts.as_ref().map(Arc::as_ptr)
             && same_devices(before, sample)
-            && Arc::ptr_eq(&before.shapes, &sample.shapes)
+            && Arc::ptr_eq(&before.dm_identities, &sample.dm_identities)
     }
 
     /// Makes the topology of a sample.
     pub fn of(sample: &Sample) -> Self {
         let lines = sample.devices.as_deref().unwrap_or_default();
-        let mut devices = devices::of(lines, &sample.names, &sample.shapes);
+        let mut devices = devices::of(lines, &sample.names, &sample.dm_identities);
         let lvm = volumes::Lvm::new(&devices, sample);
         let (groups, volumes) = (lvm.groups(), lvm.volumes());
         devices::name_by_lvm(&mut devices, &groups, &volumes);

@@ -18,7 +18,7 @@ pub struct Words<'a> {
 impl<'a> Words<'a> {
     pub fn of(sample: &'a Sample) -> Self {
         let dm = sample.dm.as_ref();
-        let report = sample.report.as_ref().filter(|_| dm.is_none() && sample.report_tells_fills);
+        let report = sample.report.as_ref().filter(|_| dm.is_none() && sample.report_has_current_fills);
         let reported = report.iter().flat_map(|report| &report.groups).flat_map(|group| &group.volumes);
         Self {
             dm: dm.map(|devices| devices.iter().map(|device| (device.number, device)).collect()),
@@ -80,11 +80,11 @@ impl<'a> Words<'a> {
             Status::Filled { data, metadata, health, .. } => {
                 VolumeState { fill: *data, metadata: *metadata, ..VolumeState::only(by_health(*health)) }
             }
-            Status::InStep { sync, is_degraded, .. } => {
+            Status::InSync { sync, is_degraded, .. } => {
                 let state = if *is_degraded { State::Degraded } else { State::Ok };
                 VolumeState { sync: Some(*sync), ..VolumeState::only(state) }
             }
-            Status::NotUnderstood(_) => VolumeState::only(State::Unknown),
+            Status::Unparsed(_) => VolumeState::only(State::Unknown),
             // One that is being made or removed is not what it was, or will be.
             Status::Other(_) if volume.kind.fills() => VolumeState::only(State::Unknown),
             Status::Other(_) => VolumeState::only(State::Ok),

@@ -38,7 +38,7 @@ impl<'a> Lvm<'a> {
             devices,
             by_name: devices.iter().enumerate().map(|(index, device)| (&*device.name, index)).collect(),
             targets: sample
-                .shapes
+                .dm_identities
                 .iter()
                 .filter_map(|shape| Some((shape.number, shape.kind.as_deref()?)))
                 .collect(),

@@ -185,7 +185,7 @@ fn a_partial_report_names_the_missing_pvs_and_all_volumes_stay() {
         assert!(missing > 0 && group.missing_pvs as usize == missing, "{}: {group:?}", machine.name);
         assert_eq!(group.pvs.iter().filter(|pv| pv.is_missing).count(), missing, "{}", machine.name);
         let lies_on_it = |volume: &&lvm::Volume| {
-            volume.segments.iter().flat_map(|segment| &segment.on).any(|(pv, _)| pv == "[unknown]")
+            volume.segments.iter().flat_map(|segment| &segment.pv_extents).any(|(pv, _)| pv == "[unknown]")
         };
         let on_it: Vec<&lvm::Volume> = group.volumes.iter().filter(lies_on_it).collect();
         assert!(!on_it.is_empty(), "{}", machine.name);

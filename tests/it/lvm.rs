@@ -161,15 +161,15 @@ async fn whatever_lvm_prints_there_is_a_sentence_and_all_else_goes_on() {
     for (script, expected) in [
         (
             "echo '?? what'",
-            "cannot understand LVM's report: expected value at line 1 column 1; it begins with \"?? what\\n\"",
+            "cannot parse LVM's report: expected value at line 1 column 1; it begins with \"?? what\\n\"",
         ),
-        (":", "cannot understand LVM's report: EOF while parsing a value"),
-        ("echo", "cannot understand LVM's report: EOF while parsing a value"),
-        ("head -c 300 report", "cannot understand LVM's report: EOF while parsing"),
-        ("cat report report", "cannot understand LVM's report: trailing characters"),
-        ("echo '{}'", "cannot understand LVM's report: expected a list named `report`"),
-        ("echo '{\"report\":{}}'", "cannot understand LVM's report: expected a list named `report`"),
-        ("echo null", "cannot understand LVM's report: expected a list named `report`"),
+        (":", "cannot parse LVM's report: EOF while parsing a value"),
+        ("echo", "cannot parse LVM's report: EOF while parsing a value"),
+        ("head -c 300 report", "cannot parse LVM's report: EOF while parsing"),
+        ("cat report report", "cannot parse LVM's report: trailing characters"),
+        ("echo '{}'", "cannot parse LVM's report: expected a list named `report`"),
+        ("echo '{\"report\":{}}'", "cannot parse LVM's report: expected a list named `report`"),
+        ("echo null", "cannot parse LVM's report: expected a list named `report`"),
         (
             "echo '  WARNING: on the wrong side'; cat report",
             "it begins with \"  WARNING: on the wrong side\\n",

@@ -132,7 +132,7 @@ fn a_strange_word_is_quoted_and_nothing_is_made_of_it() {
     let part = daemon.part("dm");
     assert_eq!(part["ok"], false);
     let error = part["error"].as_str().unwrap();
-    assert!(error.starts_with(&format!("{} lines were not understood", strange.len())), "{error}");
+    assert!(error.starts_with(&format!("{} lines could not be parsed", strange.len())), "{error}");
     assert!(error.contains(strange[0].status.trim()), "{error}");
     assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
 }

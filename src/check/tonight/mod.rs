@@ -8,7 +8,7 @@ mod snapshot;
 
 use super::Finding;
 use crate::sample::lvm::Report;
-use crate::sample::mylvmbackup::{Configuration, Kind, Plan, Tool};
+use crate::sample::mylvmbackup::{BackupPlan, BackupType, Configuration, Tool};
 use crate::source::backup::{CONFIGURATION, Folder, Standing};
 use crate::units::{Prefix, bytes_text};
 
@@ -40,8 +40,8 @@ pub struct Facts {
 /// What the file itself says.
 pub fn of_configuration(written: &Configuration) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Some(first) = written.not_understood.first() {
-        let more = match written.not_understood.len() {
+    if let Some(first) = written.invalid_lines.first() {
+        let more = match written.invalid_lines.len() {
             1 => String::new(),
             count => format!(", nor are {} more", count - 1),
         };
@@ -54,14 +54,14 @@ pub fn of_configuration(written: &Configuration) -> Vec<Finding> {
             "{CONFIGURATION} has no section: mylvmbackup ends at once because of that; write it anew, or remove it"
         )));
     }
-    for key in &written.twice {
+    for key in &written.duplicate_keys {
         findings.push(missing(format!(
             "`{key}` is written more than once in {CONFIGURATION}: mylvmbackup takes all of them as one value with line \
              breaks in it, which no command understands; leave one"
         )));
     }
-    if !written.passed_over.is_empty() {
-        let places: Vec<&str> = written.passed_over.iter().take(5).map(String::as_str).collect();
+    if !written.ignored_keys.is_empty() {
+        let places: Vec<&str> = written.ignored_keys.iter().take(5).map(String::as_str).collect();
         findings.push(missing(format!(
             "{CONFIGURATION} has keys that mylvmbackup passes over, so that they change nothing: {}; correct them, or \
              remove them",
@@ -72,7 +72,7 @@ pub fn of_configuration(written: &Configuration) -> Vec<Finding> {
 }
 
 /// Everything that would stop or spoil the backup, and what was found to be well.
-pub fn judge(plan: &Plan, facts: &Facts) -> Vec<Finding> {
+pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !facts.is_installed {
         findings.push(missing(format!(
@@ -94,8 +94,8 @@ pub fn judge(plan: &Plan, facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn kind(plan: &Plan) -> Option<Finding> {
-    let Kind::Unknown(word) = &plan.kind else { return None };
+fn kind(plan: &BackupPlan) -> Option<Finding> {
+    let BackupType::Unknown(word) = &plan.backup_type else { return None };
     Some(missing(format!(
         "`backuptype` is {}: mylvmbackup does not know it, takes no backup and still reports success; set it to tar, \
          rsync, rsnap, zbackup or none",
@@ -103,7 +103,7 @@ fn kind(plan: &Plan) -> Option<Finding> {
     )))
 }
 
-fn tools(plan: &Plan, facts: &Facts) -> Vec<Finding> {
+fn tools(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     let of_tool = |(tool, standing): &(Tool, Standing)| {
         let (key, wrong) = (
             tool.key,
@@ -130,7 +130,7 @@ fn tools(plan: &Plan, facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn mountdir(plan: &Plan, facts: &Facts) -> Option<Finding> {
+fn mountdir(plan: &BackupPlan, facts: &Facts) -> Option<Finding> {
     let sentence = match (&facts.mountdir, &facts.mount_point) {
         (Err(why), _) | (_, Err(why)) => format!(
             "{why}: whether the snapshot could be mounted is not known, and mylvmbackup may hang there; see what \
@@ -151,7 +151,7 @@ fn mountdir(plan: &Plan, facts: &Facts) -> Option<Finding> {
     Some(missing(sentence))
 }
 
-fn named(plan: &Plan, volume: &str) -> String {
+fn named(plan: &BackupPlan, volume: &str) -> String {
     format!("{}/{volume}", plan.group)
 }
 

@@ -2,14 +2,14 @@
 
 use super::super::Finding;
 use super::{Facts, bytes, missing, named, quoted};
-use crate::sample::mylvmbackup::{Kind, Plan};
+use crate::sample::mylvmbackup::{BackupPlan, BackupType};
 use crate::source::backup::Folder;
 
 /// So many of the last backups tell how large the next will be.
 const LAST_BACKUPS: usize = 5;
 
 /// All that is to be said of the folder that backups go to.
-pub fn judge(plan: &Plan, facts: &Facts) -> Vec<Finding> {
+pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     if plan.is_remote() {
         let sentence = "mylvmbackup's backups go to another machine: what room there is cannot be told here";
         return vec![Finding::Good(sentence.into())];
@@ -47,7 +47,7 @@ pub fn judge(plan: &Plan, facts: &Facts) -> Vec<Finding> {
 }
 
 /// By the last backups; before there are any, by what the origin holds.
-fn room_in_folder(plan: &Plan, facts: &Facts, folder: &Folder) -> Finding {
+fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Folder) -> Finding {
     let place = format!("`backupdir` {}", quoted(&plan.backupdir));
     let Some(free) = folder.free else {
         return missing(format!("how much {place} has free is not known: see with `df` that a backup fits"));
@@ -65,7 +65,7 @@ fn room_in_folder(plan: &Plan, facts: &Facts, folder: &Folder) -> Finding {
             false => Finding::Good(known),
         };
     }
-    let is_copy = plan.kind == Kind::Rsync || plan.kind == Kind::Tar;
+    let is_copy = plan.backup_type == BackupType::Rsync || plan.backup_type == BackupType::Tar;
     match facts.origin_used.filter(|_| is_copy) {
         Some(used) if free < used && plan.is_compressed => missing(format!(
             "{place} has {} free, and {} holds {}: whether that fits when it is compressed is not known, since no earlier \
@@ -99,8 +99,8 @@ fn room_in_folder(plan: &Plan, facts: &Facts, folder: &Folder) -> Finding {
 }
 
 /// How many of the last backups are known, and the largest one's size.
-fn last_backups(plan: &Plan, folder: &Folder) -> Option<(usize, u64)> {
-    if plan.kind != Kind::Tar {
+fn last_backups(plan: &BackupPlan, folder: &Folder) -> Option<(usize, u64)> {
+    if plan.backup_type != BackupType::Tar {
         return None;
     }
     let start = format!("{}-", plan.prefix);

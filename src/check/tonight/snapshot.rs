@@ -3,7 +3,7 @@
 use super::super::Finding;
 use super::{Facts, bytes, missing, named, quoted};
 use crate::sample::lvm::{Group, Volume};
-use crate::sample::mylvmbackup::{Plan, size_bytes};
+use crate::sample::mylvmbackup::{BackupPlan, size_bytes};
 use crate::source::backup::CONFIGURATION;
 
 /// lvcreate's default, which mylvmbackup does not change.
@@ -12,7 +12,7 @@ const CHUNK: u64 = 4096;
 const ENTRY: u64 = 16;
 
 /// All that is to be said of the snapshot.
-pub fn judge(plan: &Plan, facts: &Facts) -> Vec<Finding> {
+pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     if let Some(finding) = misnamed(plan) {
         return vec![finding];
     }
@@ -45,7 +45,7 @@ pub fn judge(plan: &Plan, facts: &Facts) -> Vec<Finding> {
 }
 
 /// The first of the names that LVM does not take.
-fn misnamed(plan: &Plan) -> Option<Finding> {
+fn misnamed(plan: &BackupPlan) -> Option<Finding> {
     let names = [("vgname", &plan.group), ("lvname", &plan.origin), ("backuplv", &plan.snapshot)];
     let (key, name) = names.into_iter().find(|(key, name)| !is_name(name, *key == "backuplv"))?;
     Some(missing(format!(
@@ -56,7 +56,7 @@ fn misnamed(plan: &Plan) -> Option<Finding> {
 }
 
 /// A snapshot of the same name, or of the same pattern where its name has the time in it.
-fn left_behind(plan: &Plan, group: &Group) -> Option<Finding> {
+fn left_behind(plan: &BackupPlan, group: &Group) -> Option<Finding> {
     let is_it = |volume: &&Volume| match plan.snapshot.split_once('%') {
         None => volume.name == plan.snapshot,
         Some((start, _)) => {
@@ -77,7 +77,7 @@ fn left_behind(plan: &Plan, group: &Group) -> Option<Finding> {
     )))
 }
 
-fn thin(plan: &Plan, facts: &Facts, origin: &Volume) -> Option<Finding> {
+fn thin(plan: &BackupPlan, facts: &Facts, origin: &Volume) -> Option<Finding> {
     let name = named(plan, &origin.name);
     let sentence = match (plan.is_thin, is_thin(origin)) {
         (true, false) => format!(
@@ -88,11 +88,11 @@ fn thin(plan: &Plan, facts: &Facts, origin: &Volume) -> Option<Finding> {
             "{name} is a thin volume, but `thin` is off: its snapshot would be a thick one beside the pool, which copies \
              each first write and can overflow; set `thin=1` under [misc] and `lvcreate=lvcreate -kn` under [tools]"
         ),
-        (true, true) if facts.skips_activation == Some(true) && !plan.asks_for_activation() => format!(
+        (true, true) if facts.skips_activation == Some(true) && !plan.activates_snapshot() => format!(
             "LVM leaves new thin snapshots inactive, so mylvmbackup would make one of {name} and fail to mount it; set \
              `lvcreate=lvcreate -kn` under [tools] in {CONFIGURATION}"
         ),
-        (true, true) if facts.skips_activation.is_none() && !plan.asks_for_activation() => format!(
+        (true, true) if facts.skips_activation.is_none() && !plan.activates_snapshot() => format!(
             "whether LVM leaves new thin snapshots inactive is not known, and one of {name} that is could not be \
              mounted; set `lvcreate=lvcreate -kn` under [tools] in {CONFIGURATION}, which is right in any case"
         ),
@@ -101,7 +101,7 @@ fn thin(plan: &Plan, facts: &Facts, origin: &Volume) -> Option<Finding> {
     Some(missing(sentence))
 }
 
-fn room_in_group(plan: &Plan, group: &Group, origin: &Volume) -> Finding {
+fn room_in_group(plan: &BackupPlan, group: &Group, origin: &Volume) -> Finding {
     let Some(asked) = size_bytes(&plan.size) else {
         return missing(format!(
             "`lvsize` is {}: expected a number with a unit such as 5G, and no percentage, or lvcreate fails while the \

@@ -53,7 +53,7 @@ fn has(facts: &mut Facts) -> &mut Group {
 fn lines(conf: &str, change: impl FnOnce(&mut Facts)) -> Vec<String> {
     let mut facts = facts();
     change(&mut facts);
-    judge(&Plan::of(&mylvmbackup::parse(conf)), &facts).iter().map(Finding::line).collect()
+    judge(&BackupPlan::of(&mylvmbackup::parse(conf)), &facts).iter().map(Finding::line).collect()
 }
 
 /// Exactly one thing is wrong, and is said like this.

@@ -1,9 +1,9 @@
-//! `cache`: its data, its metadata, and whether it works. Source: `dm-cache-target.c`.
+//! `cache`: data usage, metadata usage and health. Source: `dm-cache-target.c`.
 
 use super::{Health, METADATA_BLOCK, Status, ratio};
 use crate::units::SECTOR;
 
-/// `8 <metadata used>/<total> <block sectors> <data used>/<total> … <words>`, or a word.
+/// `8 <metadata used>/<total> <block sectors> <data used>/<total> … <flags>`, or a single word.
 pub(super) fn parse(words: &[&str]) -> Option<Status> {
     let kind = "cache".to_string();
     if words.last().is_some_and(|word| matches!(*word, "Fail" | "Error")) {

@@ -1,7 +1,7 @@
-//! The device-mapper's devices and what their targets say, one file for each target that says something.
+//! Device-mapper devices and the status of their targets, one file for each target with a status of interest.
 //!
-//! The text is that of [`crate::source::dm`]. A word that is not known makes an error that quotes the line, and stops
-//! no other. Source of the grammar: `drivers/md/dm-*.c` of Linux 6.12, back to 3.10.
+//! The text comes from [`crate::source::dm`]. An unknown word is an error that quotes the line; other lines are not
+//! affected. Source of the grammar: `drivers/md/dm-*.c` of Linux 6.12, back to 3.10.
 
 mod cache;
 mod mirror;
@@ -22,14 +22,14 @@ pub use snapshot::CowArea;
 pub use thin::Thin;
 pub use thin_pool::{Pool, PoolMode};
 
-/// Bytes of a thin pool's and a cache's metadata block, always.
+/// The size of a metadata block of a thin pool or cache, in bytes.
 const METADATA_BLOCK: u64 = 4096;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct DmDevice {
     pub number: Number,
     pub name: String,
-    /// `LVM-…`, `CRYPT-…`, `mpath-…`; empty where its maker gave none.
+    /// `LVM-…`, `CRYPT-…`, `mpath-…`; empty if its creator set none.
     pub uuid: String,
     pub is_suspended: bool,
     pub targets: Vec<Target>,
@@ -42,7 +42,7 @@ pub struct Target {
     pub status: Status,
 }
 
-/// What a target says of itself, by its type.
+/// A target's status, by type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Status {
     Snapshot(CowArea),
@@ -50,26 +50,26 @@ pub enum Status {
     SnapshotMerge(CowArea),
     ThinPool(Pool),
     Thin(Thin),
-    /// A cache's data and metadata, or a VDO pool's or write cache's data, where it says so, and how it does.
+    /// A cache's data and metadata usage, or the data usage of a VDO pool or write cache.
     Filled {
         kind: String,
         data: Option<Fill>,
         metadata: Option<Fill>,
         health: Health,
     },
-    /// A mirror or RAID: how much of it is in step, and whether a leg of it, or a mirror's log, is dead.
-    InStep {
+    /// A mirror or RAID. It is degraded if a leg, or a mirror's log, failed.
+    InSync {
         kind: String,
         sync: Fill,
         is_degraded: bool,
     },
-    /// What it says is not known to us: neither is how it is.
-    NotUnderstood(String),
-    /// A target without a fill, by the kernel's name for it: `linear`, `striped`, `snapshot-origin`, `raid`…
+    /// A status that cowbell cannot parse; holds the target's type.
+    Unparsed(String),
+    /// A target without usage, by the kernel's name for it: `linear`, `striped`, `snapshot-origin`…
     Other(String),
 }
 
-/// Whether a cache, write cache or VDO pool works.
+/// The health of a cache, write cache or VDO pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     Working,
@@ -78,41 +78,41 @@ pub enum Health {
     Failed,
 }
 
-/// Devices that were understood, and the lines that were not.
+/// Parsed devices and invalid lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DmDevices {
     pub devices: Vec<DmDevice>,
-    pub not_understood: Vec<String>,
-    /// Whether only some devices are told of, and all others are as they were.
-    pub is_again: bool,
+    pub unparsed: Vec<String>,
+    /// Whether this is an update of some devices; all others are unchanged.
+    pub is_partial: bool,
 }
 
 impl DmDevices {
-    /// What is known now, after `before`: the devices that are told of again are replaced.
-    pub fn after(self, before: Vec<DmDevice>) -> Vec<DmDevice> {
-        if !self.is_again {
+    /// Applies a partial update to `before`, or replaces it.
+    pub fn updating(self, before: Vec<DmDevice>) -> Vec<DmDevice> {
+        if !self.is_partial {
             return self.devices;
         }
-        let mut told: HashMap<Number, DmDevice> =
+        let mut updated: HashMap<Number, DmDevice> =
             self.devices.into_iter().map(|device| (device.number, device)).collect();
-        let now = before.into_iter().map(|device| match told.remove(&device.number) {
-            Some(told) => told.with_chunk_of(&device),
-            None => device.untold(),
+        let now = before.into_iter().map(|device| match updated.remove(&device.number) {
+            Some(updated) => updated.with_chunk_size_of(&device),
+            None => device.without_status(),
         });
         now.collect()
     }
 }
 
-/// Understands the text that the device-mapper's reader writes.
+/// Parses the text that `source::dm` writes.
 pub fn parse(text: &str) -> DmDevices {
-    let mut found = DmDevices { is_again: text.starts_with("again\n"), ..DmDevices::default() };
-    for line in text.lines().skip(usize::from(found.is_again)).filter(|line| !line.is_empty()) {
-        let understood = match line.strip_prefix('\t') {
+    let mut found = DmDevices { is_partial: text.starts_with("again\n"), ..DmDevices::default() };
+    for line in text.lines().skip(usize::from(found.is_partial)).filter(|line| !line.is_empty()) {
+        let parsed = match line.strip_prefix('\t') {
             None => device(line).map(|device| found.devices.push(device)),
             Some(line) => found.devices.last_mut().and_then(|device| device.add(line)),
         };
-        if understood.is_none() {
-            found.not_understood.push(line.trim().to_string());
+        if parsed.is_none() {
+            found.unparsed.push(line.trim().to_string());
         }
     }
     found
@@ -139,19 +139,19 @@ impl DmDevice {
         let (kind, words) = (words.next()?, words.collect::<Vec<_>>());
         match what {
             "status" => {
-                let understood = status(kind, &words);
-                let status = understood.clone().unwrap_or_else(|| Status::NotUnderstood(kind.to_string()));
+                let parsed = status(kind, &words);
+                let status = parsed.clone().unwrap_or_else(|| Status::Unparsed(kind.to_string()));
                 self.targets.push(Target { length, status });
-                understood?;
+                parsed?;
             }
-            "table" => self.learn_chunk(words.get(2)?.parse().ok()?),
+            "table" => self.set_chunk_size(words.get(2)?.parse().ok()?),
             _ => return None,
         }
         Some(())
     }
 
-    /// A thin pool's data is counted in chunks, whose length only the table holds.
-    fn learn_chunk(&mut self, chunk_sectors: u64) {
+    /// Sets the chunk size: a thin pool counts its data in chunks, and only the table has their size.
+    fn set_chunk_size(&mut self, chunk_sectors: u64) {
         for target in &mut self.targets {
             if let Status::ThinPool(Pool::Working { data, .. }) = &mut target.status {
                 data.unit = chunk_sectors.saturating_mul(SECTOR);
@@ -159,28 +159,28 @@ impl DmDevice {
         }
     }
 
-    /// Nothing is known of what should have been told of again, and was not.
-    fn untold(mut self) -> Self {
+    /// Clears a status that a partial update should have contained, but did not.
+    fn without_status(mut self) -> Self {
         for target in self.targets.iter_mut().filter(|target| !matches!(target.status, Status::Other(_))) {
-            target.status = Status::NotUnderstood(target.status.kind().to_string());
+            target.status = Status::Unparsed(target.status.kind().to_string());
             self.is_suspended = false;
         }
         self
     }
 
-    /// A table does not change without a word, so the length of a chunk is still what it was.
-    fn with_chunk_of(mut self, before: &Self) -> Self {
+    /// Takes the chunk size from `before`: a new table would have arrived with a full list.
+    fn with_chunk_size_of(mut self, before: &Self) -> Self {
         let chunk = before.targets.iter().find_map(|target| match target.status {
             Status::ThinPool(Pool::Working { data, .. }) => Some(data.unit / SECTOR),
             _ => None,
         });
         if let Some(chunk) = chunk {
-            self.learn_chunk(chunk);
+            self.set_chunk_size(chunk);
         }
         self
     }
 
-    /// The kernel's name of its first target's type, `None` for a device without a table.
+    /// The kernel's name for the type of its first target; `None` without a table.
     pub fn kind(&self) -> Option<&str> {
         self.targets.first().map(|target| target.status.kind())
     }
@@ -194,8 +194,8 @@ impl Status {
             Self::ThinPool(_) => "thin-pool",
             Self::Thin(_) => "thin",
             Self::Filled { kind, .. }
-            | Self::InStep { kind, .. }
-            | Self::NotUnderstood(kind)
+            | Self::InSync { kind, .. }
+            | Self::Unparsed(kind)
             | Self::Other(kind) => kind,
         }
     }

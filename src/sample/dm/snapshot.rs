@@ -1,20 +1,20 @@
-//! `snapshot` and `snapshot-merge`: how full the area of a thick snapshot is. Source: `dm-snap.c`.
+//! `snapshot` and `snapshot-merge`: usage of a thick snapshot's COW area. Source: `dm-snap.c`.
 
 use super::ratio;
 use crate::units::{Fill, SECTOR, Sectors};
 
-/// The area into which a thick snapshot's changed chunks are copied.
+/// The area that holds a thick snapshot's copied chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CowArea {
-    /// The fill counts in sectors, and the snapshot's own metadata is part of it.
+    /// The fill is in sectors and includes the snapshot's own metadata.
     Filled {
         fill: Fill,
         metadata: Sectors,
     },
-    /// It was full, or an I/O error or lack of memory ended it. The snapshot is dead.
+    /// The snapshot is lost: its COW area overflowed, or an I/O error or lack of memory invalidated it.
     Invalid,
     MergeFailed,
-    /// The kernel does not say.
+    /// The kernel reports `Unknown`.
     Unknown,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn parse(words: &[&str]) -> Option<CowArea> {
             let metadata = Sectors(metadata.parse().ok()?);
             let mut fill = ratio(fill, SECTOR)?;
             if fill.used == metadata.0 {
-                // Nothing but its own metadata: `lvs` calls that empty.
+                // Only metadata is allocated: `lvs` reports 0 %.
                 fill.used = 0;
             }
             Some(CowArea::Filled { fill, metadata })

@@ -1,4 +1,4 @@
-//! Lines of the kernel, and what they say.
+//! Status lines of the kernel and their meaning.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn percent(status: &str) -> Option<f64> {
 }
 
 #[test]
-fn fills_are_those_that_lvs_prints() {
+fn fills_match_lvs() {
     for (status, lvs) in [
         ("snapshot 16/81920 16", Some(0.0)),
         ("snapshot 24/81920 16", Some(0.03)),
@@ -60,7 +60,7 @@ fn a_pool_counts_data_in_chunks_and_metadata_in_blocks() {
 }
 
 #[test]
-fn a_pools_words_are_read_in_any_order_and_number() {
+fn pool_flags_may_come_in_any_order() {
     let mode = |status: &str| match only(status) {
         Some(Status::ThinPool(Pool::Working { mode, needs_check, .. })) => Some((mode, needs_check)),
         _ => None,
@@ -79,20 +79,20 @@ fn a_pools_words_are_read_in_any_order_and_number() {
 }
 
 #[test]
-fn a_word_that_is_not_known_is_quoted_and_stops_no_other() {
+fn an_unknown_word_is_quoted_and_affects_no_other_line() {
     let found = parse(
         "253:0\ta\tLVM-a\tactive\n\tstatus 0 8 snapshot Melted\n253:1\tb\tLVM-b\tsuspended\n\tstatus 0 8 linear \n",
     );
-    assert_eq!(found.not_understood, ["status 0 8 snapshot Melted"]);
-    assert_eq!(found.devices[0].targets[0].status, Status::NotUnderstood("snapshot".into()));
+    assert_eq!(found.unparsed, ["status 0 8 snapshot Melted"]);
+    assert_eq!(found.devices[0].targets[0].status, Status::Unparsed("snapshot".into()));
     assert!(found.devices[1].is_suspended);
     assert_eq!(found.devices[1].kind(), Some("linear"));
 }
 
 #[test]
-fn raids_and_mirrors_are_in_step_as_lvs_says() {
+fn sync_of_raids_and_mirrors_matches_lvs() {
     let sync = |status: &str| match only(status) {
-        Some(Status::InStep { sync, is_degraded, .. }) => Some((sync.percent(), is_degraded)),
+        Some(Status::InSync { sync, is_degraded, .. }) => Some((sync.percent(), is_degraded)),
         _ => None,
     };
     for (status, expected) in [
@@ -110,7 +110,7 @@ fn raids_and_mirrors_are_in_step_as_lvs_says() {
 }
 
 #[test]
-fn what_is_not_told_of_again_is_as_it_was() {
+fn devices_missing_from_a_partial_update_lose_their_status() {
     let first = parse(
         "253:0\tp-tpool\tLVM-p-tpool\tactive\n\tstatus 0 64 thin-pool 1 1/1024 100/1024 - rw - -\n\
          \ttable 0 64 thin-pool 253:1 253:2 128 0 0\n253:4\tlinear\tLVM-l\tactive\n\tstatus 0 8 linear \n",
@@ -118,25 +118,25 @@ fn what_is_not_told_of_again_is_as_it_was() {
     let again = parse(
         "again\n253:0\tp-tpool\tLVM-p-tpool\tsuspended\n\tstatus 0 64 thin-pool 1 1/1024 200/1024 - rw - -\n",
     );
-    assert!(again.is_again && again.not_understood.is_empty());
-    let now = again.after(first.devices.clone());
+    assert!(again.is_partial && again.unparsed.is_empty());
+    let now = again.updating(first.devices.clone());
     assert_eq!(now[1], first.devices[1]);
     let Status::ThinPool(Pool::Working { data, .. }) = now[0].targets[0].status else { panic!("a pool") };
     assert_eq!((data.used_bytes(), now[0].is_suspended), (200 * 64 * 1024, true));
 
     let none = parse("again\n253:0 could not be asked: no memory\n");
-    assert_eq!(none.not_understood.len(), 1);
-    assert_eq!(none.after(first.devices)[0].targets[0].status, Status::NotUnderstood("thin-pool".into()));
+    assert_eq!(none.unparsed.len(), 1);
+    assert_eq!(none.updating(first.devices)[0].targets[0].status, Status::Unparsed("thin-pool".into()));
 }
 
 proptest::proptest! {
     #[test]
-    fn no_text_stops_the_program(text in "(\\PC|\t|\n)*") {
+    fn any_text_parses_without_panic(text in "(\\PC|\t|\n)*") {
         parse(&text);
     }
 
     #[test]
-    fn no_status_stops_the_program(kind in "snapshot|thin-pool|thin|cache|vdo|writecache|raid|mirror", rest in "[0-9/ a-zA-Z-]*") {
+    fn any_status_parses_without_panic(kind in "snapshot|thin-pool|thin|cache|vdo|writecache|raid|mirror", rest in "[0-9/ a-zA-Z-]*") {
         only(&format!("{kind} {rest}"));
     }
 }

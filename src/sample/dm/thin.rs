@@ -1,4 +1,4 @@
-//! `thin`: how much of a thin volume is mapped. Source: `dm-thin.c`.
+//! `thin`: mapped sectors of a thin volume. Source: `dm-thin.c`.
 
 use crate::units::Sectors;
 
@@ -8,7 +8,7 @@ pub enum Thin {
     Failed,
 }
 
-/// `<mapped sectors> <highest mapped sector>`, or a word; `-` is a device that is not there.
+/// `<mapped sectors> <highest mapped sector>`, or a word; `-` if the thin device cannot be opened.
 pub(super) fn parse(words: &[&str]) -> Option<Thin> {
     match words {
         ["Fail" | "Error" | "-"] => Some(Thin::Failed),

@@ -1,4 +1,4 @@
-//! `thin-pool`: its data, its metadata, and whether it takes any more. Source: `dm-thin.c`.
+//! `thin-pool`: data usage, metadata usage, and mode. Source: `dm-thin.c`.
 
 use super::{METADATA_BLOCK, ratio};
 use crate::units::Fill;
@@ -16,13 +16,13 @@ pub enum PoolMode {
     OutOfDataSpace,
 }
 
-/// `<transaction> <metadata used>/<total> <data used>/<total> <held root> <words…>`, or a word.
+/// `<transaction> <metadata used>/<total> <data used>/<total> <held root> <flags…>`, or a word.
 pub(super) fn parse(words: &[&str]) -> Option<Pool> {
     if matches!(words, ["Fail"] | ["Error"]) || words.last() == Some(&"Error") {
         return Some(Pool::Failed);
     }
     let metadata = ratio(words.get(1)?, METADATA_BLOCK)?;
-    // The length of a chunk comes with the table; without it bytes are not known, and the unit stays 0.
+    // The table has the chunk size. Until it is known, the unit is 0.
     let data = ratio(words.get(2)?, 0)?;
     let mode = match words {
         _ if words.contains(&"out_of_data_space") => PoolMode::OutOfDataSpace,

@@ -1,10 +1,9 @@
-//! `vdo`: how full the pool is, and whether it works. Source: `dm-vdo/`.
+//! `vdo`: usage and health of the pool. Source: `dm-vdo/`.
 
 use super::{Health, METADATA_BLOCK, Status};
 use crate::units::Fill;
 
-/// `<device> <mode> <recovery> <index> <compression> <used>/<total>` with the two last as words of their own, which
-/// count in the mode `normal` alone.
+/// `<device> <mode> <recovery> <index> <compression> <used> <total>`; usage is valid only in mode `normal`.
 pub(super) fn parse(words: &[&str]) -> Option<Status> {
     let (used, total) = (words.get(5)?.parse().ok()?, words.get(6)?.parse().ok()?);
     let fill = Fill { used, total, unit: METADATA_BLOCK };

@@ -1,4 +1,4 @@
-//! `writecache`: how full it is, and whether it works. Source: `dm-writecache.c`.
+//! `writecache`: usage and health. Source: `dm-writecache.c`.
 
 use super::{Health, METADATA_BLOCK, Status};
 use crate::units::Fill;

@@ -1,6 +1,4 @@
-//! What LVM itself says: volume groups, their PVs, their volumes, the inactive ones included, and its policies.
-//!
-//! Here is what is known; how it is read stands beside.
+//! LVM's own report: volume groups, PVs, and volumes including inactive ones; and LVM's policies.
 
 mod policies;
 mod report;
@@ -14,7 +12,7 @@ use crate::units::Fill;
 pub use policies::{Policies, parse_policies};
 pub use report::parse;
 
-/// Everything that LVM knows of this host and cowbell asks for.
+/// The parts of LVM's report that cowbell uses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     pub groups: Vec<Group>,
@@ -30,7 +28,7 @@ pub struct Group {
     pub missing_pvs: u32,
     pub tags: Vec<String>,
     pub pvs: Vec<Pv>,
-    /// All of them, those that LVM hides too.
+    /// All volumes, including hidden ones.
     pub volumes: Vec<Volume>,
 }
 
@@ -46,7 +44,7 @@ pub struct Pv {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Volume {
     pub name: String,
-    /// As `lvs` writes it, with dashes.
+    /// With dashes, as `lvs` prints it.
     pub uuid: String,
     /// `lv_attr`, such as `swi-I-s---`.
     pub attributes: String,
@@ -59,40 +57,40 @@ pub struct Volume {
     pub data: Option<Fill>,
     /// `metadata_percent`, to the hundredth.
     pub metadata: Option<Fill>,
-    /// `copy_percent`: how much of a mirror or RAID is in step, to the hundredth.
+    /// `copy_percent` to the hundredth: a mirror or RAID in sync.
     pub sync: Option<Fill>,
     pub tags: Vec<String>,
-    /// What a pool does when it is full: `queue` or `error`.
+    /// What a full pool does with writes: `queue` or `error`.
     pub when_full: Option<String>,
-    /// The bare name of the volume that this is a hidden part of.
+    /// For a hidden volume, the name of the volume that it is part of.
     pub parent: Option<String>,
-    /// In their order.
+    /// In order of their first extent.
     pub segments: Vec<Segment>,
 }
 
-/// A part of a volume that is laid out in one way.
+/// A range of a volume with one layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// LVM's word, such as `linear`, `striped` or `thin-pool`.
+    /// LVM's segment type, such as `linear`, `striped` or `thin-pool`.
     pub kind: String,
-    /// Its first extent within the volume, and how many it has.
+    /// Its first extent within the volume, and the number of extents.
     pub start: u64,
     pub extents: u64,
     pub stripes: Option<u32>,
     /// In bytes.
     pub stripe_size: Option<u64>,
-    /// In bytes: of a snapshot, thin pool or cache.
+    /// In bytes, for snapshots, thin pools and caches.
     pub chunk_size: Option<u64>,
-    /// The names of the PVs that it lies on directly, each with its extents there.
-    pub on: Vec<(String, u64)>,
+    /// The PVs that it lies on directly, with the number of extents on each.
+    pub pv_extents: Vec<(String, u64)>,
 }
 
 impl Report {
-    pub fn tells_free_space(&self) -> bool {
+    pub fn has_free_space(&self) -> bool {
         self.groups.iter().any(|group| group.free.is_some() || group.pvs.iter().any(|pv| pv.free.is_some()))
     }
 
-    /// The same, with nothing said of free space.
+    /// A copy without free space.
     pub fn without_free_space(&self) -> Self {
         let mut report = self.clone();
         for group in &mut report.groups {
@@ -104,7 +102,7 @@ impl Report {
 }
 
 impl Volume {
-    /// Whether the kernel has no device for it, by the fifth letter of `lv_attr`.
+    /// Whether the kernel has no device for it; from the fifth character of `lv_attr`.
     pub fn is_inactive(&self) -> bool {
         self.attributes.as_bytes().get(4) == Some(&b'-')
     }
@@ -114,7 +112,7 @@ impl Volume {
         self.segments.first().map(|segment| segment.kind.as_str())
     }
 
-    /// The n-th letter of `lv_attr`, from 1 on, as `lvs(8)` counts them.
+    /// The n-th character of `lv_attr`, counted from 1 as in `lvs(8)`.
     pub fn letter(&self, place: usize) -> Option<char> {
         self.attributes.chars().nth(place.checked_sub(1)?)
     }

@@ -1,7 +1,7 @@
-//! LVM's own report, as `lvm fullreport` writes it.
+//! Parses `lvm fullreport`.
 //!
-//! Values are texts in `json` and numbers or `null` in `json_std`: both are read. What is missing or empty is not known;
-//! only a report that is no report is an error.
+//! Values are strings in `json`, and numbers or `null` in `json_std`; both are accepted. Missing or empty values are
+//! unknown. Only malformed JSON, or JSON without reports, is an error.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,18 +12,18 @@ use super::{Group, Pv, Report, Segment, Volume};
 use crate::sample::diskstats::Number;
 use crate::units::Fill;
 
-/// What LVM calls a PV that it does not find.
+/// LVM's name for a missing PV.
 const MISSING: &str = "[unknown]";
 
-/// Understands the output of `lvm fullreport`, or says what about it is wrong.
+/// Parses the output of `lvm fullreport`.
 pub fn parse(text: &str) -> Result<Report, String> {
     let json: Value = serde_json::from_str(text).map_err(|error| {
         let start: String = text.chars().take(60).collect();
-        format!("cannot understand LVM's report: {error}; it begins with {start:?}")
+        format!("cannot parse LVM's report: {error}; it begins with {start:?}")
     })?;
     let reports = json.get("report").and_then(Value::as_array);
-    let reports = reports.ok_or("cannot understand LVM's report: expected a list named `report`")?;
-    // PVs without a group come in a report without one.
+    let reports = reports.ok_or("cannot parse LVM's report: expected a list named `report`")?;
+    // PVs without a group are in a report of their own without `vg`.
     Ok(Report { groups: reports.iter().filter_map(group).collect() })
 }
 
@@ -57,7 +57,7 @@ fn pv(row: &Map<String, Value>) -> Pv {
 fn volume(row: &Map<String, Value>, segments: &mut HashMap<String, Vec<Segment>>) -> Option<Volume> {
     let uuid = text(row, "lv_uuid")?;
     let size: Option<u64> = number(row, "lv_size");
-    // Of a cache, or of an origin that is merged into, it is a percentage of something else.
+    // For caches and merging origins, the percentage refers to something else.
     let fills_its_size =
         text(row, "lv_attr").is_some_and(|letters| letters.starts_with(['s', 't', 'V', 'd']));
     let created_at = number::<i64>(row, "lv_time").and_then(|seconds| Timestamp::from_second(seconds).ok());
@@ -80,7 +80,7 @@ fn volume(row: &Map<String, Value>, segments: &mut HashMap<String, Vec<Segment>>
     })
 }
 
-/// Segments by the UUID of their volume, each volume's in their order.
+/// Segments by the UUID of their volume, in order of their first extent.
 fn segments(report: &Value) -> HashMap<String, Vec<Segment>> {
     let mut segments: HashMap<String, Vec<Segment>> = HashMap::new();
     for row in rows(report, "seg") {
@@ -93,15 +93,15 @@ fn segments(report: &Value) -> HashMap<String, Vec<Segment>> {
             stripes: number(row, "stripes").filter(|stripes| *stripes > 0),
             stripe_size: known("stripe_size"),
             chunk_size: known("chunk_size"),
-            on: ranges(row),
+            pv_extents: pv_extents(row),
         });
     }
     segments.values_mut().for_each(|segments| segments.sort_by_key(|segment| segment.start));
     segments
 }
 
-/// `/dev/sda:16-23 /dev/sdb:0-7`, of which every range counts for its PV; those of volumes below are left out.
-fn ranges(row: &Map<String, Value>) -> Vec<(String, u64)> {
+/// Extents per PV from `/dev/sda:16-23 /dev/sdb:0-7`; ranges on other volumes are skipped.
+fn pv_extents(row: &Map<String, Value>) -> Vec<(String, u64)> {
     let mut on: BTreeMap<String, u64> = BTreeMap::new();
     let ranges = list(row, "seg_pe_ranges");
     for range in ranges.iter().flat_map(|ranges| ranges.split_ascii_whitespace()) {
@@ -117,7 +117,7 @@ fn ranges(row: &Map<String, Value>) -> Vec<(String, u64)> {
     on.into_iter().collect()
 }
 
-/// Names of hidden volumes come in brackets where the administrator's settings say so.
+/// Removes the brackets that some reporting settings put around hidden volumes.
 fn bare(name: String) -> String {
     name.trim_matches(['[', ']']).to_string()
 }
@@ -126,7 +126,7 @@ fn rows<'a>(report: &'a Value, name: &str) -> impl Iterator<Item = &'a Map<Strin
     report.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
 }
 
-/// The value as text; `None` where it is missing, `null` or empty.
+/// The value as text; `None` if missing, `null` or empty.
 fn text(row: &Map<String, Value>, key: &str) -> Option<String> {
     match row.get(key)? {
         Value::String(text) if text.is_empty() => None,
@@ -140,7 +140,7 @@ fn number<T: std::str::FromStr>(row: &Map<String, Value>, key: &str) -> Option<T
     text(row, key)?.trim_end_matches('B').parse().ok()
 }
 
-/// Members of a list, which is one text with commas in `json` and a list in `json_std`.
+/// Members of a list: one string with commas in `json`, a list in `json_std`.
 fn list(row: &Map<String, Value>, key: &str) -> Vec<String> {
     match row.get(key) {
         Some(Value::Array(members)) => {
@@ -153,7 +153,7 @@ fn list(row: &Map<String, Value>, key: &str) -> Vec<String> {
     }
 }
 
-/// A percentage with two decimals, as a fill in hundredths of `size`.
+/// A percentage with two decimals, as a fill in ten-thousandths of `size`.
 fn percent(row: &Map<String, Value>, key: &str, size: Option<u64>) -> Option<Fill> {
     let percent: f64 = number(row, key).filter(|percent| (0.0..=100.0).contains(percent))?;
     Some(Fill {

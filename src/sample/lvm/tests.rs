@@ -1,4 +1,4 @@
-//! Reports as LVM writes them, and such as it never wrote.
+//! Reports as LVM writes them, and malformed ones.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::*;
 
 #[test]
-fn texts_and_numbers_are_read_alike() {
+fn strings_and_numbers_are_equivalent() {
     for (size, free) in [("\"1048576\"", "\"0\""), ("1048576", "0"), ("\"1048576B\"", "\"0B\"")] {
         let report = parse(&format!(
             r#"{{"report":[{{"vg":[{{"vg_name":"vg0","vg_size":{size},"vg_free":{free},"vg_extent_size":null}}],
@@ -23,15 +23,15 @@ fn texts_and_numbers_are_read_alike() {
 }
 
 #[test]
-fn what_is_no_report_is_said_in_a_sentence() {
+fn malformed_reports_are_rejected() {
     let check = |text: &str, expected: &str| {
         let error = parse(text).unwrap_err();
         assert!(error.contains(expected), "{error}");
     };
-    check("", "cannot understand LVM's report");
+    check("", "cannot parse LVM's report");
     check("  WARNING: foo", "begins with \"  WARNING: foo\"");
     check("{\"report\": 5}", "expected a list named `report`");
-    check("{\"report\": [{\"vg\":", "cannot understand LVM's report");
+    check("{\"report\": [{\"vg\":", "cannot parse LVM's report");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_host_without_groups_has_an_empty_report() {
 }
 
 #[test]
-fn a_layout_is_as_lvs_segments_has_it() {
+fn segments_match_lvs_segments() {
     let report = parse(
         r#"{"report":[{"vg":[{"vg_name":"vg0","vg_tags":["a","b"]}],
         "pv":[{"pv_name":"/dev/sda"},{"pv_name":"[unknown]","pv_missing":"1"}],
@@ -64,13 +64,13 @@ fn a_layout_is_as_lvs_segments_has_it() {
             extents: 16,
             stripes: Some(2),
             stripe_size: Some(65_536),
-            on: vec![("/dev/sda".into(), 8), ("[unknown]".into(), 8)],
+            pv_extents: vec![("/dev/sda".into(), 8), ("[unknown]".into(), 8)],
             ..Segment::default()
         }
     );
 }
 
-/// Names that a report has, and some that it has not.
+/// Names that reports contain, and some that they do not.
 const NAMES: &str = "report log vg pv lv seg vg_name vg_size vg_free vg_missing_pv_count vg_tags pv_name pv_major \
     pv_minor pv_missing lv_name lv_uuid lv_attr lv_size lv_time lv_tags lv_parent data_percent metadata_percent \
     copy_percent segtype seg_pe_ranges seg_start_pe seg_size_pe stripes stripe_size chunk_size colour";
@@ -79,7 +79,7 @@ fn name() -> impl Strategy<Value = String> {
     prop::sample::select(NAMES.split(' ').map(String::from).collect::<Vec<_>>())
 }
 
-/// A value that a report may have, and some that it may not.
+/// Values that reports contain, and some that they do not.
 fn value() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
@@ -103,7 +103,7 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A report by its frame, with rows of any values.
+/// A well-formed report whose rows have arbitrary values.
 fn report() -> impl Strategy<Value = String> {
     let row = || prop::collection::vec((name(), value()), 0..12);
     let rows = || prop::collection::vec(row().prop_map(|row| row.into_iter().collect::<Value>()), 0..3);
@@ -114,17 +114,17 @@ fn report() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_json_stops_the_program(json in json()) {
+    fn any_json_parses_without_panic(json in json()) {
         let _ = parse(&json.to_string());
     }
 
     #[test]
-    fn no_report_stops_the_program(report in report()) {
+    fn any_report_parses_without_panic(report in report()) {
         assert!(parse(&report).is_ok());
     }
 
     #[test]
-    fn a_report_that_breaks_off_is_an_error(report in report(), percent in 0..100_usize) {
+    fn a_truncated_report_is_an_error(report in report(), percent in 0..100_usize) {
         let mut end = report.len() * percent / 100;
         while !report.is_char_boundary(end) {
             end -= 1;
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn no_extents_stop_the_program(extents in "(/dev/sda:(0|[0-9]{1,9}|18446744073709551615|99999999999999999999)-(0|[0-9]{1,9}|18446744073709551615|99999999999999999999) ){0,6}") {
+    fn any_extents_parse_without_panic(extents in "(/dev/sda:(0|[0-9]{1,9}|18446744073709551615|99999999999999999999)-(0|[0-9]{1,9}|18446744073709551615|99999999999999999999) ){0,6}") {
         let row = serde_json::json!({"lv_uuid": "D", "segtype": "linear", "seg_pe_ranges": extents});
         let lv = serde_json::json!({"lv_name": "data", "lv_uuid": "D"});
         let report = serde_json::json!({"report": [{"vg": [{"vg_name": "vg0"}], "lv": [lv], "seg": [row]}]});
@@ -141,12 +141,12 @@ proptest! {
     }
 
     #[test]
-    fn no_policies_stop_the_program(text in "(\\PC|\n)*") {
+    fn any_policies_parse_without_panic(text in "(\\PC|\n)*") {
         let _ = parse_policies(&text);
     }
 
     #[test]
-    fn no_text_stops_the_program(text in "\\PC*") {
+    fn any_text_parses_without_panic(text in "\\PC*") {
         let _ = parse(&text);
     }
 }

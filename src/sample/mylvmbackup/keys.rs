@@ -1,8 +1,6 @@
-//! The keys that mylvmbackup knows: their sections, and what holds where one is not written.
-//!
-//! A table and the questions to it. What is written in a file is `Configuration`'s.
+//! mylvmbackup's configuration keys: sections and defaults.
 
-/// Sections, keys and what holds where a key is not written, as of version 0.15.
+/// Sections, keys and defaults of version 0.15.
 const KEYS: [(&str, &[(&str, &str)]); 8] = [
     (
         "mysql",
@@ -77,7 +75,7 @@ const KEYS: [(&str, &[(&str, &str)]); 8] = [
     ("reporting", &[("mail_report_on", ""), ("mail_from", ""), ("mail_to", ""), ("mail_subject", "")]),
 ];
 
-/// The section of a key and what holds without it; `None` for a key that mylvmbackup does not know.
+/// The section and default of a key; `None` if mylvmbackup does not know the key.
 pub(super) fn known(key: &str) -> Option<(&'static str, &'static str)> {
     KEYS.iter().find_map(|(section, keys)| {
         keys.iter().find(|(name, _)| *name == key).map(|(_, default)| (*section, *default))

@@ -1,9 +1,8 @@
-//! `mylvmbackup.conf`: what mylvmbackup will do, as mylvmbackup itself reads it.
+//! `mylvmbackup.conf`: what mylvmbackup will do, parsed as mylvmbackup parses it.
 //!
-//! Perl's `Config::IniFiles` decides what a line means: values are taken with their quotes and all that stands behind
-//! them, a key that is written twice has both values with a line break between them, and one line that is no comment,
-//! no section and no `key=value` makes mylvmbackup end at once. Nothing of a line is kept that was not understood, since
-//! it may hold a password.
+//! Perl's `Config::IniFiles` defines the syntax. Values include quotes and trailing comments. A key that appears twice
+//! has both values, separated by a line break. One line that is no comment, section or `key=value` makes mylvmbackup
+//! exit. Invalid lines are not stored, since they may hold a password.
 
 mod keys;
 mod plan;
@@ -14,25 +13,25 @@ mod tests;
 use std::collections::HashMap;
 
 use keys::is_known;
-pub use plan::{Kind, Plan, Tool};
+pub use plan::{BackupPlan, BackupType, Tool};
 pub use size::size_bytes;
 
-/// The section that holds the password; nothing of it is ever shown.
+/// The section with the password; its content is never shown.
 const SECRET: &str = "mysql";
-/// Keys longer than this are shown by their line alone.
+/// Longer keys are shown by line number only.
 const LONGEST_KEY: usize = 30;
 
-/// What is written in the file.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Configuration {
     values: HashMap<(String, String), String>,
-    /// The numbers of lines for which mylvmbackup ends at once.
-    pub not_understood: Vec<usize>,
-    /// Keys that are written more than once.
-    pub twice: Vec<String>,
-    /// Keys that mylvmbackup passes over, where they stand.
-    pub passed_over: Vec<String>,
-    /// No section at all, which mylvmbackup does not take either.
+    /// Line numbers of syntax errors, which make mylvmbackup exit.
+    pub invalid_lines: Vec<usize>,
+    /// Keys that appear more than once.
+    pub duplicate_keys: Vec<String>,
+    /// Keys that mylvmbackup ignores, with their lines.
+    pub ignored_keys: Vec<String>,
+    /// A file without any section, which makes mylvmbackup exit.
     pub is_empty: bool,
 }
 
@@ -45,14 +44,14 @@ impl Configuration {
 
     fn take(&mut self, section: &str, key: &str, value: &str, line: usize) {
         if !is_known(section, key) && section != SECRET {
-            self.passed_over.push(place_of(key, line));
+            self.ignored_keys.push(place_of(key, line));
         }
         let place = (section.to_string(), key.to_string());
         match self.values.get_mut(&place) {
             Some(before) => {
                 before.extend(["\n", value]);
-                if is_known(section, key) && !self.twice.iter().any(|other| other == key) {
-                    self.twice.push(key.to_string());
+                if is_known(section, key) && !self.duplicate_keys.iter().any(|other| other == key) {
+                    self.duplicate_keys.push(key.to_string());
                 }
             }
             None => {
@@ -62,7 +61,7 @@ impl Configuration {
     }
 }
 
-/// Understands the file's text. Never fails: what is wrong with it is part of what it says.
+/// Parses the file. Never fails: errors are part of the result.
 ///
 /// Source: `Config::IniFiles` 3.000003.
 pub fn parse(text: &str) -> Configuration {
@@ -80,12 +79,12 @@ pub fn parse(text: &str) -> Configuration {
             continue;
         }
         let Some((key, value)) = assignment(line) else {
-            found.not_understood.push(number);
+            found.invalid_lines.push(number);
             continue;
         };
         let Some(section) = &section else {
-            // Here it stops reading.
-            found.not_understood.push(number);
+            // `Config::IniFiles` stops here.
+            found.invalid_lines.push(number);
             break;
         };
         let value = match value.strip_prefix("<<") {
@@ -102,7 +101,7 @@ pub fn parse(text: &str) -> Configuration {
     found
 }
 
-/// Lines as they end for the first time: `\r\n`, `\n` or `\r`.
+/// Splits at the line ending that occurs first: `\r\n`, `\n` or `\r`.
 fn lines(text: &str) -> Vec<&str> {
     let end = match text.find(['\r', '\n']) {
         Some(at) if text[at..].starts_with("\r\n") => "\r\n",
@@ -125,7 +124,7 @@ fn assignment(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty() && !line.contains(['\n', '\r'])).then_some((key, value))
 }
 
-/// A key that is passed over, as it may be shown: a plain word with its line, all else by its line alone.
+/// Describes an ignored key: a plain word by name and line, others by line only.
 fn place_of(key: &str, line: usize) -> String {
     let is_plain = key.len() <= LONGEST_KEY && key.chars().all(|c| c.is_ascii_lowercase() || c == '_');
     match keys::known(key) {

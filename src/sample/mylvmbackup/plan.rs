@@ -1,67 +1,66 @@
-//! What mylvmbackup is to do: what is written, with its own defaults for the rest, taken as it takes it.
+//! What mylvmbackup will do: the values of its configuration file, and its defaults for the rest.
 //!
-//! Perl says what is true and what a number is, and a shell what the program of a command is. Whether all of it is there
-//! is `check`'s to find out.
+//! Values are interpreted as Perl and the shell do. `check` verifies that programs and directories exist.
 
 use super::Configuration;
 
-/// What mylvmbackup does with its data.
+/// mylvmbackup's `backuptype`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BackupType {
     Tar,
     Rsync,
     Rsnap,
     Zbackup,
     Nothing,
-    /// A word that it does not know: it takes no backup and reports success.
+    /// An unknown type: mylvmbackup takes no backup and reports success.
     Unknown(String),
 }
 
-/// A program that this configuration uses.
+/// A program that mylvmbackup will run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tool {
     /// The key that names it.
     pub key: &'static str,
-    /// Its first word, as the shell takes it.
+    /// The first word of its command, as the shell parses it.
     pub program: String,
-    /// Whether the word may be shown.
+    /// Whether the program must not be shown.
     pub is_secret: bool,
 }
 
-/// What mylvmbackup is to do, where its command line says nothing else.
+/// What mylvmbackup will do without further options.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct BackupPlan {
     pub group: String,
     pub origin: String,
-    /// Its name; codes such as `%Y` stand for the time of the backup.
+    /// The snapshot's name; codes such as `%Y` stand for the time of the backup.
     pub snapshot: String,
-    /// As it is handed to lvcreate.
+    /// The argument of lvcreate's `--size`.
     pub size: String,
     pub is_thin: bool,
-    /// The command that makes the snapshot, with its arguments.
+    /// The command that creates the snapshot, with arguments.
     pub lvcreate: String,
     pub mountdir: String,
     pub backupdir: String,
     pub prefix: String,
-    /// How the names of its archives end.
+    /// The suffix of archive names.
     pub archive_end: String,
-    pub kind: Kind,
+    pub backup_type: BackupType,
     pub is_compressed: bool,
     pub tools: Vec<Tool>,
-    /// The file that has to be there, or the run ends.
+    /// A file that must exist, or the run fails.
     pub mycnf: Option<String>,
     pub hooksdir: String,
     pub skips_hooks: bool,
 }
 
-impl Plan {
-    /// What the configuration says; what it leaves out is as mylvmbackup's own defaults.
+impl BackupPlan {
+    /// Combines the configuration with mylvmbackup's defaults.
     pub fn of(written: &Configuration) -> Self {
         let text = |key: &str| written.value(key).to_string();
-        let kind = kind(written.value("backuptype"));
+        let backup_type = backup_type(written.value("backuptype"));
         let backuplv = text("backuplv");
-        let is_compressed = kind == Kind::Tar && !written.value("compress").is_empty();
-        let end = if kind == Kind::Tar { written.value("tarfilesuffix") } else { "" };
+        let is_compressed = backup_type == BackupType::Tar && !written.value("compress").is_empty();
+        let end = if backup_type == BackupType::Tar { written.value("tarfilesuffix") } else { "" };
         Self {
             group: text("vgname"),
             origin: text("lvname"),
@@ -73,8 +72,8 @@ impl Plan {
             backupdir: folder(written.value("backupdir")),
             prefix: text("prefix"),
             archive_end: format!("{}{end}", written.value("suffix")),
-            tools: tools(written, &kind),
-            kind,
+            tools: tools(written, &backup_type),
+            backup_type,
             is_compressed,
             mycnf: Some(text("mycnf")).filter(|_| number(written.value("skip_mycnf")) == 0),
             hooksdir: folder(written.value("hooksdir")),
@@ -82,18 +81,20 @@ impl Plan {
         }
     }
 
-    /// Whether its backups go to another machine, so that nothing of their room is known here.
+    /// Whether backups go to another machine, whose free space is unknown.
     pub fn is_remote(&self) -> bool {
-        self.kind == Kind::Rsync && !self.backupdir.starts_with('/') && self.backupdir.contains(':')
+        self.backup_type == BackupType::Rsync
+            && !self.backupdir.starts_with('/')
+            && self.backupdir.contains(':')
     }
 
-    /// Whether its backups lie in a folder of this machine.
+    /// Whether backups go to a directory of this machine.
     pub fn writes_here(&self) -> bool {
-        !self.is_remote() && !matches!(self.kind, Kind::Nothing | Kind::Unknown(_))
+        !self.is_remote() && !matches!(self.backup_type, BackupType::Nothing | BackupType::Unknown(_))
     }
 
-    /// Whether lvcreate is told to make the snapshot so that it is active.
-    pub fn asks_for_activation(&self) -> bool {
+    /// Whether lvcreate's arguments activate the snapshot.
+    pub fn activates_snapshot(&self) -> bool {
         let words: Vec<&str> = self.lvcreate.split_ascii_whitespace().collect();
         let after = |word: &str| words.iter().skip_while(|other| **other != word).nth(1) == Some(&"n");
         words.iter().any(|word| matches!(*word, "-kn" | "--setactivationskip=n"))
@@ -102,32 +103,32 @@ impl Plan {
     }
 }
 
-fn kind(word: &str) -> Kind {
+fn backup_type(word: &str) -> BackupType {
     match word {
-        "tar" => Kind::Tar,
-        "rsync" => Kind::Rsync,
-        "rsnap" => Kind::Rsnap,
-        "zbackup" => Kind::Zbackup,
-        "none" => Kind::Nothing,
-        other => Kind::Unknown(other.to_string()),
+        "tar" => BackupType::Tar,
+        "rsync" => BackupType::Rsync,
+        "rsnap" => BackupType::Rsnap,
+        "zbackup" => BackupType::Zbackup,
+        "none" => BackupType::Nothing,
+        other => BackupType::Unknown(other.to_string()),
     }
 }
 
-fn tools(written: &Configuration, kind: &Kind) -> Vec<Tool> {
+fn tools(written: &Configuration, backup_type: &BackupType) -> Vec<Tool> {
     let mut keys = vec!["lvcreate", "lvremove", "lvs", "mount", "umount"];
-    keys.extend(match kind {
-        Kind::Tar => ["tar", "compress"].as_slice(),
-        Kind::Rsync => &["rsync"],
-        Kind::Rsnap => &["rsnap"],
-        Kind::Zbackup => &["tar", "zbackup"],
-        Kind::Nothing | Kind::Unknown(_) => &[],
+    keys.extend(match backup_type {
+        BackupType::Tar => ["tar", "compress"].as_slice(),
+        BackupType::Rsync => &["rsync"],
+        BackupType::Rsnap => &["rsnap"],
+        BackupType::Zbackup => &["tar", "zbackup"],
+        BackupType::Nothing | BackupType::Unknown(_) => &[],
     });
     if number(written.value("innodb_recover")) == 1 {
         keys.push("mysqld_safe");
     }
     let tool = |key: &'static str| {
         let value = written.value(key);
-        // tar alone is quoted, so that it cannot have arguments.
+        // mylvmbackup quotes tar only, so tar cannot have arguments.
         let program = if key == "tar" { Some(value) } else { first_word(value) }?;
         Some(Tool { key, program: program.to_string(), is_secret: key == "mysqld_safe" })
     };
@@ -137,7 +138,7 @@ fn tools(written: &Configuration, kind: &Kind) -> Vec<Tool> {
         .collect()
 }
 
-/// The program of a command; `None` where only a shell knows which it is.
+/// The program of a command; `None` if only a shell can determine it.
 fn first_word(command: &str) -> Option<&str> {
     let command = command.trim();
     let word = match command.strip_prefix(['"', '\'']) {
@@ -147,7 +148,7 @@ fn first_word(command: &str) -> Option<&str> {
     (!word.contains(['$', '`', '(', '=', '{', '~', '*', '\\', ';', '|', '&', '<', '>'])).then_some(word)
 }
 
-/// As mylvmbackup cleans names of folders up.
+/// Normalizes a directory name as mylvmbackup does.
 fn folder(name: &str) -> String {
     let name = name.trim_start();
     let name = name.strip_suffix(char::is_whitespace).unwrap_or(name);
@@ -157,12 +158,12 @@ fn folder(name: &str) -> String {
     }
 }
 
-/// What Perl takes for true.
+/// Perl's truth of a string.
 fn is_on(value: &str) -> bool {
     !matches!(value, "" | "0")
 }
 
-/// What Perl takes for the number of a text.
+/// Perl's numeric value of a string.
 fn number(value: &str) -> u64 {
     let value = value.trim_start();
     let digits = value.find(|c: char| !c.is_ascii_digit()).map_or(value, |end| &value[..end]);

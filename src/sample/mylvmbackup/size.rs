@@ -1,6 +1,6 @@
-//! Sizes as lvcreate takes them. Nothing here knows where one was written.
+//! Sizes in lvcreate's syntax.
 
-/// A size as lvcreate's `--size` takes it, in bytes: `5G`, `1.5t`, `512` (MiB); a percentage is none.
+/// The argument of lvcreate's `--size` in bytes: `5G`, `1.5t`, `512` (MiB). `None` for percentages.
 pub fn size_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let text = text.strip_prefix('+').unwrap_or(text);
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_lvcreate_of_lvm_2_03_16_takes_them() {
+    fn sizes_match_lvcreate_of_lvm_2_03_16() {
         const MIB: u64 = 1 << 20;
         for (text, bytes) in [
             ("5G", Some(5120 * MIB)),

@@ -1,23 +1,26 @@
-//! Texts, and what mylvmbackup makes of them.
+//! Configuration files and what mylvmbackup does with them.
 
 use proptest::prelude::*;
 
-use super::plan::Plan;
+use super::plan::BackupPlan;
 use super::size::size_bytes;
 use super::{Configuration, parse};
 
 const PACKAGED: &str = include_str!("../../../tests/fixtures/mylvmbackup-0.15.conf");
 
-fn plan(text: &str) -> Plan {
-    Plan::of(&parse(text))
+fn plan(text: &str) -> BackupPlan {
+    BackupPlan::of(&parse(text))
 }
 
 #[test]
-fn the_packaged_file_says_what_holds_without_one() {
+fn the_packaged_file_has_the_default_values() {
     let found = parse(PACKAGED);
-    assert_eq!((&found.not_understood, &found.twice, &found.passed_over), (&vec![], &vec![], &vec![]));
-    assert_eq!(Plan::of(&found), Plan::of(&Configuration::default()));
-    let plan = Plan::of(&found);
+    assert_eq!(
+        (&found.invalid_lines, &found.duplicate_keys, &found.ignored_keys),
+        (&vec![], &vec![], &vec![])
+    );
+    assert_eq!(BackupPlan::of(&found), BackupPlan::of(&Configuration::default()));
+    let plan = BackupPlan::of(&found);
     assert_eq!((&*plan.group, &*plan.snapshot, &*plan.size), ("mysql", "data_snapshot", "5G"));
     assert_eq!((&*plan.mountdir, plan.is_thin), ("/var/cache/mylvmbackup/mnt", false));
     let tools: Vec<&str> = plan.tools.iter().map(|tool| &*tool.program).collect();
@@ -26,18 +29,18 @@ fn the_packaged_file_says_what_holds_without_one() {
 }
 
 #[test]
-fn lines_end_as_the_first_one_does() {
+fn the_first_line_ending_applies_to_the_file() {
     for text in
         ["[lvm]\r\nvgname=a\r\nlvname=b\r\n", "[lvm]\rvgname=a\rlvname=b", "[lvm]\nvgname=a\r\nlvname=b\n"]
     {
         let plan = plan(text);
         assert_eq!((&*plan.group, &*plan.origin), ("a", "b"), "{text:?}");
     }
-    assert_eq!(parse("[lvm]\r\nvgname=a\nlvname=b\r\n").not_understood, [2]);
+    assert_eq!(parse("[lvm]\r\nvgname=a\nlvname=b\r\n").invalid_lines, [2]);
 }
 
 #[test]
-fn a_line_that_ends_mylvmbackup_is_told_by_its_number_alone() {
+fn a_syntax_error_is_reported_by_line_number_only() {
     for (text, lines) in [
         ("\u{feff}[lvm]\nvgname=a\n", vec![1, 2]),
         ("[lvm]\nrubbish\nvgname=a\nmore rubbish", vec![2, 4]),
@@ -46,24 +49,24 @@ fn a_line_that_ends_mylvmbackup_is_told_by_its_number_alone() {
         ("[lvm]\n=a\n", vec![2]),
         ("\u{0}\u{1}\u{fffd}\n", vec![1]),
     ] {
-        assert_eq!(parse(text).not_understood, lines, "{text:?}");
+        assert_eq!(parse(text).invalid_lines, lines, "{text:?}");
     }
     assert!(parse("# nothing\n").is_empty && !parse("[x]").is_empty);
 }
 
 #[test]
-fn values_are_taken_with_all_that_stands_behind_them() {
+fn values_include_quotes_and_trailing_comments() {
     let found = parse("[lvm]\nvgname = \"a\" \nlvsize=1G # small\nlvsize=2G\n[lvm]\nlvname=<<END\nb\nEND\n");
-    let plan = Plan::of(&found);
+    let plan = BackupPlan::of(&found);
     assert_eq!((&*plan.group, &*plan.size, &*plan.origin), ("\"a\" ", "1G # small\n2G", "b"));
-    assert_eq!(found.twice, ["lvsize"]);
+    assert_eq!(found.duplicate_keys, ["lvsize"]);
 }
 
 #[test]
-fn keys_that_are_passed_over_are_named_but_never_a_secret() {
+fn ignored_keys_are_named_but_secrets_are_not() {
     let found = parse("[mysql]\nhunter2=x\n[lvm]\nthin=1\nlvsise=2G\nmy secret=3\n[other]\nprefix=b\n");
     assert_eq!(
-        found.passed_over,
+        found.ignored_keys,
         [
             "`thin` in line 4, which belongs under [misc]",
             "`lvsise` in line 5",
@@ -71,11 +74,11 @@ fn keys_that_are_passed_over_are_named_but_never_a_secret() {
             "`prefix` in line 8, which belongs under [misc]"
         ]
     );
-    assert!(!Plan::of(&found).is_thin);
+    assert!(!BackupPlan::of(&found).is_thin);
 }
 
 #[test]
-fn only_programs_that_the_backup_uses_are_named() {
+fn only_programs_of_the_backup_type_are_listed() {
     let programs = |text: &str| -> Vec<String> {
         plan(text).tools.into_iter().skip(5).map(|tool| tool.program).collect()
     };
@@ -88,7 +91,7 @@ fn only_programs_that_the_backup_uses_are_named() {
 }
 
 #[test]
-fn what_is_told_to_lvcreate_decides_whether_its_snapshot_is_active() {
+fn lvcreate_arguments_decide_about_activation() {
     for (lvcreate, expected) in [
         ("lvcreate", false),
         ("lvcreate -kn", true),
@@ -98,7 +101,7 @@ fn what_is_told_to_lvcreate_decides_whether_its_snapshot_is_active() {
         ("lvcreate -ky", false),
     ] {
         assert_eq!(
-            plan(&format!("[tools]\nlvcreate={lvcreate}\n")).asks_for_activation(),
+            plan(&format!("[tools]\nlvcreate={lvcreate}\n")).activates_snapshot(),
             expected,
             "{lvcreate}"
         );
@@ -106,7 +109,7 @@ fn what_is_told_to_lvcreate_decides_whether_its_snapshot_is_active() {
 }
 
 #[test]
-fn another_machine_is_told_from_a_folder_of_this_one() {
+fn remote_directories_are_distinguished_from_local_ones() {
     let is_remote = |kind: &str, dir: &str| {
         plan(&format!("[misc]\nbackuptype={kind}\n[fs]\nbackupdir={dir}")).is_remote()
     };
@@ -116,17 +119,17 @@ fn another_machine_is_told_from_a_folder_of_this_one() {
 }
 
 #[test]
-fn a_megabyte_of_anything_is_read_in_no_time() {
+fn a_megabyte_parses_quickly() {
     let text = "[lvm]\n".to_string() + &"key=value\n".repeat(100_000);
-    assert_eq!(parse(&text).not_understood, [0; 0]);
-    assert_eq!(parse(&"x".repeat(1 << 20)).not_understood, [1]);
+    assert_eq!(parse(&text).invalid_lines, [0; 0]);
+    assert_eq!(parse(&"x".repeat(1 << 20)).invalid_lines, [1]);
 }
 
 proptest! {
     #[test]
-    fn no_text_stops_the_program(text in "(\\PC|\r|\n|\\[|=|<<|#)*") {
+    fn any_text_parses_without_panic(text in "(\\PC|\r|\n|\\[|=|<<|#)*") {
         let found = parse(&text);
-        Plan::of(&found);
+        BackupPlan::of(&found);
         size_bytes(&text);
     }
 }

@@ -160,7 +160,12 @@ fn layout(volume: &Volume) -> Vec<LayoutRow> {
         stripe_size: bytes(segment.stripe_size),
         chunk_size: bytes(segment.chunk_size),
         extents: segment.extents,
-        on: segment.on.iter().map(|(pv, extents)| format!("{pv}: {extents}")).collect::<Vec<_>>().join(", "),
+        on: segment
+            .pv_extents
+            .iter()
+            .map(|(pv, extents)| format!("{pv}: {extents}"))
+            .collect::<Vec<_>>()
+            .join(", "),
     };
     rows.map(row).collect()
 }

@@ -105,7 +105,7 @@ fn layout(volume: &Volume) -> Vec<SegmentBody> {
         chunk_bytes: segment.chunk_size,
         extents: segment.extents,
         pvs: segment
-            .on
+            .pv_extents
             .iter()
             .map(|(pv, extents)| ExtentsBody { pv: pv.clone(), extents: *extents })
             .collect(),
