@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// No machine does more in a second, whatever the unit: a petabyte. What is said to be more is no number.
@@ -23,7 +24,8 @@ pub struct Tick {
 }
 
 /// A quantity of the job's snapshot, its origin, or the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Bytes a second read from the snapshot: what the backup reads. Of a job without one, what all disks read.
     SnapshotRead,
@@ -55,7 +57,8 @@ pub enum Measure {
 }
 
 /// A quantity of a PV.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PvMeasure {
     /// Bytes a second.
     Read,
@@ -127,11 +130,25 @@ impl Measure {
         Self::Iowait,
         Self::PressureIo,
     ];
+
+    /// No value is larger, but for the jitter of its tick.
+    pub fn most(self) -> f64 {
+        match self {
+            Self::FillPercent => 100.0,
+            Self::User | Self::System | Self::Iowait | Self::PressureIo => 1.0,
+            _ => MOST,
+        }
+    }
 }
 
 impl PvMeasure {
     pub const ALL: [Self; 5] =
         [Self::Read, Self::Written, Self::Utilisation, Self::ReadAwaitMs, Self::ReadRequestBytes];
+
+    /// No value is larger, but for the jitter of its tick.
+    pub fn most(self) -> f64 {
+        if self == Self::Utilisation { 1.0 } else { MOST }
+    }
 }
 
 impl Span {

@@ -113,11 +113,11 @@ fn what_cannot_be_imported_is_refused_in_a_sentence_and_nothing_is_kept() {
     let here = Start::watching(&machine).start();
     let long = "x".repeat(10_000);
     for (body, part) in [
-        (text[..text.len() / 2].to_string(), "the file is cut short"),
-        ("{\"rows\": []}".into(), "this is no file of a job"),
-        (text.replacen("\"cowbell_job\":1", "\"cowbell_job\":7", 1), "is of version 7"),
-        (text.replacen("\"length_us\":[", "\"length_us\":[1,", 1), "does not fit together"),
-        (text.replacen("\"length_us\":[", "\"length_us\":[-1,", 1), "cannot be understood"),
+        (text[..text.len() / 2].to_string(), "the file is truncated"),
+        ("{\"rows\": []}".into(), "this is not the file of a job"),
+        (text.replacen("\"cowbell_job\":1", "\"cowbell_job\":7", 1), "has version 7"),
+        (text.replacen("\"read\":[", "\"read\":[1,", 1), "does not fit together"),
+        (text.replacen("\"ticks\":[", "\"ticks\":[[1,-1],", 1), "cannot be understood"),
         (text.replacen("\"name\":\"data_snapshot\"", &format!("\"name\":\"{long}\""), 1), "1 to 200 letters"),
         (text.replacen("\"name\":\"data_snapshot\"", "\"name\":\"\\u001b[2J\"", 1), "control characters"),
     ] {

@@ -14,28 +14,28 @@ use crate::machine::Machine;
 
 const MIB: usize = 1024 * 1024;
 /// Ticks of which a file with everything in it is nearly as long as it may be, also by the count of its values.
-const LONGEST: usize = 95_000;
+const LONGEST: usize = 90_000;
 /// Of 6 MiB, which is more than the kernel takes of what nobody reads.
 const LONG: usize = 36_000;
 /// Nearly as many as a file may have.
-const MOST: usize = 860_000;
+const MOST: usize = 830_000;
 const MEASURES: [&str; 13] = [
-    "snapshot_read_bytes_per_s",
-    "fill_ppm",
-    "cow_written_bytes_per_s",
-    "copied_bytes_per_s",
-    "origin_read_bytes_per_s",
-    "origin_written_bytes_per_s",
-    "origin_writes_per_1000_s",
-    "origin_write_await_us",
-    "bi_bytes_per_s",
-    "bo_bytes_per_s",
-    "user_ppm",
-    "system_ppm",
-    "iowait_ppm",
+    "snapshot_read",
+    "fill_percent",
+    "cow_written",
+    "copied",
+    "origin_read",
+    "origin_written",
+    "origin_writes",
+    "origin_write_await_ms",
+    "bi",
+    "bo",
+    "user",
+    "system",
+    "iowait",
 ];
-const OF_A_PV: [&str; 5] =
-    ["read_bytes_per_s", "written_bytes_per_s", "busy_ppm", "read_await_us", "read_request_bytes"];
+const OF_A_PV: [&str; 5] = ["read", "written", "utilisation", "read_await_ms", "read_request_bytes"];
+const SHARES: [&str; 5] = ["fill_percent", "user", "system", "iowait", "utilisation"];
 
 /// A job's file of so many seconds with everything that is known of a job, each with other numbers.
 fn file(ticks: usize) -> String {
@@ -44,13 +44,13 @@ fn file(ticks: usize) -> String {
 
 fn file_of(ticks: usize, measures: &[&str], of_a_pv: &[&str]) -> String {
     let mut last = 1_u64;
-    let mut number = |most: u64| {
+    let mut number = || {
         last = last.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (last >> 33) % most
+        last >> 33
     };
-    let mut column = |name: &str| {
-        let most = if name.ends_with("_ppm") { 1_000_000 } else { 120_000_000 };
-        (0..ticks).map(|_| number(most)).collect::<Vec<_>>()
+    let mut column = |name: &str| match SHARES.contains(&name) {
+        true => (0..ticks).map(|_| json!((number() % 1_000_000) as f64 / 1e6)).collect::<Vec<_>>(),
+        false => (0..ticks).map(|_| json!(number() % 120_000_000)).collect(),
     };
     let mut columns = |names: &[&str]| -> Value {
         names
@@ -59,18 +59,15 @@ fn file_of(ticks: usize, measures: &[&str], of_a_pv: &[&str]) -> String {
             .collect::<serde_json::Map<_, _>>()
             .into()
     };
-    let ends: Vec<_> = (1..=ticks).map(|tick| tick * 1000).collect();
-    let during = json!({
-        "end_ms": ends, "length_us": vec![1_000_000; ticks], "columns": columns(measures), "pvs": {"sda": columns(of_a_pv)},
-    });
+    let lengths: Vec<_> = (1..=ticks).map(|tick| (tick * 1000, 1_000_000)).collect();
+    let during = json!({"ticks": lengths, "columns": columns(measures), "pvs": {"sda": columns(of_a_pv)}});
     let began: jiff::Timestamp = "2026-03-01T02:00:00Z".parse().unwrap();
     let ended = began + jiff::SignedDuration::from_secs(ticks as i64);
     let job = json!({
         "kind": "snapshot", "name": "data_snapshot", "vg": "vg0", "lv": "data_snapshot", "origin": "data",
         "started_at": began, "ended_at": ended, "outcome": "succeeded", "setup": {"host": "twin"},
     });
-    let course = json!({"before": null, "during": during, "after": null});
-    json!({"cowbell_job": 1, "job": job, "course": course}).to_string()
+    json!({"cowbell_job": 1, "job": job, "before": null, "during": during, "after": null}).to_string()
 }
 
 fn head(daemon: &Daemon, length: usize) -> String {

@@ -53,13 +53,14 @@ fn what_was_read_back_is_written_as_the_same_file() {
 fn what_is_no_file_of_a_job_is_refused_in_a_sentence() {
     let whole = text();
     for cut in [1, 20, whole.len() / 2, whole.len() - 1] {
-        refused(&whole[..cut], "the file is cut short");
+        refused(&whole[..cut], "the file is truncated");
     }
-    refused("", "this is no file of a job");
-    refused("PK\u{3}\u{4}", "this is no file of a job");
-    refused("{\"rows\": []}", "JSON without `cowbell_job`");
-    refused("[1, 2]", "this is no file of a job");
-    refused(&whole.replacen("\"cowbell_job\":1", "\"cowbell_job\":2", 1), "is of version 2");
+    refused("", "this is not the file of a job");
+    refused("PK\u{3}\u{4}", "this is not the file of a job");
+    refused("{\"rows\": []}", "expected `cowbell_job`");
+    refused("[1, 2]", "cannot be understood");
+    refused("7", "this is not the file of a job");
+    refused(&whole.replacen("\"cowbell_job\":1", "\"cowbell_job\":2", 1), "has version 2");
 }
 
 #[test]
@@ -70,23 +71,25 @@ fn what_no_machine_says_is_refused() {
         whole.replacen(from, to, 1)
     };
     let long = "x".repeat(10_000);
-    refused(&with("\"data_snapshot\"", &format!("\"{long}\"")), "a name of 1 to 200 letters");
+    refused(&with("\"data_snapshot\"", &format!("\"{long}\"")), "`name` to be 1 to 200 letters");
     refused(&with("\"data_snapshot\"", "\"a\\u001b[2J\""), "without control characters");
-    refused(&with("\"zfs\"", "\"\""), "a name of 1 to 200 letters");
-    refused(&with("\"length_us\":[1000000,", "\"length_us\":["), "does not fit together");
-    refused(&with("\"length_us\":[1000000,", "\"length_us\":[-5,"), "cannot be understood");
-    refused(&with("\"length_us\":[1000000,", "\"length_us\":[0,"), "each of some length");
-    refused(&with("\"end_ms\":[", "\"end_ms\":[NaN,"), "this is no file of a job");
-    refused(&with("\"end_ms\":[", "\"end_ms\":[99999999,"), "does not fit together");
-    refused(&with("\"fill_ppm\":[", "\"fill_ppm\":[1,"), "does not fit together");
-    refused(&with("\"fill_ppm\"", "\"phase_of_the_moon\""), "called `phase_of_the_moon`");
-    refused(&with("\"peak_fill_percent\":12.5", "\"peak_fill_percent\":1e9"), "from 0 to 100 percent");
+    refused(&with("\"zfs\"", "\"\""), "`set` to be 1 to 200 letters");
+    refused(&with("\"ticks\":[[1000,1000000],", "\"ticks\":["), "does not fit together");
+    refused(&with("[1000,1000000]", "[1000,-5]"), "cannot be understood");
+    refused(&with("[1000,1000000]", "[1000]"), "cannot be understood");
+    refused(&with("[1000,1000000]", "[1000,0]"), "each of some length");
+    refused(&with("[1000,1000000]", "[NaN,1000000]"), "this is not the file of a job");
+    refused(&with("\"fill_percent\":[", "\"fill_percent\":[1,"), "does not fit together");
+    refused(&with("\"fill_percent\":[", "\"fill_percent\":[-1,"), "FillPercent from 0 to 100");
+    refused(&with("\"fill_percent\":[", "\"fill_percent\":[1e300,"), "FillPercent from 0 to 100");
+    refused(&with("\"fill_percent\"", "\"phase_of_the_moon\""), "unknown variant `phase_of_the_moon`");
+    refused(&with("\"peak_fill_percent\":12.5", "\"peak_fill_percent\":1e9"), "100 percent at most");
     refused(&with("\"ended_at\":\"2026-03-01T02:01:40Z\"", "\"ended_at\":null"), "a job that is over");
     refused(
         &with("\"ended_at\":\"2026-03-01T02:01:40Z\"", "\"ended_at\":\"2025-03-01T02:01:40Z\""),
         "ended after that",
     );
-    refused(&with("\"repeat\":1", "\"repeat\":0"), "a repeat from 1");
+    refused(&with("\"repeat\":1", "\"repeat\":0"), "`repeat` from 1");
 }
 
 /// With other values at these places of the file's JSON.
@@ -139,18 +142,18 @@ fn what_the_database_would_refuse_is_refused_before() {
     for (changes, part) in [
         (vec![("/job/unmounted_at", at(9))], "`mounted_on` beside"),
         (vec![("/job/heard", heard("run", 0.into()))], "process from 1"),
-        (vec![("/job/heard", heard("locked_until", at(9)))], "given back after it was taken"),
+        (vec![("/job/heard", heard("locked_until", at(9)))], "released after it was taken"),
         (vec![("/job/heard", heard("phases", backwards))], "phases in their order"),
         (vec![("/job/told_phases", told(&[("a", 9), ("b", 1)]))], "phases in the order of time"),
-        (vec![("/job/told_phases", told(&[("a\nb", 1)]))], "a phase's name"),
+        (vec![("/job/told_phases", told(&[("a\nb", 1)]))], "`name` to be"),
         (vec![("/job/told_phases", told(&[("a", 1); 65]))], "64 phases at most"),
-        (vec![("/job/setup/snapshots", 0.into())], "but of a run that failed"),
+        (vec![("/job/setup/snapshots", 0.into())], "1 of `snapshots`"),
         (vec![("/job/died_at", "2020-01-01T00:00:00Z".into())], "within a day of it"),
         (vec![("/job/io_error_at", "2030-01-01T00:00:00Z".into())], "within a day of it"),
         (vec![("/job/outcome", serde_json::Value::Null)], "a job that is over"),
-        (vec![("/job/exit_status", 256.into())], "from 0 to 255"),
-        (vec![("/job/label/repeat", 0.into())], "a repeat from 1"),
-        (vec![("/job/bytes_read", u64::MAX.into())], "bytes read of some disks"),
+        (vec![("/job/exit_status", 256.into()), ("/job/outcome", "failed".into())], "status of 255 at most"),
+        (vec![("/job/label/repeat", 0.into())], "`repeat` from 1"),
+        (vec![("/job/bytes_read", u64::MAX.into())], "`bytes_read` from 0"),
         (vec![("/job/label", serde_json::json!({"variant": "a"}))], "missing field `set`"),
     ] {
         refused(&changed(&changes), part);
@@ -158,9 +161,17 @@ fn what_the_database_would_refuse_is_refused_before() {
 }
 
 /// In memory each takes ten times what it takes in the file.
-fn many_names() -> serde_json::Value {
-    let named = |number: u32| (number.to_string(), serde_json::json!([]));
-    (0..101).map(named).collect::<serde_json::Map<_, _>>().into()
+fn many_names(count: u32) -> serde_json::Value {
+    let named = |number: u32| (number.to_string(), serde_json::json!({}));
+    (0..count).map(named).collect::<serde_json::Map<_, _>>().into()
+}
+
+fn many_disks() -> serde_json::Value {
+    serde_json::json!(vec![serde_json::json!({"name": "sda"}); 200_000])
+}
+
+fn tick(end_ms: i64, length_us: u64) -> serde_json::Value {
+    serde_json::json!([end_ms, length_us])
 }
 
 #[test]
@@ -171,24 +182,25 @@ fn nonsense_is_refused() {
         ("/job/started_at", "1969-03-01T02:00:00Z".into(), "began after 1970"),
         ("/job/notes/0/at", "2026-03-09T02:00:00Z".into(), "from 1970 to now"),
         ("/job/notes/0/at", "1960-03-09T02:00:00Z".into(), "from 1970 to now"),
-        ("/job/exit_status", 1.into(), "exit status 0"),
+        ("/job/exit_status", 1.into(), "status of 0 at most"),
         ("/job/name", "a\u{202e}b".into(), "without control characters"),
-        ("/job/setup/chunk_bytes", 0.into(), "bytes of a chunk"),
-        ("/job/setup/processors", 0.into(), "processors from 1"),
-        ("/job/setup/read_ahead_kib", u64::MAX.into(), "a read-ahead of"),
-        ("/job/setup/origin_pvs", names(1_001), "1000 names of PVs at most"),
-        ("/course/during/columns/fill_ppm/3", 1_000_001.into(), "of `fill_ppm` at most"),
-        ("/course/during/pvs/sda/busy_ppm/3", 1_000_001.into(), "of `busy_ppm` at most"),
-        ("/course/during/length_us/3", 0.into(), "of some length"),
-        ("/course/during/length_us/3", 3_600_000_001_u64.into(), "ticks of an hour at most"),
-        ("/course/during/end_ms/99", 90_000_000.into(), "ten minutes around it"),
-        ("/course/before/end_ms/0", (-700_000).into(), "ten minutes around it"),
-        ("/course/during/end_ms/3", 3_000.into(), "after the one before"),
-        ("/course/during/length_us", serde_json::json!(vec![1; 864_001]), "864000 numbers at most"),
-        ("/job/setup/disks", names(20_000), "20000 values of a job at most"),
-        ("/course/during/columns", many_names(), "100 names at most"),
-        ("/course/during/pvs", many_names(), "100 names at most"),
-        ("/course/during/pvs/sda", many_names(), "100 names at most"),
+        ("/job/setup/chunk_bytes", 0.into(), "`chunk_bytes` from 1"),
+        ("/job/setup/processors", 0.into(), "`processors` from 1"),
+        ("/job/setup/read_ahead_kib", u64::MAX.into(), "`read_ahead_kib` from 0"),
+        ("/job/setup/origin_pvs", names(1_001), "1000 of `origin_pvs` at most"),
+        ("/during/columns/fill_percent/3", 100.1.into(), "FillPercent from 0 to 100"),
+        ("/during/pvs/sda/utilisation/3", 1.01.into(), "Utilisation from 0 to 1"),
+        ("/during/pvs/sda/utilisation/3", (-0.1).into(), "Utilisation from 0 to 1"),
+        ("/during/ticks/3", tick(4_000, 0), "of some length"),
+        ("/during/ticks/3", tick(4_000, 3_600_000_001), "ticks of an hour at most"),
+        ("/during/ticks/99", tick(90_000_000, 1_000_000), "ten minutes around it"),
+        ("/before/ticks/0", tick(-700_000, 1_000_000), "ten minutes around it"),
+        ("/during/ticks/3", tick(3_000, 1_000_000), "after the one before"),
+        ("/job/setup/disks", many_disks(), "2097152 bytes of a job"),
+        ("/during/columns", many_names(1_600), "1500 names in its course at most"),
+        ("/during/pvs", many_names(1_600), "1500 names in its course at most"),
+        ("/during/pvs", many_names(65), "64 PVs at most"),
+        ("/during/pvs/sda", many_names(1_600), "1500 names in its course at most"),
     ] {
         refused(&changed(&[(place, value)]), part);
     }

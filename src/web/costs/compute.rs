@@ -82,7 +82,7 @@ impl Texts {
     fn course(&self) -> anyhow::Result<Course> {
         Ok(match self {
             Self::CachedCost(sources, every, times) => sources.course(every, *times)?,
-            Self::Filed(file) => file::reread(file)?.1,
+            Self::Filed(file) => file::course(file)?,
         })
     }
 }
