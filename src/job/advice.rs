@@ -157,7 +157,7 @@ fn thin_snapshot(figures: &Figures, setup: &Setup) -> Option<Advice> {
 
 /// Only where reads are seen to have been slower whenever there were more first writes.
 fn write_less(figures: &Figures, prefix: Prefix) -> Option<Advice> {
-    let known = figures.read_by_first_writes.known().filter(|known| known.is_seen() && known.slope < 0.0)?;
+    let known = figures.read_by_first_writes.falling()?;
     let rate = figures.copied.first_writes?;
     Some(Advice {
         remedy: Remedy::WriteLess,
@@ -188,7 +188,7 @@ fn compress_later(figures: &Figures, setup: &Setup) -> Option<Advice> {
 mod tests {
     use super::*;
     use crate::job::example::{MB, setup, slowing};
-    use crate::job::statistics::{Bounds, Correlation, Relation};
+    use crate::job::statistics::{Correlation, Relation, Trend};
 
     fn example() -> Figures {
         Figures::of(&slowing(200), &setup())
@@ -278,15 +278,13 @@ mod tests {
     #[test]
     fn writing_less_helps_where_first_writes_slowed_reads() {
         assert_eq!(advised(&example(), &setup(), Remedy::WriteLess), None);
-        let bounds = |low, high| Bounds { low, high };
         let mut figures = example();
         figures.read_by_first_writes = Relation::Known(Correlation {
             n: 100,
             slope: -4.0,
-            slope_bounds: bounds(-5.0, -3.0),
             rank: -0.8,
-            rank_bounds: bounds(-0.9, -0.7),
-            block: 5,
+            independent: 40.0,
+            trend: Trend::Falling,
         });
         let found = advised(&figures, &setup(), Remedy::WriteLess).unwrap();
         assert!(

@@ -114,7 +114,7 @@ mod tests {
             "# night\\|ly: untrustworthy, the snapshot was lost\n\n\
              Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC\n\n\
              **Do not rely on it.**\n\n- Made by mylvmbackup.\n- 1970-01-01 00:00:00 UTC: tape\n\
-             - Nobody saw anything being read.\n\n| figure | value |\n| --- | --- |\n"
+             - No reads were observed.\n\n| figure | value |\n| --- | --- |\n"
         );
     }
 

@@ -7,7 +7,7 @@ use super::bodies::{
     WriteFigures,
 };
 use super::phases::{PhaseTimes, PhaseWork};
-use crate::job::course::{Course, Measure, PvMeasure, Span, Stretch};
+use crate::job::course::{Course, Measure, PvMeasure, Span, Stretch, Tick};
 use crate::job::setup::Setup;
 use crate::job::statistics::{Relation, Sorted, Spread, rank_correlation, relation};
 
@@ -17,15 +17,15 @@ const MARGIN_OF_BYTES: f64 = 0.001;
 const END_SHARE: f64 = 0.1;
 /// A shorter stretch has no beginning that differs from its end.
 const LEAST_TICKS_WITH_ENDS: usize = 10;
-/// Points of the curve, and pairs from which relations follow. Seconds that are neighbours tell the same; drawing
-/// again from 480 means takes milliseconds, from 40,000 ticks a second.
+/// Points of the curve, and pairs of a rank correlation. More say no more, since neighbouring seconds are alike.
 const MOST_POINTS: usize = 480;
 
 impl Figures {
     pub fn of(course: &Course, setup: &Setup) -> Self {
         let whole = course.during.whole();
-        let reading = busy(&whole, |moved| moved.read);
-        let active = busy(&whole, |moved| moved.read + moved.written).unwrap_or_else(|| whole.clone());
+        let reading = busy(&whole, &[Measure::SnapshotRead]);
+        let active =
+            busy(&whole, &[Measure::SnapshotRead, Measure::Written]).unwrap_or_else(|| whole.clone());
         let curve = reading.as_ref().map(curve).unwrap_or_default();
         Self {
             seconds: course.took_s.or(whole.end_s()),
@@ -52,19 +52,13 @@ impl Figures {
     }
 }
 
-/// What was moved in a tick, in bytes a second.
-struct Moved {
-    read: f64,
-    written: f64,
-}
-
-/// The stretch in which the job moved something; `None` where it moved nothing, or it is not known.
-fn busy<'a>(whole: &Stretch<'a>, what: impl Fn(Moved) -> f64) -> Option<Stretch<'a>> {
-    let columns = whole.column(Measure::SnapshotRead).iter().zip(whole.column(Measure::Written));
-    let moved = columns.map(|(read, written)| {
-        what(Moved { read: read.unwrap_or_default(), written: written.unwrap_or_default() })
-    });
-    let bytes: Vec<f64> = moved.zip(whole.ticks()).map(|(speed, tick)| speed * tick.seconds).collect();
+/// From the first tick that moved something to the last; `None` if nothing was moved, or it is not known.
+fn busy<'a>(whole: &Stretch<'a>, measures: &[Measure]) -> Option<Stretch<'a>> {
+    let moved = |(place, tick): (usize, &Tick)| {
+        let speeds = measures.iter().filter_map(|measure| whole.column(*measure)[place]);
+        speeds.sum::<f64>() * tick.seconds
+    };
+    let bytes: Vec<f64> = whole.ticks().iter().enumerate().map(moved).collect();
     let total: f64 = bytes.iter().sum();
     let place_of = |share: f64| {
         let mut sum = 0.0;
@@ -73,7 +67,6 @@ fn busy<'a>(whole: &Stretch<'a>, what: impl Fn(Moved) -> f64) -> Option<Stretch<
             sum > total * share
         })
     };
-    // Sums of the same numbers are the same, so the last share is passed by the last bytes at the latest.
     let (first, last) = (place_of(MARGIN_OF_BYTES)?, place_of(1.0 - MARGIN_OF_BYTES)?);
     Some(whole.part(first..last + 1))
 }
@@ -142,15 +135,10 @@ fn copied(whole: &Stretch, setup: &Setup) -> Copied {
     }
 }
 
-/// What the origin's writes and their copies wrote together, for each byte written to the origin; of ticks in which
-/// both are known.
+/// Bytes on disk for each byte written to the origin: the write itself, copies and their metadata.
 fn write_cost(whole: &Stretch) -> Option<f64> {
-    let columns = whole.column(Measure::OriginWritten).iter().zip(whole.column(Measure::CowWritten));
-    let (origin, cow) = columns.zip(whole.ticks()).fold((0.0, 0.0), |sums, ((origin, cow), tick)| {
-        let both = origin.zip(*cow).unwrap_or_default();
-        (sums.0 + both.0 * tick.seconds, sums.1 + both.1 * tick.seconds)
-    });
-    (origin > 0.0).then(|| (origin + cow) / origin)
+    let (origin, cow) = (whole.column(Measure::OriginWritten), whole.column(Measure::CowWritten));
+    ratio(whole, |tick| Some((origin[tick]? + cow[tick]?, origin[tick]?)))
 }
 
 fn curve(reading: &Stretch) -> Vec<CurvePoint> {
@@ -186,43 +174,31 @@ fn pv_work(active: &Stretch, pv: &str, setup: &Setup) -> PvWork {
         read_bytes_per_s: active.pv_mean(pv, PvMeasure::Read),
         written_bytes_per_s: active.pv_mean(pv, PvMeasure::Written),
         utilisation: active.pv_mean(pv, PvMeasure::Utilisation),
-        read_await_ms: ends(active, |part| requests(part, pv).and_then(Requests::await_ms)),
-        read_request_bytes: ends(active, |part| {
-            requests(part, pv).map(|requests| requests.bytes / requests.n)
-        }),
+        read_await_ms: ends(active, |part| per_read(part, pv, PvMeasure::ReadAwaitMs)),
+        read_request_bytes: ends(active, |part| per_read(part, pv, PvMeasure::ReadRequestBytes)),
     }
 }
 
-/// Read requests that were made; how long they took is not always known.
-#[derive(Clone, Copy, Default)]
-struct Requests {
-    n: f64,
-    bytes: f64,
-    timed: f64,
-    ms: f64,
-}
-
-impl Requests {
-    fn await_ms(self) -> Option<f64> {
-        (self.timed > 0.0).then(|| self.ms / self.timed)
-    }
-}
-
-/// A mean per request weighs each request once: of a tick with one request and a tick with a thousand, each is not half.
-fn requests(part: &Stretch, pv: &str) -> Option<Requests> {
+/// Over all read requests of a PV, so that a tick with one request weighs less than a tick with a thousand.
+fn per_read(part: &Stretch, pv: &str, measure: PvMeasure) -> Option<f64> {
     let column = |measure| part.pv_column(pv, measure);
-    let (read, sizes) = (column(PvMeasure::Read)?, column(PvMeasure::ReadRequestBytes)?);
-    let awaits = column(PvMeasure::ReadAwaitMs)?;
-    let mut sums = Requests::default();
+    let (read, sizes, values) =
+        (column(PvMeasure::Read)?, column(PvMeasure::ReadRequestBytes)?, column(measure)?);
+    ratio(part, |tick| {
+        let requests = read[tick]? / sizes[tick].filter(|size| *size > 0.0)?;
+        Some((values[tick]? * requests, requests))
+    })
+}
+
+/// The amount of one quantity for each of another, both of them rates, over the ticks in which both are known. `None` if
+/// there was none of the other.
+fn ratio(part: &Stretch, rates: impl Fn(usize) -> Option<(f64, f64)>) -> Option<f64> {
+    let (mut amount, mut over) = (0.0, 0.0);
     for (place, tick) in part.ticks().iter().enumerate() {
-        let Some((read, size)) = read[place].zip(sizes[place].filter(|size| *size > 0.0)) else { continue };
-        let n = read * tick.seconds / size;
-        (sums.n, sums.bytes) = (sums.n + n, sums.bytes + read * tick.seconds);
-        if let Some(ms) = awaits[place] {
-            (sums.timed, sums.ms) = (sums.timed + n, sums.ms + n * ms);
-        }
+        let (of, by) = rates(place).unwrap_or_default();
+        (amount, over) = (amount + of * tick.seconds, over + by * tick.seconds);
     }
-    (sums.n > 0.0).then_some(sums)
+    (over > 0.0).then(|| amount / over)
 }
 
 fn origin_phases(course: &Course) -> OriginPhases {
@@ -235,24 +211,16 @@ fn origin_phases(course: &Course) -> OriginPhases {
 }
 
 fn origin_work(whole: &Stretch) -> OriginWork {
-    let (written, writes) = (whole.mean(Measure::OriginWritten), whole.mean(Measure::OriginWrites));
+    let [written, writes, awaits] =
+        [Measure::OriginWritten, Measure::OriginWrites, Measure::OriginWriteAwaitMs]
+            .map(|measure| whole.column(measure));
     OriginWork {
         read_bytes_per_s: whole.mean(Measure::OriginRead),
-        written_bytes_per_s: written,
-        writes_per_s: writes,
-        write_request_bytes: per_write(whole, Measure::OriginWritten, |bytes, _| bytes),
-        write_await_ms: per_write(whole, Measure::OriginWriteAwaitMs, |ms, writes| ms * writes),
+        written_bytes_per_s: whole.mean(Measure::OriginWritten),
+        writes_per_s: whole.mean(Measure::OriginWrites),
+        write_request_bytes: ratio(whole, |tick| written[tick].zip(writes[tick])),
+        write_await_ms: ratio(whole, |tick| Some((awaits[tick]? * writes[tick]?, writes[tick]?))),
     }
-}
-
-/// A mean that weighs each write once; `amount` is what a second had of it, from the value and the writes a second.
-fn per_write(whole: &Stretch, measure: Measure, amount: impl Fn(f64, f64) -> f64) -> Option<f64> {
-    let columns = whole.column(measure).iter().zip(whole.column(Measure::OriginWrites));
-    let (sum, writes) = columns.zip(whole.ticks()).fold((0.0, 0.0), |sums, ((value, writes), tick)| {
-        let Some((value, writes)) = value.zip(*writes) else { return sums };
-        (sums.0 + amount(value, writes) * tick.seconds, sums.1 + writes * tick.seconds)
-    });
-    (writes > 0.0).then(|| sum / writes)
 }
 
 fn host_shares(active: &Stretch) -> HostShares {

@@ -6,7 +6,7 @@ use super::*;
 use crate::job::course::{Course, Measure, PvMeasure, Span};
 use crate::job::example::{KIB, MB, setup, slope, slow_figures, slowing, steady, ticks};
 use crate::job::setup::Setup;
-use crate::job::statistics::Relation;
+use crate::job::statistics::{Relation, Trend};
 
 fn close(found: f64, expected: f64) {
     assert!((found - expected).abs() <= expected.abs() * 0.05, "expected {expected}, but found {found}");
@@ -31,10 +31,10 @@ fn a_backup_that_slows_while_its_snapshot_fills_is_seen_to() {
     close(ends.last, 19.8 * MB);
     let by_fill = figures.read_by_fill.known().unwrap();
     close(by_fill.slope, -106.0 / 60.0 * MB);
-    assert!(by_fill.is_seen() && by_fill.slope_bounds.contains(by_fill.slope), "{by_fill:?}");
+    assert_eq!(by_fill.trend, Trend::Falling, "{by_fill:?}");
     assert!(by_fill.n <= 480 && figures.curve.len() == by_fill.n);
     close(figures.fill_by_time.unwrap(), 1.0);
-    assert!(!figures.read_by_first_writes.known().unwrap().is_seen(), "those were steady");
+    assert_eq!(figures.read_by_first_writes.known().unwrap().trend, Trend::Unclear, "those were steady");
 }
 
 #[test]
@@ -178,7 +178,6 @@ fn any_course() -> impl Strategy<Value = Course> {
 }
 
 proptest! {
-    // Each case draws again a thousand times.
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// JSON has no word for what is not a number: a figure that were one would not be read back.

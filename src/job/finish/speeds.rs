@@ -1,96 +1,92 @@
-//! The two speeds of late, and when each would come to its end if they went on.
+//! The two speeds of the last minutes, and when each would come to its end if they went on.
 //!
-//! How much of the past tells anything is decided here: as much as is of one kind.
+//! Only the part of the past in which the speeds did not change for good says anything.
 
 use super::Expected;
 use crate::job::rates::Rates;
-use crate::job::statistics::{block_means, likeness, mean, widening};
+use crate::job::statistics::{independent, mean};
 
-/// A minute at one tick a second: before, a single pause decides.
+/// A minute at one tick a second: in less, a single pause decides.
 pub(super) const LEAST_TICKS: usize = 60;
-/// Where neighbours are so alike that less than so many independent ones were seen, that may have been one wave's crest.
+/// Ticks that are worth fewer independent ones may show half a wave only, or a speed that rises or falls.
 const LEAST_INDEPENDENT: f64 = 15.0;
-/// Of which nothing was read for so long, nothing is being read, whatever was before.
+/// A window of the past is at most this share of it: fewer than four are no choice.
+const LONGEST_WINDOW: usize = 4;
+/// After so long without a read nothing is being read, whatever was before.
 const IDLE_S: f64 = 60.0;
 const IDLE_TICKS: usize = 3;
 
-/// The two speeds of late, tick by tick.
+/// The two speeds, tick by tick.
 pub(super) struct Speeds {
     reads: Vec<f64>,
     growths: Vec<f64>,
-    block: usize,
     pub(super) seen_s: f64,
 }
 
 impl Speeds {
-    /// Of as much of the past as is of one kind: when the writer of the origin begins, the speeds become others, and what
-    /// was before tells nothing any more. `None` where even the last minute rises or falls all along.
+    /// Of as much of the past as is of one kind: a change of speed, as when a writer of the origin begins, makes what was
+    /// before it useless. `None` if even the last minute rises or falls throughout.
     pub(super) fn latest(known: &[Rates]) -> Option<Self> {
         let shorter = |ticks: &usize| (*ticks > LEAST_TICKS).then(|| (ticks * 3 / 4).max(LEAST_TICKS));
         let mut lengths = std::iter::successors(Some(known.len()), shorter);
         lengths.find_map(|ticks| Self::of(&known[known.len() - ticks..]))
     }
 
-    /// `None` where they tell too little.
+    /// `None` if there is too little to go by.
     fn of(known: &[Rates]) -> Option<Self> {
         let is_idle = is_idle(known);
-        let read = |pace: &Rates| if is_idle { 0.0 } else { pace.read_bytes_per_s.max(0.0) };
-        let reads: Vec<f64> = known.iter().map(read).collect();
-        let growth = |pace: &Rates| pace.growth_bytes_per_s.unwrap_or_default().max(0.0);
-        let growths: Vec<f64> = known.iter().map(growth).collect();
-        let likeness = [likeness(&reads), likeness(&growths)];
-        let is_enough = likeness.iter().all(|likeness| likeness.independent >= LEAST_INDEPENDENT);
-        let block = likeness[0].block.max(likeness[1].block);
-        let seen_s = known.iter().map(|pace| pace.seconds).sum();
-        (known.len() >= LEAST_TICKS && is_enough).then_some(Self { reads, growths, block, seen_s })
+        let read = |rates: &Rates| if is_idle { 0.0 } else { rates.read_bytes_per_s.max(0.0) };
+        let growth = |rates: &Rates| rates.growth_bytes_per_s.unwrap_or_default().max(0.0);
+        let (reads, growths): (Vec<f64>, Vec<f64>) =
+            known.iter().map(|rates| (read(rates), growth(rates))).unzip();
+        let is_enough = [&reads, &growths].iter().all(|speeds| independent(speeds) >= LEAST_INDEPENDENT);
+        let seen_s = known.iter().map(|rates| rates.seconds).sum();
+        (known.len() >= LEAST_TICKS && is_enough).then_some(Self { reads, growths, seen_s })
     }
 
-    fn means(&self) -> [f64; 2] {
-        [&self.reads, &self.growths].map(|speeds| mean(speeds).unwrap_or_default())
+    pub(super) fn done(&self, left: u64, futures: &[f64]) -> Option<Expected> {
+        Expected::of(time(left as f64, mean(&self.reads)?), futures)
     }
 
-    pub(super) fn done(&self, left: u64, drawn: &[f64]) -> Option<Expected> {
-        Expected::of(time(left as f64, self.means()[0]), drawn)
+    pub(super) fn full(&self, free: u64, futures: &[f64]) -> Option<Expected> {
+        Expected::of(time(free as f64, mean(&self.growths)?), futures)
     }
 
-    pub(super) fn full(&self, free: u64, drawn: &[f64]) -> Option<Expected> {
-        Expected::of(time(free as f64, self.means()[1]), drawn)
-    }
-
-    /// When it is done and when it is full, in each of many drawings; what is left is each in turn that it may be.
+    /// When it would be done and when full, if it went on as in each window of the past, with each amount that may be
+    /// left. A window is as long as it takes until the first of the two, so it varies as much as what comes.
     pub(super) fn futures(&self, may_be_left: &[f64], free: Option<f64>) -> (Vec<f64>, Vec<f64>) {
-        let means = self.means();
-        let left = may_be_left.iter().sum::<f64>() / may_be_left.len().max(1) as f64;
-        let wider = |bytes: f64, mean: f64| {
-            // Not only was what was seen a draw of what there is: what comes is another, and differs the more the
-            // shorter it is.
-            let to_come = (1.0 + self.seen_s / time(bytes, mean).max(1.0)).sqrt();
-            to_come * widening(self.reads.len(), self.block).unwrap_or(1.0)
-        };
-        let widest = wider(left, means[0]).max(free.map_or(0.0, |free| wider(free, means[1])));
-        let widen = |drawn: f64, mean: f64| (mean + (drawn - mean) * widest).max(0.0);
-        let drawn = block_means([&self.reads[..], &self.growths[..]], self.block);
-        let lefts = may_be_left.iter().cycle();
-        let done = drawn.iter().zip(lefts).map(|(drawn, left)| time(*left, widen(drawn[0], means[0])));
-        let full = free.map(|free| drawn.iter().map(move |drawn| time(free, widen(drawn[1], means[1]))));
-        (done.collect(), full.into_iter().flatten().collect())
+        let times = [
+            mean(may_be_left).zip(mean(&self.reads)).map(|(left, speed)| time(left, speed)),
+            free.zip(mean(&self.growths)).map(|(free, speed)| time(free, speed)),
+        ];
+        let soonest_s = times.into_iter().flatten().fold(f64::INFINITY, f64::min);
+        let ticks = self.reads.len();
+        let window = (soonest_s / self.seen_s * ticks as f64) as usize;
+        let window = window.clamp(1, (ticks / LONGEST_WINDOW).max(1));
+        let speeds = |speeds: &[f64]| -> Vec<f64> { speeds.windows(window).filter_map(mean).collect() };
+        let (reads, growths) = (speeds(&self.reads), speeds(&self.growths));
+        let done = reads.iter().flat_map(|speed| may_be_left.iter().map(|left| time(*left, *speed)));
+        // One for each amount that may be left, so that both are of the same window.
+        let full =
+            |free| growths.iter().flat_map(move |speed| vec![time(free, *speed); may_be_left.len().max(1)]);
+        (done.collect(), free.into_iter().flat_map(full).collect())
     }
 }
 
-/// Without what was before anything was read: a snapshot is made and mounted first, which tells nothing of the speeds.
+/// Without what was before the first read: making and mounting the snapshot says nothing about the speeds.
 pub(super) fn since_reading(mut known: Vec<Rates>) -> Vec<Rates> {
-    let first = known.iter().position(|pace| pace.read_bytes_per_s > 0.0);
+    let first = known.iter().position(|rates| rates.read_bytes_per_s > 0.0);
     known.drain(..first.unwrap_or_default());
     known
 }
 
-/// Whether the last minute, or a few ticks that are longer, brought nothing.
+/// Whether nothing was read in the last minute, or in a few longer ticks.
 fn is_idle(known: &[Rates]) -> bool {
-    let idle: Vec<&Rates> = known.iter().rev().take_while(|pace| pace.read_bytes_per_s <= 0.0).collect();
-    idle.len() >= IDLE_TICKS && idle.iter().map(|pace| pace.seconds).sum::<f64>() >= IDLE_S
+    let idle: Vec<&Rates> = known.iter().rev().take_while(|rates| rates.read_bytes_per_s <= 0.0).collect();
+    idle.len() >= IDLE_TICKS && idle.iter().map(|rates| rates.seconds).sum::<f64>() >= IDLE_S
 }
 
-/// Infinite where nothing moves; nothing to do takes no time.
+/// Infinite if nothing moves; nothing to do takes no time.
 fn time(bytes: f64, speed: f64) -> f64 {
     match bytes > 0.0 {
         true if speed > 0.0 => bytes / speed,

@@ -1,22 +1,23 @@
-//! How one quantity went with another: the slope, the rank correlation, and how sure both are.
+//! How one quantity went with another over a job: Spearman's rank correlation, and whether it is more than chance.
 //!
-//! Pairs stay in the order of time, since neighbours are alike and blocks of them are drawn. That two quantities went
-//! together does not say that one caused the other; whoever words it has to say so.
+//! That two quantities went together does not say that one caused the other.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::bootstrap::{block_length, block_reach};
-use super::{Bounds, mean};
+use super::mean;
+use super::repeats::student_975;
 
-/// Below so many pairs nothing is said: a line through a dozen points that grow with time is always there.
-pub const LEAST_PAIRS: usize = 20;
+/// Fewer pairs say nothing: a dozen points that grow with time always lie near a line.
+const LEAST_PAIRS: usize = 20;
+/// Autocorrelations at lags above this share of a series are too uncertain to count.
+const LONGEST_LAG: f64 = 0.2;
 
 /// How one quantity followed another over a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "says", rename_all = "snake_case")]
 pub enum Relation {
-    /// Too few pairs to say, or too few of them are independent.
+    /// There are too few pairs to say.
     TooFew {
         n: usize,
     },
@@ -27,18 +28,29 @@ pub enum Relation {
     Known(Correlation),
 }
 
-/// What pairs say of how `y` went with `x`.
+/// How `y` went with `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Correlation {
     pub n: usize,
-    /// How much `y` grew for each one of `x`.
+    /// How much `y` grew for each one of `x`, by least squares.
     pub slope: f64,
-    pub slope_bounds: Bounds,
-    /// Spearman's, from -1 to 1: whether one grew when the other did, however much.
+    /// Spearman's rank correlation, from -1 to 1.
     pub rank: f64,
-    pub rank_bounds: Bounds,
-    /// Over so many pairs neighbours were taken to be alike.
-    pub block: usize,
+    /// Neighbours are alike, so the pairs say only as much as so many independent ones.
+    pub independent: f64,
+    pub trend: Trend,
+}
+
+/// What a rank correlation says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Trend {
+    /// `y` was larger when `x` was.
+    Rising,
+    /// `y` was smaller when `x` was larger.
+    Falling,
+    /// It may be chance.
+    Unclear,
 }
 
 impl Relation {
@@ -48,146 +60,96 @@ impl Relation {
             Self::TooFew { .. } | Self::Unvaried { .. } => None,
         }
     }
+
+    /// The correlation if `y` was smaller when `x` was larger.
+    pub fn falling(self) -> Option<Correlation> {
+        self.known().filter(|known| known.trend == Trend::Falling)
+    }
 }
 
-impl Correlation {
-    /// Whether more than chance is to be seen in both, and in the same direction.
-    pub fn is_seen(&self) -> bool {
-        let away = |bounds: Bounds| !bounds.contains(0.0);
-        away(self.slope_bounds) && away(self.rank_bounds) && self.slope * self.rank > 0.0
+impl Trend {
+    /// Unclear where independent quantities correlate as much in one of twenty jobs.
+    fn of(rank: f64, slope: f64, independent: f64) -> Self {
+        let freedom = independent - 2.0;
+        let student = rank.abs() * (freedom / (1.0 - rank * rank)).sqrt();
+        match freedom >= 1.0 && student > student_975(freedom) && rank * slope > 0.0 {
+            true if rank > 0.0 => Self::Rising,
+            true => Self::Falling,
+            false => Self::Unclear,
+        }
     }
 }
 
 /// How `y` went with `x`, of pairs in the order of time.
 pub fn relation(x: &[f64], y: &[f64]) -> Relation {
-    let n = x.len().min(y.len());
+    let n = x.len();
     if n < LEAST_PAIRS {
         return Relation::TooFew { n };
     }
-    let (x, y) = (&x[..n], &y[..n]);
-    let Some((slope, rank)) = least_squares_slope(x, y).zip(rank_correlation(x, y)) else {
+    let Some((slope, rank)) = slope(x, y).zip(rank_correlation(x, y)) else {
         return Relation::Unvaried { n };
     };
-    let block = block_of(x, y, slope);
-    match slope_reach(x, y, block).zip(rank_bounds(x, y, rank, block)) {
-        Some((reach, rank_bounds)) => {
-            let slope_bounds = Bounds::around(slope, reach);
-            Relation::Known(Correlation { n, slope, slope_bounds, rank, rank_bounds, block })
-        }
-        None => Relation::TooFew { n },
-    }
+    let (x, y) = (ranks(x), ranks(y));
+    let independent = worth(n, |lag| autocorrelation(&x, lag) * autocorrelation(&y, lag));
+    Relation::Known(Correlation { n, slope, rank, independent, trend: Trend::of(rank, slope, independent) })
 }
 
-/// `None` where `x` does not change, or `y` does not.
-pub fn least_squares_slope(x: &[f64], y: &[f64]) -> Option<f64> {
-    let products = Products::of(x.iter().zip(y).map(|(x, y)| (*x, *y)), mean(x)?, mean(y)?);
-    let slope = (products.xx > 0.0 && products.yy > 0.0).then(|| products.xy / products.xx);
-    slope.filter(|slope| slope.is_finite())
-}
-
-/// Spearman's: the correlation of ranks, where equal numbers share the mean of theirs. `None` where one does not change.
+/// Spearman's: the correlation of ranks. `None` if `x` or `y` does not change.
 pub fn rank_correlation(x: &[f64], y: &[f64]) -> Option<f64> {
-    let (x, y) = (Ranking::new(x), Ranking::new(y));
-    let once = vec![1; x.order.len()];
-    let (mut x_ranks, mut y_ranks) = (Vec::new(), Vec::new());
-    x.rank(&once, &mut x_ranks);
-    y.rank(&once, &mut y_ranks);
-    correlation_of_ranks(&x_ranks, &y_ranks, &once)
+    let (x, y) = (ranks(x), ranks(y));
+    let (xx, yy) = (product(&x, &x), product(&y, &y));
+    (xx > 0.0 && yy > 0.0).then(|| (product(&x, &y) / (xx * yy).sqrt()).clamp(-1.0, 1.0))
 }
 
-/// Sums of products of what is off the mean.
-struct Products {
-    xx: f64,
-    yy: f64,
-    xy: f64,
+/// So many independent numbers would say as much about the mean of a series, whose neighbours are alike.
+pub fn independent(series: &[f64]) -> f64 {
+    let offsets = offsets(series);
+    worth(series.len(), |lag| autocorrelation(&offsets, lag))
 }
 
-impl Products {
-    fn of(pairs: impl Iterator<Item = (f64, f64)>, x_mean: f64, y_mean: f64) -> Self {
-        pairs.fold(Self { xx: 0.0, yy: 0.0, xy: 0.0 }, |sums, (x, y)| {
-            let (x, y) = (x - x_mean, y - y_mean);
-            Self { xx: sums.xx + x * x, yy: sums.yy + y * y, xy: sums.xy + x * y }
-        })
+/// The number of independent observations that `n` autocorrelated ones are worth.
+///
+/// Pyper and Peterman, "Comparison of methods to account for autocorrelation in correlation analyses of fish data",
+/// Canadian Journal of Fisheries and Aquatic Sciences 55(9), 1998; summed up to the first lag without correlation.
+/// Simulated with independent series of 60 to 480 points (autoregressive, trends, trends with noise), a correlation is
+/// called more than chance in 2 to 8 of 100 cases, and in 19 of 100 at the worst.
+fn worth(n: usize, at_lag: impl Fn(usize) -> f64) -> f64 {
+    let lags = 1..=(n as f64 * LONGEST_LAG) as usize;
+    n as f64 / (1.0 + 2.0 * lags.map(at_lag).take_while(|alike| *alike > 0.0).sum::<f64>())
+}
+
+/// Of numbers around 0. 0 if they do not change.
+fn autocorrelation(offsets: &[f64], lag: usize) -> f64 {
+    let all = product(offsets, offsets);
+    if all > 0.0 { product(&offsets[lag..], offsets) / all } else { 0.0 }
+}
+
+/// Least squares. `None` if `x` or `y` does not change.
+pub(super) fn slope(x: &[f64], y: &[f64]) -> Option<f64> {
+    let (x, y) = (offsets(x), offsets(y));
+    let xx = product(&x, &x);
+    (xx > 0.0 && product(&y, &y) > 0.0).then(|| product(&x, &y) / xx).filter(|slope| slope.is_finite())
+}
+
+/// Ranks around 0; equal numbers share the mean of their ranks.
+fn ranks(numbers: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..numbers.len()).collect();
+    order.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
+    let (middle, mut before) = ((numbers.len() as f64 - 1.0) / 2.0, 0);
+    let mut ranks = vec![0.0; numbers.len()];
+    for equal in order.chunk_by(|a, b| numbers[*a] == numbers[*b]) {
+        let rank = before as f64 + (equal.len() - 1) as f64 / 2.0 - middle;
+        equal.iter().for_each(|place| ranks[*place] = rank);
+        before += equal.len();
     }
+    ranks
 }
 
-/// Neighbours are alike in what the slope leaves over, and in what each pair does to the slope: the longer of the two.
-pub(super) fn block_of(x: &[f64], y: &[f64], slope: f64) -> usize {
-    let (x_mean, y_mean) = (mean(x).unwrap_or_default(), mean(y).unwrap_or_default());
-    let left_over: Vec<f64> = x.iter().zip(y).map(|(x, y)| y - y_mean - slope * (x - x_mean)).collect();
-    let weighed: Vec<f64> = x.iter().zip(&left_over).map(|(x, left)| (x - x_mean) * left).collect();
-    block_length(&left_over).max(block_length(&weighed))
+fn offsets(numbers: &[f64]) -> Vec<f64> {
+    let mean = mean(numbers).unwrap_or_default();
+    numbers.iter().map(|number| number - mean).collect()
 }
 
-pub(super) fn slope_reach(x: &[f64], y: &[f64], block: usize) -> Option<f64> {
-    block_reach(x.len(), block, |places| {
-        let n = places.len() as f64;
-        let (x_sum, y_sum) =
-            places.iter().fold((0.0, 0.0), |sums, place| (sums.0 + x[*place], sums.1 + y[*place]));
-        let pairs = places.iter().map(|place| (x[*place], y[*place]));
-        let products = Products::of(pairs, x_sum / n, y_sum / n);
-        let slope = (products.xx > 0.0).then(|| products.xy / products.xx);
-        slope.filter(|slope| slope.is_finite())
-    })
-}
-
-/// On Fisher's scale, where a correlation near 1 does not crowd: bounds stay within -1 and 1.
-pub(super) fn rank_bounds(x: &[f64], y: &[f64], rank: f64, block: usize) -> Option<Bounds> {
-    // A perfect correlation would be infinite there.
-    let scaled = |rank: f64| rank.clamp(-0.999_999, 0.999_999).atanh();
-    let (x, y) = (Ranking::new(x), Ranking::new(y));
-    let mut times = vec![0_u32; x.order.len()];
-    let (mut x_ranks, mut y_ranks) = (Vec::new(), Vec::new());
-    let reach = block_reach(times.len(), block, |places| {
-        times.fill(0);
-        places.iter().for_each(|place| times[*place] += 1);
-        x.rank(&times, &mut x_ranks);
-        y.rank(&times, &mut y_ranks);
-        correlation_of_ranks(&x_ranks, &y_ranks, &times).map(scaled)
-    })?;
-    Some(Bounds::around(scaled(rank), reach).map(f64::tanh))
-}
-
-/// The order of numbers, sorted once for all drawings.
-struct Ranking {
-    /// Places of the numbers, from the smallest number to the largest.
-    order: Vec<usize>,
-    /// Of each in that order, whether its number equals the one before.
-    equals_last: Vec<bool>,
-}
-
-impl Ranking {
-    fn new(numbers: &[f64]) -> Self {
-        let mut order: Vec<usize> = (0..numbers.len()).collect();
-        order.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
-        let equals = |index: usize| index > 0 && numbers[order[index]] == numbers[order[index - 1]];
-        let equals_last = (0..order.len()).map(equals).collect();
-        Self { order, equals_last }
-    }
-
-    /// Writes the rank of each number where each is there so many times.
-    fn rank(&self, times: &[u32], ranks: &mut Vec<f64>) {
-        ranks.resize(self.order.len(), 0.0);
-        let (mut start, mut before) = (0, 0.0);
-        while start < self.order.len() {
-            let more = self.equals_last[start + 1..].iter().take_while(|equals| **equals).count();
-            let equal = &self.order[start..=start + more];
-            let count: f64 = equal.iter().map(|place| f64::from(times[*place])).sum();
-            equal.iter().for_each(|place| ranks[*place] = before + (count + 1.0) / 2.0);
-            (start, before) = (start + more + 1, before + count);
-        }
-    }
-}
-
-fn correlation_of_ranks(x: &[f64], y: &[f64], times: &[u32]) -> Option<f64> {
-    let n: f64 = times.iter().map(|times| f64::from(*times)).sum();
-    let middle = (n + 1.0) / 2.0;
-    let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
-    for (place, times) in times.iter().enumerate() {
-        let (x, y, times) = (x[place] - middle, y[place] - middle, f64::from(*times));
-        xx += times * x * x;
-        yy += times * y * y;
-        xy += times * x * y;
-    }
-    (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
+fn product(x: &[f64], y: &[f64]) -> f64 {
+    x.iter().zip(y).map(|(x, y)| x * y).sum()
 }

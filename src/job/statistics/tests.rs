@@ -1,6 +1,7 @@
-//! Known values, what is empty or flat, and whether bounds hold the truth as often as they say.
+//! Known values, empty and flat series, and how often chance is taken for more.
 
-use super::relation::{block_of, rank_bounds, slope_reach};
+use super::relation::slope;
+use super::repeats::student_975;
 use super::*;
 use crate::job::example::Normal;
 
@@ -81,7 +82,7 @@ fn the_slope_is_that_of_a_certified_regression() {
         (0.5, 0.2),
     ];
     let (x, y): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
-    close(least_squares_slope(&x, &y).unwrap(), 1.002_116_818_020_45, 1e-12);
+    close(slope(&x, &y).unwrap(), 1.002_116_818_020_45, 1e-12);
 }
 
 /// By hand: the sum of squared differences of ranks is 194, so 1 - 6 * 194 / 990. The numbers are those of the worked
@@ -117,11 +118,10 @@ fn nothing_says_nothing() {
     assert_eq!(Sorted::new([f64::NAN, f64::INFINITY]), None);
     assert_eq!((Moments::of(&[]), mean(&[])), (None, None));
     assert_eq!(Moments::of(&[3.0]), Some(Moments { n: 1, mean: 3.0, sd: None }));
-    assert_eq!((least_squares_slope(&[], &[]), rank_correlation(&[], &[])), (None, None));
+    assert_eq!((slope(&[], &[]), rank_correlation(&[], &[])), (None, None));
     assert_eq!(relation(&[], &[]), Relation::TooFew { n: 0 });
-    assert_eq!((block_length(&[]), block_length(&[1.0]), block_length(&[2.0; 50])), (1, 1, 1));
+    assert_eq!((independent(&[]), independent(&[1.0]), independent(&[2.0; 50])), (0.0, 1.0, 50.0));
     assert_eq!((ratio_of_means(&[], &[1.0]), ratio_of_means(&[1.0], &[0.0])), (None, None));
-    assert!(block_means([&[], &[]], 3).is_empty());
 }
 
 #[test]
@@ -139,60 +139,80 @@ fn a_straight_line_is_seen_and_stays_within_one() {
     let found = relation(&x, &y).known().unwrap();
     close(found.slope, -2.0, 1e-9);
     close(found.rank, -1.0, 1e-12);
-    assert!(found.is_seen() && found.rank_bounds.low >= -1.0, "{found:?}");
+    assert_eq!(found.trend, Trend::Falling);
 }
 
 #[test]
-fn the_more_alike_neighbours_are_the_longer_is_the_block() {
+fn the_more_alike_neighbours_are_the_fewer_are_independent() {
     let mut normal = Normal::default();
-    let mut mean_block = |likeness: f64| {
-        let blocks = (0..20).map(|_| block_length(&normal.alike(480, likeness)) as f64);
-        blocks.sum::<f64>() / 20.0
+    let mut worth = |likeness: f64| {
+        let found = (0..20).map(|_| independent(&normal.alike(480, likeness)));
+        found.sum::<f64>() / 20.0
     };
-    let [none, some, much] = [0.0, 0.6, 0.9].map(&mut mean_block);
-    assert!(none < 12.0 && none < some && some < much && much <= 120.0, "{none} {some} {much}");
+    // Of an infinite series each keeping a share r of the one before: (1 - r) / (1 + r).
+    for (likeness, share) in [(0.0, 1.0), (0.6, 0.25), (0.9, 0.0526)] {
+        let found = worth(likeness);
+        assert!((0.75..1.6).contains(&(found / (480.0 * share))), "{likeness}: {found}");
+    }
 }
 
-/// In how many of so many simulated series the bounds hold the truth.
-fn coverage(series: usize, mut holds: impl FnMut(&mut Normal) -> bool) -> f64 {
+/// In how many of so many simulated jobs something holds.
+fn share_of(jobs: usize, mut holds: impl FnMut(&mut Normal) -> bool) -> f64 {
     let mut normal = Normal::default();
-    (0..series).filter(|_| holds(&mut normal)).count() as f64 / series as f64
+    (0..jobs).filter(|_| holds(&mut normal)).count() as f64 / jobs as f64
 }
 
-fn covers(found: f64) {
-    assert!((0.92..=0.985).contains(&found), "bounds of 95 % hold the truth in {:.1} %", found * 100.0);
+fn is_seen(x: &[f64], y: &[f64]) -> bool {
+    relation(x, y).known().unwrap().trend != Trend::Unclear
 }
 
 #[test]
-fn bounds_of_a_slope_over_a_trend_hold_the_truth_19_times_in_20() {
-    let x: Vec<f64> = (0..100).map(|index| f64::from(index) * 0.6).collect();
-    covers(coverage(300, |normal| {
-        let noise = normal.alike(100, 0.6);
-        let y: Vec<f64> = x.iter().zip(noise).map(|(x, noise)| 100.0 - 1.5 * x + noise).collect();
-        let slope = least_squares_slope(&x, &y).unwrap();
-        Bounds::around(slope, slope_reach(&x, &y, block_of(&x, &y, slope)).unwrap()).contains(-1.5)
-    }));
+fn chance_is_seldom_taken_for_more() {
+    let straight: Vec<f64> = (0..200).map(f64::from).collect();
+    for likeness in [0.0, 0.6, 0.9] {
+        let both =
+            share_of(300, |normal| is_seen(&normal.alike(200, likeness), &normal.alike(200, likeness)));
+        let fill = share_of(300, |normal| is_seen(&straight, &normal.alike(200, likeness)));
+        assert!(both <= 0.1 && fill <= 0.1, "{likeness}: {both} {fill}");
+    }
+    // A slow drift below the noise of each tick.
+    let drift = share_of(300, |normal| {
+        let noise = normal.alike(200, 0.0);
+        let slow = normal.alike(200, 0.98);
+        is_seen(
+            &straight,
+            &noise.iter().zip(slow).map(|(noise, slow)| 5.0 * noise + slow).collect::<Vec<_>>(),
+        )
+    });
+    assert!(drift <= 0.15, "{drift}");
 }
 
-/// Of two normal quantities correlated by r, the rank correlation is 6 / pi * asin(r / 2): Pearson, 1907.
 #[test]
-fn bounds_of_a_rank_correlation_hold_the_truth_19_times_in_20() {
-    let truth = 6.0 / std::f64::consts::PI * (0.6_f64 / 2.0).asin();
-    covers(coverage(300, |normal| {
-        let (x, other) = (normal.alike(100, 0.5), normal.alike(100, 0.5));
-        let y: Vec<f64> = x.iter().zip(other).map(|(x, other)| 0.6 * x + 0.8 * other).collect();
-        let (slope, rank) = least_squares_slope(&x, &y).zip(rank_correlation(&x, &y)).unwrap();
-        rank_bounds(&x, &y, rank, block_of(&x, &y, slope)).unwrap().contains(truth)
-    }));
+fn what_went_together_is_seen() {
+    let straight: Vec<f64> = (0..200).map(f64::from).collect();
+    let slowing = share_of(300, |normal| {
+        let noise = normal.alike(200, 0.6);
+        is_seen(
+            &straight,
+            &noise.iter().zip(&straight).map(|(noise, x)| noise - x / 40.0).collect::<Vec<_>>(),
+        )
+    });
+    let rate = share_of(300, |normal| {
+        let (x, noise) = (normal.alike(200, 0.5), normal.alike(200, 0.5));
+        is_seen(&x, &x.iter().zip(noise).map(|(x, noise)| 0.8 * noise - 0.6 * x).collect::<Vec<_>>())
+    });
+    assert!(slowing > 0.9 && rate > 0.9, "{slowing} {rate}");
 }
 
 #[test]
 fn bounds_of_a_ratio_of_five_runs_each_hold_the_truth_19_times_in_20() {
-    covers(coverage(300, |normal| {
+    let found = share_of(300, |normal| {
         let mut runs = |mean: f64, sd: f64| (0..5).map(|_| mean + sd * normal.next()).collect::<Vec<f64>>();
         let (these, those) = (runs(120.0, 12.0), runs(100.0, 6.0));
-        ratio_of_means(&these, &those).unwrap().1.unwrap().contains(1.2)
-    }));
+        let bounds = ratio_of_means(&these, &those).unwrap().1.unwrap();
+        (bounds.low..=bounds.high).contains(&1.2)
+    });
+    assert!((0.92..=0.985).contains(&found), "{found}");
 }
 
 #[test]
@@ -204,8 +224,7 @@ fn one_run_each_has_a_ratio_and_no_bounds() {
 }
 
 #[test]
-fn the_same_series_has_the_same_figures_each_time() {
-    let mut normal = Normal::default();
-    let (x, y) = (normal.alike(200, 0.5), normal.alike(200, 0.5));
-    assert_eq!(relation(&x, &y), relation(&x, &y));
+fn the_same_runs_have_the_same_interval_each_time() {
+    let runs = [[3.0, 3.5, 2.9], [2.0, 2.1, 2.2]];
+    assert_eq!(ratio_of_means(&runs[0], &runs[1]), ratio_of_means(&runs[0], &runs[1]));
 }
