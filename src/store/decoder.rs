@@ -1,34 +1,31 @@
 //! What a row of ticks, or of roll-ups, says of one quantity.
 
-use super::codec::{Predictor, Presence, Rows};
+use super::codec::{Presence, Rows};
 use super::rollup;
 use super::segment::Level;
 use super::stream::Kind;
 use crate::series::Extent;
 use crate::series::quantity::Quantity;
 
+/// The most columns of a row that are looked at for a quantity.
+const MOST_COLUMNS: usize = 12;
+
 /// Takes one quantity out of the rows of a level.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct QuantityDecoder {
     level: Level,
     kind: Kind,
     quantity: Quantity,
-    /// The columns that have to be decoded for it.
-    pub columns: Vec<usize>,
 }
 
-/// How each column of a kind's rows is foretold.
-pub fn shape(level: Level, kind: Kind) -> &'static [Predictor] {
-    if level == Level::Ticks { kind.shape() } else { rollup::shape(level, kind) }
+/// How many columns a kind's rows have.
+pub fn columns(level: Level, kind: Kind) -> usize {
+    if level == Level::Ticks { kind.columns() } else { rollup::columns(kind) }
 }
 
 impl QuantityDecoder {
     pub fn new(level: Level, kind: Kind, quantity: Quantity) -> Self {
-        let columns = match level {
-            Level::Ticks => kind.columns_of(quantity).to_vec(),
-            _ => rollup::columns_of(kind, quantity).collect(),
-        };
-        Self { level, kind, quantity, columns }
+        Self { level, kind, quantity }
     }
 
     /// `None` where it is not known.
@@ -36,17 +33,15 @@ impl QuantityDecoder {
         if rows.presence[row] != Presence::Known {
             return None;
         }
-        let mut numbers = [0; 16];
-        let of_row = self.columns.iter().map(|column| rows.columns[*column][row]);
+        let columns = match self.level {
+            Level::Ticks => 0..self.kind.columns(),
+            _ => rollup::columns_of(self.kind, self.quantity),
+        };
+        let mut numbers = [0; MOST_COLUMNS];
+        numbers.iter_mut().zip(&rows.columns[columns]).for_each(|(number, column)| *number = column[row]);
         match self.level {
-            Level::Ticks => {
-                self.columns.iter().zip(of_row).for_each(|(column, number)| numbers[*column] = number);
-                self.kind.observe(self.quantity, &numbers, elapsed_us).map(Extent::from)
-            }
-            _ => {
-                numbers.iter_mut().zip(of_row).for_each(|(place, number)| *place = number);
-                rollup::extent(self.quantity, &numbers, elapsed_us)
-            }
+            Level::Ticks => self.kind.observe(self.quantity, &numbers, elapsed_us).map(Extent::from),
+            _ => rollup::extent(self.quantity, &numbers),
         }
     }
 }

@@ -9,7 +9,7 @@ use sqlx::SqliteConnection;
 
 use super::catalog::Catalog;
 use super::codec::{Rows, decode};
-use super::decoder::shape;
+use super::decoder::columns;
 use super::read_view::ReadView;
 use super::segment::{Axis, Level, stream_of_chunk};
 use super::stream::{Kind, Stream};
@@ -127,7 +127,7 @@ async fn add_segment(
             continue;
         };
         inventory.streams.insert(stream);
-        match decode(shape(level, stream.kind), &data, |_| true) {
+        match decode(columns(level, stream.kind), &data) {
             Ok(Rows { presence, .. }) if presence.len() == axis.len() => {}
             Ok(_) => inventory.damage.push(format!("chunk {key} does not fit segment {id}")),
             Err(damaged) => {

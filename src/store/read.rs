@@ -9,7 +9,7 @@ use sqlx::{Connection, FromRow, Row, SqliteConnection};
 
 use super::StoreReader;
 use super::codec::{Presence, Rows, decode};
-use super::decoder::{QuantityDecoder, shape};
+use super::decoder::{QuantityDecoder, columns};
 use super::plan::{Part, level_for, plan};
 use super::readers::Reader;
 use super::rolling::rolled_until;
@@ -254,31 +254,19 @@ fn add_part(
     axis: &Axis,
     chunks: &HashMap<i64, Vec<u8>>,
 ) {
-    let level = part.segment.level();
     for stream in streams {
-        let is_of_stream = |gathered: &SeriesInProgress| gathered.stream == *stream;
-        let wanted = found.iter().flatten().filter(|gathered| is_of_stream(gathered));
-        let wanted: Vec<usize> = wanted
-            .flat_map(|gathered| QuantityDecoder::new(level, stream.kind, gathered.quantity).columns)
-            .collect();
-        let rows = rows_of(*stream, part, axis, chunks, &wanted);
-        for gathered in found.iter_mut().flatten().filter(|gathered| is_of_stream(gathered)) {
+        let rows = rows_of(*stream, part, axis, chunks);
+        for gathered in found.iter_mut().flatten().filter(|gathered| gathered.stream == *stream) {
             add_rows(gathered, part, axis, &rows);
         }
     }
 }
 
-/// What a segment says of a stream, in these columns; nothing where it is damaged.
-pub(super) fn rows_of(
-    stream: Stream,
-    part: &Part,
-    axis: &Axis,
-    chunks: &HashMap<i64, Vec<u8>>,
-    wanted: &[usize],
-) -> Rows {
-    let shape = shape(part.segment.level(), stream.kind);
+/// What a segment says of a stream; nothing where it is damaged.
+pub(super) fn rows_of(stream: Stream, part: &Part, axis: &Axis, chunks: &HashMap<i64, Vec<u8>>) -> Rows {
+    let columns = columns(part.segment.level(), stream.kind);
     let data = chunks.get(&chunk_key(part.segment.id, stream));
-    match data.map(|data| decode(shape, data, |column| wanted.contains(&column))) {
+    match data.map(|data| decode(columns, data)) {
         Some(Ok(rows)) if rows.presence.len() == axis.len() => rows,
         None => Rows { presence: vec![Presence::Absent; axis.len()], columns: Vec::new() },
         damaged => {

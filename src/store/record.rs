@@ -42,7 +42,7 @@ impl Recorder {
         let (mut told, mut numbers) = (Vec::new(), Vec::new());
         for (place, stream) in (0..).zip(&tick.layout.streams) {
             let foretold = foretold(before.filter(|_| same_layout), place, *stream);
-            let zeros = vec![0; stream.kind.shape().len()];
+            let zeros = vec![0; stream.kind.columns()];
             let row = match tick.cell_at(place) {
                 Cell::Row(row) => row,
                 Cell::Zero => &zeros,
@@ -117,7 +117,7 @@ fn foretold(before: Option<&Tick>, place: u32, stream: Stream) -> &[u64] {
     const ZEROS: [u64; 16] = [0; 16];
     match before.filter(|_| stream.kind.is_gauge()).map(|before| before.cell_at(place)) {
         Some(Cell::Row(row)) => row,
-        _ => &ZEROS[..stream.kind.shape().len()],
+        _ => &ZEROS[..stream.kind.columns()],
     }
 }
 

@@ -5,7 +5,7 @@ use anyhow::Context;
 use sqlx::{Connection, SqliteConnection};
 
 use super::codec::{Presence, Rows, decode, encode};
-use super::decoder::shape;
+use super::decoder::columns;
 use super::load::Gap;
 use super::rollup;
 use super::rows::write_gap;
@@ -162,7 +162,7 @@ async fn roll_readable(
     for stream in streams_of(connection, sources).await? {
         let rows = joined_rows(connection, from, stream, sources).await?;
         let rolled = rollup::rolled(stream.kind, from, &axis, &rows, &groups);
-        let data = encode(rollup::shape(level, stream.kind), &rolled);
+        let data = encode(&rolled)?;
         insert_chunk(connection, chunk_key(key, stream), &data).await?;
     }
     Ok(())
@@ -227,8 +227,8 @@ async fn joined_rows(
     stream: Stream,
     sources: &[(&Segment, Axis)],
 ) -> anyhow::Result<Rows> {
-    let shape = shape(level, stream.kind);
-    let mut joined = Rows { presence: Vec::new(), columns: vec![Vec::new(); shape.len()] };
+    let columns = columns(level, stream.kind);
+    let mut joined = Rows { presence: Vec::new(), columns: vec![Vec::new(); columns] };
     for (source, axis) in sources {
         let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM chunk WHERE id = ?")
             .bind(chunk_key(source.id, stream))
@@ -236,9 +236,9 @@ async fn joined_rows(
             .await?;
         let nothing = |presence| Rows {
             presence: vec![presence; axis.len()],
-            columns: vec![vec![0; axis.len()]; shape.len()],
+            columns: vec![vec![0; axis.len()]; columns],
         };
-        let decoded = data.map(|data| decode(shape, &data, |_| true));
+        let decoded = data.map(|data| decode(columns, &data));
         let rows = match decoded {
             Some(Ok(rows)) if rows.presence.len() == axis.len() => rows,
             None => nothing(Presence::Absent),

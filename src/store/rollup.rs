@@ -4,16 +4,15 @@
 //! and the largest value of one tick, rounded outward to eight binary digits.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
-use super::codec::{Mean, Over, Predictor, Presence, Rows, near, near_above, value_of};
+use super::codec::{Presence, Rows};
 use super::segment::{Axis, Level};
 use super::stream::Kind;
-use crate::series::quantity::{DeviceQuantity, Quantity};
+use crate::series::quantity::Quantity;
 use crate::series::{Extent, Observation};
 
 /// Columns of a quantity.
-pub const COLUMNS: usize = 4;
+const COLUMNS: usize = 4;
 
 /// What a row says of one quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,6 +35,13 @@ impl Tally {
     }
 }
 
+impl From<&[u64]> for Tally {
+    /// The columns of a quantity.
+    fn from(kept: &[u64]) -> Self {
+        Self { over: kept[0], amount: kept[1], least: kept[2], most: kept[3] }
+    }
+}
+
 impl From<Option<Observation>> for Tally {
     fn from(seen: Option<Observation>) -> Self {
         seen.map_or_else(Self::default, |seen| {
@@ -45,50 +51,22 @@ impl From<Option<Observation>> for Tally {
     }
 }
 
-/// How each column of a kind's roll-ups of this level is foretold.
-pub fn shape(level: Level, kind: Kind) -> &'static [Predictor] {
-    static SHAPES: LazyLock<[[Vec<Predictor>; Kind::ALL.len()]; Level::ALL.len()]> =
-        LazyLock::new(|| Level::ALL.map(|level| Kind::ALL.map(|kind| shape_of(level, kind))));
-    &SHAPES[level as usize][kind as usize]
+/// Bits of a value's fraction that are dropped: 52 are after its point, eight stay.
+const DROPPED: u32 = 44;
+
+/// A value that is not negative as a whole number of the same order, less than 0.4 % below it.
+fn near(value: f64) -> u64 {
+    value.to_bits() >> DROPPED
 }
 
-fn shape_of(level: Level, kind: Kind) -> Vec<Predictor> {
-    use DeviceQuantity::*;
-    let quantities = kind.quantities();
-    let column_of = |quantity: DeviceQuantity| {
-        let index = quantities.iter().position(|other| *other == Quantity::Device(quantity));
-        index.unwrap_or_default() * COLUMNS + 1
-    };
-    let amount_of = |quantity: DeviceQuantity| Predictor::Column(column_of(quantity));
-    let columns = quantities.iter().enumerate().flat_map(|(index, quantity)| {
-        let (over, amount) = match quantity {
-            Quantity::Device(ReadAwaitMs) => (amount_of(Reads), Predictor::Nothing),
-            Quantity::Device(WriteAwaitMs) => (amount_of(Writes), Predictor::Nothing),
-            Quantity::Device(ReadRequestBytes) => (amount_of(Reads), amount_of(ReadBytes)),
-            Quantity::Device(WriteRequestBytes) => (amount_of(Writes), amount_of(WrittenBytes)),
-            Quantity::Device(QueueDepth) => {
-                (Predictor::Nothing, Predictor::Sum(column_of(ReadAwaitMs), column_of(WriteAwaitMs)))
-            }
-            _ => (Predictor::Nothing, Predictor::Nothing),
-        };
-        let usually = level.row_ms().unsigned_abs() * 1000;
-        let per = if is_per_time(*quantity) { Over::Usually(usually) } else { Over::Column(index * COLUMNS) };
-        let mean = Predictor::Mean(Mean { amount: index * COLUMNS + 1, over: per, scale: quantity.scale() });
-        [over, amount, mean, mean]
-    });
-    columns.collect()
+/// As [`near`], not below it.
+fn near_above(value: f64) -> u64 {
+    value.to_bits().div_ceil(1 << DROPPED)
 }
 
-/// Whether a quantity's over is the time that passed; kept is then how much less it is than the axis has.
-fn is_per_time(quantity: Quantity) -> bool {
-    use DeviceQuantity::*;
-    match quantity {
-        Quantity::Device(quantity) => {
-            !matches!(quantity, ReadAwaitMs | WriteAwaitMs | ReadRequestBytes | WriteRequestBytes)
-        }
-        Quantity::Share(_) => true,
-        Quantity::Host(_) | Quantity::Volume(_) => false,
-    }
+/// The value that such a number stands for.
+fn value_of(near: u64) -> f64 {
+    f64::from_bits(near << DROPPED)
 }
 
 /// Neighbouring rows of an axis, of one segment of ticks, that become one row of this level.
@@ -117,7 +95,7 @@ pub fn rolled_axis(axis: &Axis, groups: &[Range<usize>]) -> Axis {
 /// One stream's roll-ups of the groups of rows of `from`, which is the level below.
 pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range<usize>]) -> Rows {
     let quantities = kind.quantities();
-    let mut columns = vec![vec![0; groups.len()]; quantities.len() * COLUMNS];
+    let mut columns = vec![vec![0; groups.len()]; columns(kind)];
     let mut presence = Vec::with_capacity(groups.len());
     let mut numbers = vec![0; rows.columns.len()];
     for (place, group) in groups.iter().enumerate() {
@@ -129,17 +107,15 @@ pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range
             for (index, (tally, quantity)) in tallies.iter_mut().zip(quantities).enumerate() {
                 tally.add(match from {
                     Level::Ticks => kind.observe(*quantity, &numbers, axis.elapsed_us[row]).into(),
-                    _ => tally_of(*quantity, &numbers[index * COLUMNS..], axis.elapsed_us[row]),
+                    _ => numbers[index * COLUMNS..].into(),
                 });
             }
         }
         presence.push(presence_of(&rows.presence[group.clone()]));
         if presence[place] == Presence::Known {
-            let elapsed_us = sum(&axis.elapsed_us[group.clone()]);
-            for (index, (tally, quantity)) in tallies.iter().zip(quantities).enumerate() {
-                for (column, number) in (index * COLUMNS..).zip(kept(*quantity, *tally, elapsed_us)) {
-                    columns[column][place] = number;
-                }
+            for (columns, tally) in columns.chunks_mut(COLUMNS).zip(tallies) {
+                let kept = [tally.over, tally.amount, tally.least, tally.most];
+                columns.iter_mut().zip(kept).for_each(|(column, number)| column[place] = number);
             }
         }
     }
@@ -160,14 +136,9 @@ fn presence_of(group: &[Presence]) -> Presence {
     }
 }
 
-fn kept(quantity: Quantity, tally: Tally, elapsed_us: u64) -> [u64; COLUMNS] {
-    let over = if is_per_time(quantity) { elapsed_us.wrapping_sub(tally.over) } else { tally.over };
-    [over, tally.amount, tally.least, tally.most]
-}
-
-fn tally_of(quantity: Quantity, kept: &[u64], elapsed_us: u64) -> Tally {
-    let over = if is_per_time(quantity) { elapsed_us.wrapping_sub(kept[0]) } else { kept[0] };
-    Tally { over, amount: kept[1], least: kept[2], most: kept[3] }
+/// How many columns a kind's roll-ups have.
+pub fn columns(kind: Kind) -> usize {
+    kind.quantities().len() * COLUMNS
 }
 
 /// The columns of a quantity in a kind's roll-ups.
@@ -177,8 +148,8 @@ pub fn columns_of(kind: Kind, quantity: Quantity) -> Range<usize> {
 }
 
 /// What a row of roll-ups says of the quantity whose columns these are; `None` where it is not known.
-pub fn extent(quantity: Quantity, kept: &[u64], elapsed_us: u64) -> Option<Extent> {
-    let tally = tally_of(quantity, kept, elapsed_us);
+pub fn extent(quantity: Quantity, kept: &[u64]) -> Option<Extent> {
+    let tally = Tally::from(kept);
     let all = Observation::ratio(tally.amount, tally.over, quantity.scale())?;
     Some(Extent { all, min: value_of(tally.least), max: value_of(tally.most) })
 }

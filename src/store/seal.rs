@@ -54,7 +54,7 @@ pub async fn write_ticks(
     insert_segment(connection, key, &Axis::of(number, ticks), None).await?;
     for stream in streams(ticks) {
         let rows = rows_of(ticks, stream);
-        insert_chunk(connection, chunk_key(key, stream), &encode(stream.kind.shape(), &rows)).await?;
+        insert_chunk(connection, chunk_key(key, stream), &encode(&rows)?).await?;
     }
     Ok(())
 }
@@ -86,7 +86,7 @@ pub async fn insert_segment(
     .bind(i64::try_from(axis.len())?)
     .bind(made_of.map(|(first, _)| first))
     .bind(made_of.map(|(_, last)| last))
-    .bind(axis.encode())
+    .bind(axis.encode()?)
     .execute(connection)
     .await?;
     Ok(())

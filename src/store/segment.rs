@@ -1,6 +1,6 @@
 //! A segment: some ten minutes of ticks as a time axis and a chunk for each stream; or a longer one of roll-ups.
 
-use super::codec::{Damaged, Predictor, Presence, Rows, decode, encode};
+use super::codec::{Damage, Presence, Rows, decode, encode};
 use super::stream::Stream;
 use super::tick::{Cell, Tick};
 
@@ -101,7 +101,8 @@ pub struct Axis {
     pub numbers: Vec<i64>,
 }
 
-const AXIS: [Predictor; 4] = [Predictor::Nothing; 4];
+/// Columns of an axis.
+const COLUMNS: usize = 4;
 
 impl Axis {
     pub fn of(number: i64, ticks: &[impl AsRef<Tick>]) -> Self {
@@ -124,7 +125,7 @@ impl Axis {
         (first.copied().unwrap_or_default(), last.copied().unwrap_or_default())
     }
 
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> anyhow::Result<Vec<u8>> {
         let mut before = 0;
         let steps =
             self.at_ms.iter().map(|at| at.wrapping_sub(std::mem::replace(&mut before, *at)).cast_unsigned());
@@ -133,11 +134,11 @@ impl Axis {
             presence: vec![Presence::Known; self.len()],
             columns: vec![steps.collect(), self.elapsed_us.clone(), self.ticks.clone(), numbers.collect()],
         };
-        encode(&AXIS, &rows)
+        encode(&rows)
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
-        let rows = decode(&AXIS, bytes, |_| true)?;
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+        let rows = decode(COLUMNS, bytes)?;
         let mut columns = rows.columns.into_iter();
         let mut at = 0i64;
         let steps = columns.next().unwrap_or_default();
@@ -171,7 +172,7 @@ pub fn streams(ticks: &[impl AsRef<Tick>]) -> Vec<Stream> {
 
 /// What the ticks say of one stream.
 pub fn rows_of(ticks: &[impl AsRef<Tick>], stream: Stream) -> Rows {
-    let mut columns = vec![Vec::with_capacity(ticks.len()); stream.kind.shape().len()];
+    let mut columns = vec![Vec::with_capacity(ticks.len()); stream.kind.columns()];
     let mut presence = Vec::with_capacity(ticks.len());
     let mut place = None;
     for tick in ticks.iter().map(AsRef::as_ref) {

@@ -3,7 +3,6 @@
 //! Here is how a device's work, a volume's state and so on become columns and come back, and which quantities each kind
 //! has. Changing columns, quantities or their order needs a migration.
 
-use super::codec::Predictor;
 use crate::interval::copying::Share;
 use crate::interval::{CpuWork, Host, Work};
 use crate::series::Observation;
@@ -54,21 +53,16 @@ impl Stream {
     }
 }
 
-const NOTHING: Predictor = Predictor::Nothing;
-
 impl Kind {
     pub const ALL: [Self; 4] = [Self::Host, Self::Device, Self::Copying, Self::Volume];
 
-    /// How each column of a tick's rows is foretold.
-    pub fn shape(self) -> &'static [Predictor] {
+    /// How many columns a tick's rows have.
+    pub fn columns(self) -> usize {
         match self {
-            Self::Host => &[NOTHING; 12],
-            // On most disks the time that requests waited is that of reads and writes together.
-            Self::Device => {
-                const { &[NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, Predictor::Sum(2, 5)] }
-            }
-            Self::Copying => &[NOTHING; 2],
-            Self::Volume => &[NOTHING; 9],
+            Self::Host => 12,
+            Self::Device => 8,
+            Self::Copying => 2,
+            Self::Volume => 9,
         }
     }
 
@@ -87,25 +81,7 @@ impl Kind {
         }
     }
 
-    /// Which columns of a tick's row a quantity is observed from.
-    pub fn columns_of(self, quantity: Quantity) -> &'static [usize] {
-        use DeviceQuantity::*;
-        match quantity {
-            Quantity::Device(Reads) => &[0],
-            Quantity::Device(ReadBytes) => &[1],
-            Quantity::Device(ReadAwaitMs) => &[0, 2],
-            Quantity::Device(ReadRequestBytes) => &[0, 1],
-            Quantity::Device(Writes) => &[3],
-            Quantity::Device(WrittenBytes) => &[4],
-            Quantity::Device(WriteAwaitMs) => &[3, 5],
-            Quantity::Device(WriteRequestBytes) => &[3, 4],
-            Quantity::Device(Utilisation) => &[6],
-            Quantity::Device(QueueDepth) => &[7],
-            _ => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11][..self.shape().len()],
-        }
-    }
-
-    /// What a quantity is in a tick with these columns; those it is not observed from may be missing.
+    /// What a quantity is in a tick with these columns.
     pub fn observe(self, quantity: Quantity, row: &[u64], elapsed_us: u64) -> Option<Observation> {
         match quantity {
             Quantity::Host(quantity) => quantity.observe(&host_of(row), elapsed_us),

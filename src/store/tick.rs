@@ -92,7 +92,7 @@ impl Tick {
             return Cell::Zero;
         };
         let begin = self.active[index].1 as usize;
-        let columns = self.layout.streams[place as usize].kind.shape().len();
+        let columns = self.layout.streams[place as usize].kind.columns();
         Cell::Row(&self.numbers[begin..begin + columns])
     }
 }

@@ -95,9 +95,7 @@ impl Gathering {
             let level = part.segment.level();
             for stream in streams {
                 let decoder = |column: &Column| QuantityDecoder::new(level, stream.kind, column.quantity);
-                let of_stream = || self.columns.iter().flatten().filter(|column| column.stream == *stream);
-                let wanted: Vec<usize> = of_stream().flat_map(|column| decoder(column).columns).collect();
-                let rows = rows_of(*stream, part, axis, &kept.chunks, &wanted);
+                let rows = rows_of(*stream, part, axis, &kept.chunks);
                 for column in self.columns.iter_mut().flatten().filter(|column| column.stream == *stream) {
                     let decoder = decoder(column);
                     let extent = |row: &usize| decoder.extent(&rows, *row, axis.elapsed_us[*row]);

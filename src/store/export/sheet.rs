@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::Topics;
 use crate::store::codec::{Presence, Rows, decode};
-use crate::store::decoder::{QuantityDecoder, shape};
+use crate::store::decoder::{QuantityDecoder, columns};
 use crate::store::plan::Part;
 use crate::store::read_view::ReadView;
 use crate::store::rollup;
@@ -31,12 +31,9 @@ impl ReadView {
         let axis = self.axis(part.segment.id).await.ok()?;
         let chunks = self.readable_chunks(part.segment.id, &topics.streams).await;
         let (at, mut is_whole) = (part.segment.level(), true);
-        let rows = topics.streams.iter().enumerate().map(|(place, stream)| {
+        let rows = topics.streams.iter().map(|stream| {
             let chunk = chunks.get(&chunk_key(part.segment.id, *stream));
-            let wanted = topics.columns(place, at);
-            // What is rolled up needs them all.
-            let is_wanted = |column| at < level || wanted.contains(&column);
-            let rows = decoded(chunk.map(Option::as_ref), at, *stream, axis.len(), is_wanted);
+            let rows = decoded(chunk.map(Option::as_ref), at, *stream, axis.len());
             is_whole &= rows.is_some();
             rows.unwrap_or_else(|| nothing(Presence::Unknown, at, *stream, axis.len()))
         });
@@ -72,19 +69,13 @@ impl ReadView {
 }
 
 /// `None` where it is damaged.
-fn decoded(
-    chunk: Option<Option<&Vec<u8>>>,
-    level: Level,
-    stream: Stream,
-    length: usize,
-    wanted: impl Fn(usize) -> bool,
-) -> Option<Rows> {
+fn decoded(chunk: Option<Option<&Vec<u8>>>, level: Level, stream: Stream, length: usize) -> Option<Rows> {
     let Some(chunk) = chunk else { return Some(nothing(Presence::Absent, level, stream, length)) };
-    decode(shape(level, stream.kind), chunk?, wanted).ok().filter(|rows| rows.presence.len() == length)
+    decode(columns(level, stream.kind), chunk?).ok().filter(|rows| rows.presence.len() == length)
 }
 
 fn nothing(presence: Presence, level: Level, stream: Stream, length: usize) -> Rows {
-    let columns = shape(level, stream.kind).len();
+    let columns = columns(level, stream.kind);
     Rows { presence: vec![presence; length], columns: vec![vec![0; length]; columns] }
 }
 

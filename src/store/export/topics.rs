@@ -7,8 +7,6 @@ use anyhow::bail;
 use super::Ask;
 use crate::series::quantity::Quantity;
 use crate::store::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
-use crate::store::decoder::QuantityDecoder;
-use crate::store::segment::Level;
 use crate::store::stream::{Kind, Stream};
 use crate::store::subject::{Subject, Wanted};
 
@@ -42,8 +40,6 @@ pub struct Topic {
 pub struct Topics {
     pub list: Vec<Topic>,
     pub streams: Vec<Stream>,
-    /// What is asked for of each stream.
-    asked: Vec<Vec<Quantity>>,
     places: HashMap<Stream, usize>,
 }
 
@@ -104,7 +100,6 @@ impl Topics {
             let wanted = Wanted { subject: subject.clone(), quantity };
             if let Some(stream) = wanted.stream(catalog) {
                 let place = self.place(stream);
-                self.asked[place].push(quantity);
                 topic.quantities.push((place, quantity));
             }
         }
@@ -116,18 +111,8 @@ impl Topics {
         let place = *self.places.entry(stream).or_insert(next);
         if place == next {
             self.streams.push(stream);
-            self.asked.push(Vec::new());
         }
         place
-    }
-
-    /// The columns that are needed of a stream's rows.
-    pub fn columns(&self, place: usize, level: Level) -> Vec<usize> {
-        let kind = self.streams[place].kind;
-        self.asked[place]
-            .iter()
-            .flat_map(|quantity| QuantityDecoder::new(level, kind, *quantity).columns)
-            .collect()
     }
 
     /// Every quantity that a topic of these sorts has, once, in the order of columns.

@@ -91,7 +91,7 @@ fn layout_of(bits: u8) -> Arc<Layout> {
 
 /// Unknown, idle, what it often is, or whatever.
 fn row(stream: Stream, numbers: Numbers, dice: &mut Dice) -> Option<Vec<u64>> {
-    let columns = stream.kind.shape().len();
+    let columns = stream.kind.columns();
     let row: Vec<u64> = match dice.next() % 8 {
         0 => return None,
         1..=2 => vec![0; columns],

@@ -114,7 +114,7 @@ async fn delete(connection: &mut SqliteConnection, index: &Index) {
 }
 
 pub fn seen(tick: &Tick, stream: Stream, quantity: Quantity) -> Option<Observation> {
-    let zeros = vec![0; stream.kind.shape().len()];
+    let zeros = vec![0; stream.kind.columns()];
     match tick.cell(stream) {
         Cell::Absent | Cell::Unknown => None,
         Cell::Zero => stream.kind.observe(quantity, &zeros, tick.elapsed_us),
