@@ -1,7 +1,7 @@
-//! What would help, each with its reason, and in a form that can be set.
+//! What would have helped a job, with the reason and the setting.
 //!
-//! Advice stands on figures of this job alone: where one of them is unknown, nothing is advised. Settings are those of
-//! mylvmbackup 0.15; what runs `lvcreate` by itself takes the options from them.
+//! Advice rests on this job's figures alone; if one of them is unknown there is none. Settings are those of mylvmbackup
+//! 0.15; scripts that run `lvcreate` can take the options from them.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,23 +16,23 @@ use crate::units::Prefix;
 const SMALLEST_CHUNK: u64 = 4 * 1024;
 /// `lvcreate -c` takes powers of two up to here.
 const LARGEST_CHUNK: u64 = 512 * 1024;
-/// Bytes on disk for a byte that is written over whole chunks: itself, its copy, and a chunk of metadata for each at
-/// most. Only writes smaller than a chunk cost more, so only then a smaller chunk helps.
+/// Bytes on disk for a byte of a write that fills whole chunks: itself, its copy, and at most one chunk of metadata for
+/// each. Only writes smaller than a chunk cost more, so only they gain from smaller chunks.
 const WHOLE_CHUNKS_COST: f64 = 3.0;
-/// Copies are small and scattered: a fiftieth of the bytes may be a fourth of the seeks, but less does not fill a disk.
+/// Copies are small and scattered: a fiftieth of the bytes may be a quarter of the seeks. Less does not fill a disk.
 const PART_OF_PV: f64 = 0.02;
-/// From here on the copies outweigh what a thin pool's own metadata costs.
+/// From here on copies cost more than the metadata of a thin pool.
 const COSTLY_FOR_THIN: f64 = 2.0;
 
-/// One thing to do, and why.
+/// Something to do, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Advice {
     pub remedy: Remedy,
     /// What to do.
     pub text: String,
-    /// The figures that speak for it.
+    /// The figures behind it.
     pub reason: String,
-    /// What to set in `mylvmbackup.conf`, as it stands there; `None` where nothing is to be set.
+    /// Lines of `mylvmbackup.conf`; `None` if nothing is to be set.
     pub setting: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub enum Remedy {
     CompressLater,
 }
 
-/// What would have helped this job; nothing where its figures call for nothing.
+/// What would have helped this job.
 pub fn advice(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Advice> {
     let chunks = smaller_chunks(figures, setup);
     let options = chunks.is_some().then(|| chunk_option(figures)).flatten();
@@ -60,21 +60,21 @@ pub fn advice(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Advice> {
     advice.into_iter().flatten().collect()
 }
 
-/// Bytes on disk for each byte of a write that nothing was copied for yet, at most: the write, the chunks that it
-/// touches, and a chunk of metadata. Source: dm-snap-persistent.c; measured to the hundredth with 4 and 16 KiB.
+/// The most bytes on disk for each byte of a first write: the write, copies of the chunks that it touches, and a chunk of
+/// metadata. Source: dm-snap-persistent.c; measured to the hundredth with 4 and 16 KiB.
 pub fn first_write_cost(write_bytes: f64, chunk_bytes: u64) -> f64 {
     let chunk = chunk_bytes as f64;
     let chunks = (write_bytes / chunk).ceil().max(1.0);
     (write_bytes + chunks * chunk + chunk) / write_bytes
 }
 
-/// The largest chunk that a write of this size fills: smaller ones would tear what is read later into smaller pieces.
+/// The largest chunk that a write of this size fills. Smaller ones would split later reads into smaller requests.
 pub fn fitting_chunk(write_bytes: f64) -> u64 {
     let whole = (write_bytes.max(0.0) as u64).clamp(SMALLEST_CHUNK, LARGEST_CHUNK);
     1 << whole.ilog2()
 }
 
-/// Only where writes cost more than whole chunks can.
+/// Only if writes cost more than whole chunks can.
 fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
     let chunk = setup.chunk_bytes.filter(|_| setup.is_thick())?;
     let cost = figures.copied.write_cost.filter(|cost| *cost > WHOLE_CHUNKS_COST)?;
@@ -84,8 +84,8 @@ fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
         remedy: Remedy::SmallerChunks,
         text: format!("Make the snapshot with chunks of {}.", size(fitting as f64)),
         reason: format!(
-            "The origin's writes were of {} on average, and each byte cost {cost:.1} on disk. A first write of that \
-             size costs up to {:.1} bytes a byte with chunks of {}, and {:.1} with chunks of {}.",
+            "Writes to the origin had {} on average, and each byte cost {cost:.1} bytes on disk. A first write of \
+             that size costs up to {:.1} bytes a byte with chunks of {}, and {:.1} with chunks of {}.",
             size(write),
             first_write_cost(write, chunk),
             size(chunk as f64),
@@ -96,14 +96,14 @@ fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
     })
 }
 
-/// For `lvcreate`, with a blank before it.
+/// An option of `lvcreate`, after a blank.
 fn chunk_option(figures: &Figures) -> Option<String> {
     Some(format!(" -c {}k", fitting_chunk(figures.origin.during.write_request_bytes?) / 1024))
 }
 
-/// Only where one PV carries both, has no room left, and the copying is a part of that.
+/// Only if one PV carries both, is busy, and copying is part of its work.
 ///
-/// Both it and smaller chunks are set in the same line, so what that needs is taken along.
+/// Smaller chunks are set in the same line, so their option is included.
 fn other_pv(figures: &Figures, setup: &Setup, options: Option<&str>, prefix: Prefix) -> Option<Advice> {
     let copying = copying(figures).filter(|_| setup.is_thick())?;
     let is_full = |pv: &&PvWork| pv.utilisation.is_some_and(|utilisation| utilisation >= BUSY);
@@ -112,9 +112,9 @@ fn other_pv(figures: &Figures, setup: &Setup, options: Option<&str>, prefix: Pre
     let all = pv.read_bytes_per_s? + pv.written_bytes_per_s?;
     (copying >= all * PART_OF_PV).then(|| Advice {
         remedy: Remedy::OtherPv,
-        text: "Put the COW area on another PV: name that PV last when the snapshot is made.".into(),
+        text: "Put the COW area on another PV: name that PV last in the `lvcreate` command.".into(),
         reason: format!(
-            "{} carries the origin and the COW area and was busy {} of the time; {} of its {} were copying.",
+            "{} carries both the origin and the COW area and was busy {} of the time; {} of its {} were copying.",
             pv.name,
             share(pv.utilisation.unwrap_or_default()),
             speed(copying, prefix),
@@ -128,7 +128,7 @@ fn other_pv(figures: &Figures, setup: &Setup, options: Option<&str>, prefix: Pre
     })
 }
 
-/// What was read and written for copies a second; `None` where either is unknown.
+/// Bytes a second read and written for copies; `None` if either is unknown.
 fn copying(figures: &Figures) -> Option<f64> {
     let seconds = figures.seconds.filter(|seconds| *seconds > 0.0)?;
     Some(figures.copied.first_writes?.mean + figures.copied.cow_bytes? / seconds)
@@ -140,32 +140,31 @@ fn thin_snapshot(figures: &Figures, setup: &Setup) -> Option<Advice> {
     if cost < COSTLY_FOR_THIN && (snapshots < 2 || cost < COSTLY) {
         return None;
     }
-    let several =
-        if snapshots > 1 { format!(", for each of {snapshots} snapshots anew") } else { String::new() };
+    let several = if snapshots > 1 { format!(", with {snapshots} snapshots") } else { String::new() };
     Some(Advice {
         remedy: Remedy::ThinSnapshot,
-        text: "Keep the origin in a thin pool and make a thin snapshot; `activation/auto_set_activation_skip=0` in \
-               lvm.conf lets it be mounted."
+        text: "Move the origin to a thin pool and use thin snapshots. Set `activation/auto_set_activation_skip=0` in \
+               lvm.conf, so that they can be mounted."
             .into(),
         reason: format!(
-            "Each byte written to the origin cost {cost:.1} on disk{several}. A thin pool copies once for all \
-             snapshots, gathers its metadata, and does not lose a snapshot before the whole pool is full."
+            "Each byte written to the origin cost {cost:.1} bytes on disk{several}. A thin pool copies once for all \
+             snapshots, writes less metadata, and loses no snapshot until the whole pool is full."
         ),
         setting: Some("[misc]\nthin=1".into()),
     })
 }
 
-/// Only where reads are seen to have been slower whenever there were more first writes.
+/// Only if reads were slower when there were more first writes.
 fn write_less(figures: &Figures, prefix: Prefix) -> Option<Advice> {
     let known = figures.read_by_first_writes.falling()?;
     let rate = figures.copied.first_writes?;
     Some(Advice {
         remedy: Remedy::WriteLess,
-        text: "Write less to the origin while the backup runs: move batch jobs, pause a replica's applying, or let a \
-               database write its dirty pages out before the snapshot is made."
+        text: "Write less to the origin during the backup: move batch jobs, pause replication, or flush the database's \
+               dirty pages before the snapshot is made."
             .into(),
         reason: format!(
-            "Each byte written for the first time went with {:.1} bytes less read, and there were {} of first writes.",
+            "With each byte of first writes, {:.1} bytes less were read, and there were {} of first writes.",
             known.slope.abs(),
             speed(rate.mean, prefix),
         ),
@@ -176,10 +175,9 @@ fn write_less(figures: &Figures, prefix: Prefix) -> Option<Advice> {
 fn compress_later(figures: &Figures, setup: &Setup) -> Option<Advice> {
     is_limited_by_processors(figures, setup).then(|| Advice {
         remedy: Remedy::CompressLater,
-        text: "Compress when the snapshot is gone, or less: the snapshot lives, fills and slows writes until the \
-               compressor is done."
+        text: "Compress less, or after the snapshot is removed: it fills and slows writes until the compressor is done."
             .into(),
-        reason: "The processors seem to have been the limit: no PV was busy for even half of the time.".into(),
+        reason: "The processors were probably the limit: no PV was busy for half of the time.".into(),
         setting: Some("[tools]\ncompress=".into()),
     })
 }
@@ -219,7 +217,7 @@ mod tests {
         assert_eq!(found.text, "Make the snapshot with chunks of 16.0 KiB.");
         assert_eq!(
             found.reason,
-            "The origin's writes were of 16.0 KiB on average, and each byte cost 7.9 on disk. A first write of that \
+            "Writes to the origin had 16.0 KiB on average, and each byte cost 7.9 bytes on disk. A first write of that \
              size costs up to 9.0 bytes a byte with chunks of 64.0 KiB, and 3.0 with chunks of 16.0 KiB."
         );
         assert_eq!(found.setting.as_deref(), Some("[tools]\nlvcreate=lvcreate -c 16k"));
@@ -249,8 +247,8 @@ mod tests {
         assert_eq!(setting.lines().nth(1), Some("lvcreate=/usr/local/sbin/lvcreate-on-other-pv"));
         assert_eq!(
             found.reason,
-            "sda carries the origin and the COW area and was busy 98 % of the time; 3.49 MB/s of its 69.4 MB/s were \
-             copying."
+            "sda carries both the origin and the COW area and was busy 98 % of the time; 3.49 MB/s of its 69.4 MB/s \
+             were copying."
         );
         let mut figures = example();
         figures.pvs[0].utilisation = Some(0.6);
@@ -267,7 +265,9 @@ mod tests {
     #[test]
     fn a_thin_snapshot_is_advised_for_what_a_thick_one_cost() {
         let found = advised(&example(), &setup(), Remedy::ThinSnapshot).unwrap();
-        assert!(found.reason.starts_with("Each byte written to the origin cost 2.9 on disk. A thin pool"));
+        assert!(
+            found.reason.starts_with("Each byte written to the origin cost 2.9 bytes on disk. A thin pool")
+        );
         assert_eq!(found.setting.as_deref(), Some("[misc]\nthin=1"));
         let mut figures = example();
         figures.copied.write_cost = Some(1.1);
@@ -288,7 +288,7 @@ mod tests {
         });
         let found = advised(&figures, &setup(), Remedy::WriteLess).unwrap();
         assert!(
-            found.reason.contains("went with 4.0 bytes less read, and there were 1.59 MB/s"),
+            found.reason.contains("4.0 bytes less were read, and there were 1.59 MB/s"),
             "{}",
             found.reason
         );

@@ -1,7 +1,7 @@
-//! What was seen of a job: one value a tick of each quantity, before, during and after it.
+//! A job's course: one value a tick of each quantity, before, during and after the job.
 //!
-//! A column is as long as there are ticks, and holds known numbers from 0 to what a machine can do, or nothing: whoever sums up has no
-//! other cases. Where values come from, and which device is the origin's, is the business of who fills it.
+//! A column has one value for each tick: a number from 0 to what a machine can do, or `None`. The caller decides where
+//! values come from, and which device is the origin's.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,17 +9,17 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// No machine does more in a second, whatever the unit: a petabyte. What is said to be more is no number.
+/// No machine does more in a second, whatever the unit: a petabyte. Larger values are taken as unknown.
 const MOST: f64 = 1e15;
-/// Nor less, but nothing: one of anything in ten days of microseconds. Between the two no sum and no ratio runs over.
+/// The smallest value above 0: one of anything in ten days of microseconds. Between the two no sum or ratio overflows.
 const LEAST: f64 = 1e-12;
 
-/// A tick as a job's figures need it.
+/// A tick of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
     /// Seconds from the job's start to the tick's end; below 0 before the job.
     pub end_s: f64,
-    /// How long the tick was.
+    /// The length of the tick.
     pub seconds: f64,
 }
 
@@ -27,15 +27,15 @@ pub struct Tick {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Bytes a second read from the snapshot: what the backup reads. Of a job without one, what all disks read.
+    /// Bytes a second read from the snapshot, which is what the backup reads. Of a job without one: from all disks.
     SnapshotRead,
-    /// Bytes a second that all disks wrote; of a job without a snapshot.
+    /// Bytes a second that all disks wrote; only of a job without a snapshot.
     Written,
-    /// At the tick's end; where ticks were rolled up, the most of them, so that no peak is lost.
+    /// At the tick's end. The most of a roll-up, so that no peak is lost.
     FillPercent,
-    /// Bytes a second written to the COW area for copies and their metadata; without what was written into the snapshot.
+    /// Bytes a second written to the COW area for copies and their metadata, without writes into the snapshot.
     CowWritten,
-    /// Bytes a second copied aside: chunks that were written for the first time.
+    /// Bytes a second of chunks that were written for the first time, and so copied.
     Copied,
     /// Bytes a second.
     OriginRead,
@@ -70,9 +70,9 @@ pub enum PvMeasure {
     ReadRequestBytes,
 }
 
-/// A column is not as it must be.
+/// A column or the ticks cannot be right.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Unfit {
+pub enum CourseError {
     #[error(
         "expected a value of {of} for each of {expected} ticks, but found {found}: read both over the same range"
     )]
@@ -83,25 +83,25 @@ pub enum Unfit {
     Order(usize),
 }
 
-/// What was seen over a span of time.
+/// Ticks, and what is known of each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     ticks: Vec<Tick>,
     columns: [Option<Column>; Measure::ALL.len()],
     pvs: BTreeMap<String, [Option<Column>; PvMeasure::ALL.len()]>,
-    /// Stands for every column of which nothing was said: of a long course each takes megabytes.
+    /// Stands for every column without values: in a long course each would take megabytes.
     unknown: Column,
 }
 
 type Column = Vec<Option<f64>>;
 
-/// A job's time, and as much before and after it as is known.
+/// A job, with what is known of the time before and after it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
     pub before: Option<Span>,
     pub during: Span,
     pub after: Option<Span>,
-    /// How long the job took, where it has ended; its last tick is seldom just over then.
+    /// How long the job took, if it has ended; its last tick seldom ends at the same time.
     pub took_s: Option<f64>,
 }
 
@@ -152,25 +152,25 @@ impl PvMeasure {
 }
 
 impl Span {
-    /// A span of which nothing is known yet but its ticks.
-    pub fn new(ticks: Vec<Tick>) -> Result<Self, Unfit> {
+    /// Ticks without any values yet.
+    pub fn new(ticks: Vec<Tick>) -> Result<Self, CourseError> {
         let is_one = |tick: &Tick| tick.end_s.abs() <= MOST && (LEAST..=MOST).contains(&tick.seconds);
         let follows = |index: usize| index == 0 || ticks[index - 1].end_s <= ticks[index].end_s;
         if let Some(unfit) = (0..ticks.len()).find(|index| !is_one(&ticks[*index]) || !follows(*index)) {
-            return Err(Unfit::Order(unfit));
+            return Err(CourseError::Order(unfit));
         }
         let unknown = vec![None; ticks.len()];
         Ok(Self { ticks, columns: Default::default(), pvs: BTreeMap::new(), unknown })
     }
 
-    /// With what is known of a quantity; a number that cannot be one is unknown.
-    pub fn with(mut self, measure: Measure, values: Column) -> Result<Self, Unfit> {
+    /// With the values of a quantity; impossible numbers become `None`.
+    pub fn with(mut self, measure: Measure, values: Column) -> Result<Self, CourseError> {
         self.columns[measure as usize] = Some(fit(format!("{measure:?}"), self.ticks.len(), values)?);
         Ok(self)
     }
 
-    /// With what is known of a quantity of a PV.
-    pub fn with_pv(mut self, pv: &str, measure: PvMeasure, values: Column) -> Result<Self, Unfit> {
+    /// With the values of a quantity of a PV.
+    pub fn with_pv(mut self, pv: &str, measure: PvMeasure, values: Column) -> Result<Self, CourseError> {
         let values = fit(format!("{measure:?} of {pv}"), self.ticks.len(), values)?;
         self.pvs.entry(pv.into()).or_default()[measure as usize] = Some(values);
         Ok(self)
@@ -198,12 +198,12 @@ impl<'a> Stretch<'a> {
         &self.span.ticks[self.ticks.clone()]
     }
 
-    /// Seconds of all its ticks together.
+    /// The length of all its ticks.
     pub fn seconds(&self) -> f64 {
         self.ticks().iter().map(|tick| tick.seconds).sum()
     }
 
-    /// Seconds from the job's start to its end; `None` where it has no tick.
+    /// Seconds from the job's start to its end; `None` without ticks.
     pub fn end_s(&self) -> Option<f64> {
         self.ticks().last().map(|tick| tick.end_s)
     }
@@ -224,7 +224,7 @@ impl<'a> Stretch<'a> {
         self.known_or_not(&self.span.columns[measure as usize])
     }
 
-    /// `None` of a PV that is not known.
+    /// `None` if the PV is unknown.
     pub fn pv_column(&self, pv: &str, measure: PvMeasure) -> Option<&'a [Option<f64>]> {
         self.span.pvs.get(pv).map(|columns| self.known_or_not(&columns[measure as usize]))
     }
@@ -233,12 +233,12 @@ impl<'a> Stretch<'a> {
         &column.as_ref().unwrap_or(&self.span.unknown)[self.ticks.clone()]
     }
 
-    /// Values with how long they held, without what is unknown.
+    /// Known values with the length of their ticks.
     pub fn known(&self, column: &'a [Option<f64>]) -> impl Iterator<Item = (f64, f64)> + 'a {
         column.iter().zip(self.ticks()).filter_map(|(value, tick)| Some(((*value)?, tick.seconds)))
     }
 
-    /// The mean over time; `None` where nothing is known.
+    /// The mean over time; `None` if nothing is known.
     pub fn mean(&self, measure: Measure) -> Option<f64> {
         self.mean_of(self.column(measure))
     }
@@ -247,13 +247,13 @@ impl<'a> Stretch<'a> {
         self.mean_of(self.pv_column(pv, measure)?)
     }
 
-    /// How much there was of what is counted a second; `None` where nothing is known.
+    /// The sum of a rate over time; `None` if nothing is known.
     pub fn amount(&self, measure: Measure) -> Option<f64> {
         let known = || self.known(self.column(measure));
         known().next().map(|_| known().map(|(value, seconds)| value * seconds).sum())
     }
 
-    /// The share of its time of which a quantity is known; `None` where it has no tick.
+    /// The share of its time in which a quantity is known; `None` without ticks.
     pub fn known_share(&self, measure: Measure) -> Option<f64> {
         let known: f64 = self.known(self.column(measure)).map(|(_, seconds)| seconds).sum();
         (!self.is_empty()).then(|| known / self.seconds())
@@ -267,9 +267,9 @@ impl<'a> Stretch<'a> {
     }
 }
 
-fn fit(of: String, expected: usize, values: Column) -> Result<Column, Unfit> {
+fn fit(of: String, expected: usize, values: Column) -> Result<Column, CourseError> {
     if values.len() != expected {
-        return Err(Unfit::Length { of, expected, found: values.len() });
+        return Err(CourseError::Length { of, expected, found: values.len() });
     }
     let is_number = |value: &f64| *value == 0.0 || (LEAST..=MOST).contains(value);
     Ok(values.into_iter().map(|value| value.filter(is_number)).collect())
@@ -325,8 +325,8 @@ mod tests {
     #[test]
     fn ticks_out_of_order_are_refused() {
         let tick = |end_s, seconds| Tick { end_s, seconds };
-        assert_eq!(Span::new(vec![tick(2.0, 1.0), tick(1.0, 1.0)]), Err(Unfit::Order(1)));
-        assert_eq!(Span::new(vec![tick(1.0, 0.0)]), Err(Unfit::Order(0)));
+        assert_eq!(Span::new(vec![tick(2.0, 1.0), tick(1.0, 1.0)]), Err(CourseError::Order(1)));
+        assert_eq!(Span::new(vec![tick(1.0, 0.0)]), Err(CourseError::Order(0)));
         assert!(Span::new(Vec::new()).unwrap().whole().is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::course::{Course, Measure, PvMeasure, Span, Tick};
 use super::figures::Figures;
 use super::setup::{Setup, SnapshotKind};
-use super::statistics::Dice;
+use super::statistics::Random;
 
 pub const MB: f64 = 1e6;
 pub const KIB: f64 = 1024.0;
@@ -18,8 +18,8 @@ pub fn ticks(n: usize, from_s: f64) -> Vec<Tick> {
 
 /// From the first value to the last, with a little noise that is the same each time.
 pub fn slope(n: usize, first: f64, last: f64) -> Vec<Option<f64>> {
-    let mut dice = Dice::default();
-    let mut noise = || 1.0 + (dice.below(2001) as f64 - 1000.0) / 10_000.0;
+    let mut random = Random::default();
+    let mut noise = || 1.0 + (random.below(2001) as f64 - 1000.0) / 10_000.0;
     let step = |index: usize| first + (last - first) * index as f64 / (n.max(2) - 1) as f64;
     (0..n).map(|index| Some(step(index) * noise())).collect()
 }
@@ -90,7 +90,7 @@ fn straight(n: usize, first: f64, last: f64) -> Vec<Option<f64>> {
 
 /// Numbers of the standard normal distribution.
 #[derive(Default)]
-pub struct Normal(Dice);
+pub struct Normal(Random);
 
 impl Normal {
     pub fn next(&mut self) -> f64 {

@@ -34,7 +34,7 @@ use crate::topology::{State, VolumeState};
 pub use outcome::{Harm, Outcome};
 use phase::BackupRun;
 use setup::Setup;
-pub use told::{MOST_PHASES, PhaseRefused, PhaseSpan};
+pub use told::{MOST_PHASES, PhaseError, PhaseSpan};
 pub use tracker::JobTracker;
 
 /// What the key of a job begins with that was brought here from another host.

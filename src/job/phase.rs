@@ -79,7 +79,7 @@ impl Report {
 
 /// A span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct LockTime {
     pub from: Timestamp,
     pub until: Timestamp,
 }
@@ -147,9 +147,9 @@ impl BackupRun {
     }
 
     /// The span outside of which the database's global read lock was not held. It is shorter than this in truth.
-    pub fn locked_at_most(&self) -> Option<Span> {
+    pub fn locked_at_most(&self) -> Option<LockTime> {
         let (from, until) = self.locked_from.zip(self.locked_until)?;
-        Some(Span { from, until })
+        Some(LockTime { from, until })
     }
 
     fn lock(&mut self, step: Step, at: Timestamp) {

@@ -1,6 +1,6 @@
-//! How fast snapshots were read of late, and how fast what they overflow with filled: some minutes, in memory.
+//! How fast each snapshot was read, and its COW area or pool filled, in the last minutes.
 //!
-//! It answers while the database does not. What is handed on is a copy; all but its last block is shared.
+//! It is in memory, so it is known while the database does not answer. Copies share all blocks but the last.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,42 +10,42 @@ use super::{Job, JobKind};
 use crate::interval::Interval;
 use crate::topology::{Volume, VolumeKind, VolumeState};
 
-/// What is longer ago tells less of what comes.
+/// Older ticks say less about what comes.
 const LATELY_S: f64 = 600.0;
-/// Of long ticks more time is kept, since fewer than these tell too little.
+/// Long ticks are kept for longer, since fewer than this say too little.
 const LEAST_KEPT: usize = 120;
-/// What a tick copies.
+/// Ticks that are copied for each reader.
 const BLOCK: usize = 60;
-/// Snapshots that are followed, the latest ones: each takes 20 KiB.
+/// Snapshots that are followed, the latest first: each takes 20 KiB.
 const MOST_FOLLOWED: usize = 100;
-/// A tick out of turn is short; together with the next it is at least this part of one.
+/// A tick shorter than this share of the interval is merged with the next.
 const LEAST_PART: f64 = 0.9;
 
-/// A tick of late, or some short ones.
+/// The rates of a tick, or of some short ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     pub read_bytes_per_s: f64,
-    /// Of the COW area or the pool; `None` where it was not seen.
+    /// Of the COW area or the pool; `None` if its usage is not known.
     pub growth_bytes_per_s: Option<f64>,
     pub seconds: f64,
 }
 
-/// The pace of each snapshot that lives, by its job's number.
+/// The rates of each active snapshot, by its job's id.
 #[derive(Clone, Debug, Default)]
 pub struct RecentRates {
-    jobs: HashMap<i64, Recent>,
+    jobs: HashMap<i64, JobRates>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Recent {
+struct JobRates {
     blocks: VecDeque<Arc<Vec<Rates>>>,
-    /// Ticks that are too short to stand alone.
+    /// Ticks that are too short to count alone.
     short: Option<Rates>,
     used_bytes: Option<u64>,
 }
 
 impl RecentRates {
-    /// Takes a tick, of which there is one each `length`.
+    /// Takes a tick; `length` is the configured interval.
     pub fn advance(&mut self, interval: &Interval, running: &[Job], length: Duration) {
         let followed = running.iter().rev().filter(|job| job.kind == JobKind::Snapshot).take(MOST_FOLLOWED);
         let followed: Vec<&Job> = followed.collect();
@@ -55,14 +55,14 @@ impl RecentRates {
         }
     }
 
-    /// What was seen of a job, in the order of time.
+    /// The rates of a job, in the order of time.
     pub fn of(&self, job: i64) -> Vec<Rates> {
-        self.jobs.get(&job).map(|recent| recent.paces().copied().collect()).unwrap_or_default()
+        self.jobs.get(&job).map(|recent| recent.rates().copied().collect()).unwrap_or_default()
     }
 }
 
-impl Recent {
-    fn paces(&self) -> impl Iterator<Item = &Rates> {
+impl JobRates {
+    fn rates(&self) -> impl Iterator<Item = &Rates> {
         self.blocks.iter().flat_map(|block| block.iter())
     }
 
@@ -74,7 +74,7 @@ impl Recent {
         let Some(work) = interval.device_of(volume).and_then(|device| device.work) else { return };
         let seconds = interval.elapsed_us as f64 / 1e6;
         if seconds > 0.0 {
-            // What shrinks, such as a pool that is trimmed, fills by less than nothing.
+            // Negative if it shrinks, such as a pool that is trimmed.
             let growth = before.zip(self.used_bytes).map(|(before, now)| now as f64 - before as f64);
             self.push(
                 Rates {
@@ -87,15 +87,15 @@ impl Recent {
         }
     }
 
-    fn push(&mut self, pace: Rates, length_s: f64) {
-        let pace = self.short.take().map_or(pace, |short| short.with(pace));
-        if pace.seconds < length_s * LEAST_PART {
-            self.short = Some(pace);
+    fn push(&mut self, rates: Rates, length_s: f64) {
+        let rates = self.short.take().map_or(rates, |short| short.with(rates));
+        if rates.seconds < length_s * LEAST_PART {
+            self.short = Some(rates);
             return;
         }
         match self.blocks.back_mut().filter(|block| block.len() < BLOCK) {
-            Some(block) => Arc::make_mut(block).push(pace),
-            None => self.blocks.push_back(Arc::new(vec![pace])),
+            Some(block) => Arc::make_mut(block).push(rates),
+            None => self.blocks.push_back(Arc::new(vec![rates])),
         }
         while self.first_is_old() {
             self.blocks.pop_front();
@@ -104,7 +104,7 @@ impl Recent {
 
     fn first_is_old(&self) -> bool {
         let newer = || self.blocks.iter().skip(1).flat_map(|block| block.iter());
-        newer().count() >= LEAST_KEPT && newer().map(|pace| pace.seconds).sum::<f64>() >= LATELY_S
+        newer().count() >= LEAST_KEPT && newer().map(|rates| rates.seconds).sum::<f64>() >= LATELY_S
     }
 }
 
@@ -120,7 +120,7 @@ impl Rates {
     }
 }
 
-/// What is full when a snapshot overflows: a thick one's own COW area, or the pool of a thin one.
+/// The volume that is full when a snapshot overflows: a thick snapshot itself, or the pool of a thin one.
 pub fn overflows<'a>(interval: &'a Interval, snapshot: &'a Volume) -> Option<(&'a Volume, &'a VolumeState)> {
     let is_it = |volume: &Volume| match snapshot.kind {
         VolumeKind::ThinSnapshot => {
@@ -137,27 +137,27 @@ pub fn overflows<'a>(interval: &'a Interval, snapshot: &'a Volume) -> Option<(&'
 mod tests {
     use super::*;
 
-    fn pace(read: f64, seconds: f64) -> Rates {
+    fn rates(read: f64, seconds: f64) -> Rates {
         Rates { read_bytes_per_s: read, growth_bytes_per_s: Some(read), seconds }
     }
 
     #[test]
     fn short_ticks_are_one_with_the_next() {
-        let mut recent = Recent::default();
-        for tick in [pace(100.0, 0.25), pace(20.0, 0.75), pace(7.0, 1.0)] {
+        let mut recent = JobRates::default();
+        for tick in [rates(100.0, 0.25), rates(20.0, 0.75), rates(7.0, 1.0)] {
             recent.push(tick, 1.0);
         }
-        assert_eq!(recent.paces().copied().collect::<Vec<_>>(), [pace(40.0, 1.0), pace(7.0, 1.0)]);
+        assert_eq!(recent.rates().copied().collect::<Vec<_>>(), [rates(40.0, 1.0), rates(7.0, 1.0)]);
     }
 
     #[test]
     fn what_is_long_ago_is_forgotten() {
         for (length_s, kept) in [(1.0, 600..=660), (60.0, 120..=180)] {
-            let mut recent = Recent::default();
+            let mut recent = JobRates::default();
             for _ in 0..2_000 {
-                recent.push(pace(1.0, length_s), length_s);
+                recent.push(rates(1.0, length_s), length_s);
             }
-            let found = recent.paces().count();
+            let found = recent.rates().count();
             assert!(kept.contains(&found), "{found} of {length_s} s");
         }
     }

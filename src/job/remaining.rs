@@ -1,7 +1,7 @@
-//! How much a backup still has to read of its snapshot, and from what that follows.
+//! How much a backup still has to read of its snapshot, and how that is known.
 //!
-//! A file system tells what it uses; a backup that leaves files out reads less, and one that reads twice reads more.
-//! Where none is seen, earlier runs tell, each with its own total: how far those differ is part of the answer.
+//! The usage of the snapshot's file system is the first source; a backup that skips files reads less, and one that reads
+//! files twice reads more. If no file system is mounted, the totals of earlier runs are used, with their range.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,29 +10,29 @@ use super::statistics::Sorted;
 use super::words::size;
 use super::{Job, JobKind, Outcome};
 
-/// Runs that tell of the next: two weeks of nights.
+/// Earlier runs that count: two weeks of nights.
 const MOST_RUNS: usize = 14;
 
 /// How much is still to be read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RemainingReads {
     pub from: Basis,
-    /// What it read so far; `null` where nobody saw it.
+    /// What it read so far; `null` if that was not observed.
     pub read_bytes: Option<u64>,
-    /// What it will have read in the end, of earlier runs the median; `null` where nothing tells it.
+    /// What it will have read in the end, the median of earlier runs; `null` if not known.
     pub expected_bytes: Option<u64>,
-    /// What is left of that; `null` where that is not known.
+    /// What is left of that; `null` if not known.
     pub left_bytes: Option<u64>,
-    /// Earlier runs that told.
+    /// Earlier runs that were used.
     pub runs: usize,
     pub text: String,
-    /// Each equally likely.
+    /// Amounts that may be left, each equally likely.
     #[serde(skip)]
     #[schema(ignore)]
     pub may_be: Vec<f64>,
 }
 
-/// From what it follows how much is still to be read.
+/// How it is known what is still to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -48,7 +48,7 @@ pub enum Basis {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PastRuns {
     pub totals: Vec<u64>,
-    /// Nobody said how they ended.
+    /// Their outcomes were not reported.
     pub is_unreported: bool,
 }
 
@@ -65,11 +65,11 @@ impl RemainingReads {
         let left = read.and_then(|read| used.checked_sub(read));
         let text = match read {
             Some(read) if left.is_none() => format!(
-                "It has read {}, more than its file system holds ({}): how much is left is not known.",
+                "It has read {}, more than its file system holds ({}), so what is left is not known.",
                 bytes(read),
                 bytes(used)
             ),
-            _ => format!("Of {} that its file system uses, {}.", bytes(used), are_read(read)),
+            _ => format!("Its file system uses {}; {}.", bytes(used), are_read(read)),
         };
         Self {
             from: Basis::FileSystem,
@@ -82,7 +82,7 @@ impl RemainingReads {
         }
     }
 
-    /// A run that read less in all than this one did already tells nothing of what is left.
+    /// A run whose total is below what this one has read already says nothing about what is left.
     fn of_runs(earlier: &PastRuns, read: Option<u64>) -> Self {
         let totals = Sorted::new(earlier.totals.iter().map(|total| *total as f64));
         let still = |read: u64| earlier.totals.iter().filter_map(move |total| total.checked_sub(read));
@@ -90,7 +90,7 @@ impl RemainingReads {
         let left = Sorted::new(may_be.iter().copied()).map(|sorted| sorted.median() as u64);
         let runs = earlier.totals.len();
         let which = if runs == 1 { "The last run".into() } else { format!("The last {runs} runs") };
-        let unreported = if earlier.is_unreported { ", whose ends nobody reported," } else { "" };
+        let unreported = if earlier.is_unreported { ", whose outcomes were not reported," } else { "" };
         let spread = totals.as_ref().filter(|_| runs > 1).map_or_else(String::new, |totals| {
             format!(" ({} to {})", size(totals.percentile(0.0)), size(totals.most()))
         });
@@ -98,7 +98,7 @@ impl RemainingReads {
         let read_in_all = size(median.unwrap_or_default());
         let ends = match read {
             Some(read) if left.is_none() => {
-                format!("{} are read already, so how much is left is not known", bytes(read))
+                format!("{} are read already, so what is left is not known", bytes(read))
             }
             _ => are_read(read),
         };
@@ -114,8 +114,8 @@ impl RemainingReads {
     }
 
     fn unknown(read: Option<u64>) -> Self {
-        let text = "How much is left to read is not known: no file system is seen on it, and no earlier run of the \
-                    same origin tells.";
+        let text = "What is left to read is not known: the snapshot is not mounted, and there is no earlier run of the \
+                    same origin.";
         Self {
             from: Basis::Nothing,
             read_bytes: read,
@@ -129,8 +129,7 @@ impl RemainingReads {
 }
 
 impl PastRuns {
-    /// Of runs, the latest first: those that succeeded, or where nobody ever said how one ended, those that ended well
-    /// as far as was seen.
+    /// From jobs, the latest first: runs that succeeded or, if no outcome was ever reported, those without one.
     pub fn of<'a>(job: &Job, jobs: impl Iterator<Item = &'a Job>) -> Self {
         let alike: Vec<&Job> = jobs.filter(|other| is_alike(other, job)).collect();
         let totals = |outcome| -> Vec<u64> {
@@ -144,7 +143,7 @@ impl PastRuns {
     }
 }
 
-/// Whether it was a snapshot of the same kind and origin that was seen as a whole.
+/// Whether it was a snapshot of the same kind and origin, and was observed from its beginning to its end.
 fn is_alike(other: &Job, job: &Job) -> bool {
     other.id != job.id
         && other.kind == JobKind::Snapshot
@@ -155,7 +154,7 @@ fn is_alike(other: &Job, job: &Job) -> bool {
 
 fn are_read(read: Option<u64>) -> String {
     read.map_or_else(
-        || "how much is read so far is not known".into(),
+        || "what was read so far is not known".into(),
         |read| format!("{} are read", bytes(read)),
     )
 }
@@ -194,21 +193,10 @@ mod tests {
 
     #[test]
     fn what_is_left_is_what_the_file_system_uses_and_was_not_read() {
-        check(
-            Some(40),
-            Some(12),
-            &[99],
-            Some(28),
-            "Of 40.0 GiB that its file system uses, 12.0 GiB are read.",
-        );
-        check(
-            Some(40),
-            None,
-            &[],
-            None,
-            "Of 40.0 GiB that its file system uses, how much is read so far is not known.",
-        );
-        let text = "It has read 41.0 GiB, more than its file system holds (40.0 GiB): how much is left is not known.";
+        check(Some(40), Some(12), &[99], Some(28), "Its file system uses 40.0 GiB; 12.0 GiB are read.");
+        check(Some(40), None, &[], None, "Its file system uses 40.0 GiB; what was read so far is not known.");
+        let text =
+            "It has read 41.0 GiB, more than its file system holds (40.0 GiB), so what is left is not known.";
         check(Some(40), Some(41), &[50], None, text);
     }
 
@@ -220,15 +208,14 @@ mod tests {
         let text =
             "The last 3 runs of the same origin read 40.0 GiB (36.0 GiB to 44.0 GiB); 38.0 GiB are read.";
         check(None, Some(38), &[44, 36, 40], Some(4), text);
-        let text = "The last run of the same origin read 40.0 GiB; 41.0 GiB are read already, so how much is left is \
-                    not known.";
+        let text = "The last run of the same origin read 40.0 GiB; 41.0 GiB are read already, so what is left is not known.";
         check(None, Some(41), &[40], None, text);
     }
 
     #[test]
     fn where_neither_tells_it_is_said() {
-        let text = "How much is left to read is not known: no file system is seen on it, and no earlier run of the same \
-                    origin tells.";
+        let text = "What is left to read is not known: the snapshot is not mounted, and there is no earlier run of the \
+                    same origin.";
         check(None, Some(12), &[], None, text);
     }
 

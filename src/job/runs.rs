@@ -26,11 +26,11 @@ const SEEN_WITHIN_MS: i64 = 60_000;
 /// Runs that wait for their snapshot, the first to be heard of first.
 #[derive(Debug, Default)]
 pub struct Runs {
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingRun>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingRun {
     heard: BackupRun,
     /// The snapshot's name, as `vg0/data_snapshot`.
     name: Option<String>,
@@ -42,7 +42,7 @@ impl Runs {
         self.forget_before(told);
         let index = self.waiting.iter().position(|waiting| waiting.heard.run == told.run);
         let index = index.unwrap_or_else(|| {
-            self.waiting.push(Waiting { heard: BackupRun::new(told.run, at), name: None });
+            self.waiting.push(PendingRun { heard: BackupRun::new(told.run, at), name: None });
             self.waiting.len() - 1
         });
         let waiting = &mut self.waiting[index];
@@ -59,7 +59,7 @@ impl Runs {
     /// Runs that are over, and whose snapshot nobody saw up to this tick: those that failed to make one.
     pub fn given_up(&mut self, now: Timestamp) -> Vec<FailedRun> {
         let over = self.waiting.extract_if(.., |waiting| waiting.is_given_up(now));
-        over.filter_map(Waiting::unmade).collect()
+        over.filter_map(PendingRun::unmade).collect()
     }
 
     /// The run whose snapshot this job is; it waits no longer.
@@ -83,7 +83,7 @@ impl Runs {
     }
 }
 
-impl Waiting {
+impl PendingRun {
     /// Whether this run made that snapshot. What it mounts is there: a name that is not found by then was read wrongly.
     fn made(&self, job: &Job) -> bool {
         let names = job.vg.as_ref().zip(job.lv.as_ref()).map(|(vg, lv)| format!("{vg}/{lv}"));

@@ -1,31 +1,30 @@
-//! How large a COW area has to be for the next run, from what earlier runs needed.
+//! How large the COW area of the next run should be, from what earlier runs needed.
 //!
-//! A run that overflowed needed more than it had, and how much more nobody knows: it counts as what it had.
+//! A run that overflowed needed an unknown amount more than it had; it counts with what it had.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::words::size;
 
-/// LVM's extent unless a group has another: a size is a multiple of it.
+/// LVM's default extent; sizes are multiples of it.
 pub const DEFAULT_EXTENT: u64 = 4 * 1024 * 1024;
-/// LVM's chunk unless somebody asked for another.
+/// LVM's default chunk.
 const DEFAULT_CHUNK: u64 = 4 * 1024;
-/// What one copied chunk takes in the COW area's own lists.
+/// What one copied chunk takes in the COW area's exception tables.
 const BYTES_OF_AN_EXCEPTION: u64 = 16;
-/// How many times what was needed a next run should have, unless somebody says otherwise: nights differ, and what
-/// overflows is lost.
+/// The default for how many times the peak the next run should have: nights differ, and an overflow loses the backup.
 pub const DEFAULT_MARGIN: f64 = 2.0;
 
 /// The most that a run had in its COW area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peak {
     pub bytes: u64,
-    /// Then it needed more than that.
+    /// Then it needed more.
     pub overflowed: bool,
 }
 
-/// What sizes are bound by.
+/// What limits sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Limits {
     /// `None` for LVM's own.
@@ -38,7 +37,7 @@ pub struct Limits {
 /// How large the COW area of the next run should be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Sizing {
-    /// Runs of which the peak is known.
+    /// Runs with a known peak.
     pub runs: usize,
     /// Of those, how many overflowed.
     pub overflowed: usize,
@@ -53,13 +52,13 @@ pub struct Sizing {
     pub setting: String,
 }
 
-/// The size for the next run; `None` where no run's peak is known.
+/// The size for the next run; `None` if no run's peak is known.
 ///
-/// `had_bytes` is what the last run had, where that is known. A margin below 1 counts as 1.
+/// `had_bytes` is what the last run had, if known. A margin below 1 counts as 1.
 pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits, had_bytes: Option<u64>) -> Option<Sizing> {
     let peak_bytes = peaks.iter().map(|peak| peak.bytes).max()?;
     let overflowed = peaks.iter().filter(|peak| peak.overflowed).count();
-    // Twice as much at the least where the largest was too small: with less the next run finds out only that.
+    // At least twice as much if the largest was too small: with less the next run may only find that out again.
     let least = if overflowed > 0 { DEFAULT_MARGIN } else { 1.0 };
     let margin = if margin.is_finite() { margin.max(least) } else { DEFAULT_MARGIN };
     let extent = limits.extent.filter(|extent| *extent > 0).unwrap_or(DEFAULT_EXTENT);
@@ -81,8 +80,8 @@ pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits, had_bytes: Option<u64
     Some(sizing)
 }
 
-/// The size of a COW area that holds every chunk of its origin, with the kernel's own lists. Source:
-/// dm-snap-persistent.c: a header, and for each area of exceptions one chunk of them.
+/// The size of a COW area that holds every chunk of its origin, and the kernel's tables. Source: dm-snap-persistent.c: a
+/// header, and one chunk of exceptions for each area.
 pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
     let chunk = chunk.filter(|chunk| *chunk >= BYTES_OF_AN_EXCEPTION).unwrap_or(DEFAULT_CHUNK);
     let chunks = origin_bytes.div_ceil(chunk);
@@ -97,12 +96,12 @@ impl Sizing {
         let advised = size(self.advised_bytes as f64);
         let runs = if self.runs == 1 { "the run".into() } else { format!("the last {} runs", self.runs) };
         if self.cannot_overflow {
-            return format!("{peak}; {advised} cannot overflow, whatever is written to the origin.");
+            return format!("{peak}; {advised} cannot overflow, however much is written to the origin.");
         }
         if self.overflowed > 0 {
             let these = if self.runs == 1 { runs } else { format!("{} of {runs}", self.overflowed) };
             return format!(
-                "{peak}, and {these} overflowed and needed more than is known; {advised} is {} what the largest had.",
+                "{peak}, and {these} overflowed; how much was needed is not known. {advised} is {} what the largest had.",
                 times(self.margin)
             );
         }
@@ -118,7 +117,7 @@ fn times(margin: f64) -> String {
     }
 }
 
-/// As `lvcreate` reads it: powers of 1024, whole.
+/// For `lvcreate`: whole numbers, in powers of 1024.
 fn lvm_size(bytes: u64) -> String {
     let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M")];
     let fits = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
@@ -154,19 +153,20 @@ mod tests {
     #[test]
     fn what_overflowed_needed_more_than_is_known() {
         let peaks = [held(40.0), Peak { bytes: 120 * MIB, overflowed: true }];
-        let text = "Peak 120 MiB of 120 MiB, and 1 of the last 2 runs overflowed and needed more than is known; 240 \
-                    MiB is twice what the largest had.";
+        let text = "Peak 120 MiB of 120 MiB, and 1 of the last 2 runs overflowed; how much was needed is not known. \
+                    240 MiB is twice what the largest had.";
         check(&peaks, Limits::default(), 120, text, "[lvm]\nlvsize=240M");
         assert_eq!(sizing(&peaks, 1.0, Limits::default(), None).unwrap().margin, 2.0);
-        let text = "Peak 120 MiB of 120 MiB, and the run overflowed and needed more than is known; 240 MiB is twice \
-                    what the largest had.";
+        let text = "Peak 120 MiB of 120 MiB, and the run overflowed; how much was needed is not known. 240 MiB is \
+                    twice what the largest had.";
         check(&peaks[1..], Limits::default(), 120, text, "[lvm]\nlvsize=240M");
     }
 
     #[test]
     fn no_more_is_advised_than_can_ever_be_needed() {
         let limits = Limits { origin_bytes: Some(100 * MIB), ..Limits::default() };
-        let text = "Peak 80.0 MiB of 90.0 MiB; 104 MiB cannot overflow, whatever is written to the origin.";
+        let text =
+            "Peak 80.0 MiB of 90.0 MiB; 104 MiB cannot overflow, however much is written to the origin.";
         check(&[held(80.0)], limits, 90, text, "[lvm]\nlvsize=104M");
     }
 

@@ -22,7 +22,7 @@ pub struct PhaseSpan<'a> {
 
 /// Why a phase is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum PhaseRefused {
+pub enum PhaseError {
     #[error("job {id} is over since {ended_at}: phases are told of a job while it runs")]
     Over { id: i64, ended_at: Timestamp },
     #[error(
@@ -51,23 +51,23 @@ impl Job {
     }
 
     /// Whether a phase that is told now begins something: the one that goes on may be told again, and changes nothing.
-    pub fn check_phase(&self, phase: &ToldPhase) -> Result<bool, PhaseRefused> {
+    pub fn check_phase(&self, phase: &ToldPhase) -> Result<bool, PhaseError> {
         let (id, at) = (self.id, phase.at);
         if let Some(ended_at) = self.ended_at {
-            return Err(PhaseRefused::Over { id, ended_at });
+            return Err(PhaseError::Over { id, ended_at });
         }
         let last = self.phases().pop();
         if last.is_some_and(|last| last.name == phase.name) {
             return Ok(false);
         }
         if at < self.started_at {
-            return Err(PhaseRefused::BeforeTheJob { id, started_at: self.started_at, at });
+            return Err(PhaseError::BeforeTheJob { id, started_at: self.started_at, at });
         }
         if let Some(last) = last.filter(|last| at < last.began_at) {
             let (last, began_at) = (last.name.into(), last.began_at);
-            return Err(PhaseRefused::BeforeTheLast { id, last, began_at, at });
+            return Err(PhaseError::BeforeTheLast { id, last, began_at, at });
         }
-        (self.told_phases.len() < MOST_PHASES).then_some(true).ok_or(PhaseRefused::TooMany { id })
+        (self.told_phases.len() < MOST_PHASES).then_some(true).ok_or(PhaseError::TooMany { id })
     }
 
     /// When a phase begins of which nobody said when: now, but by a clock that was set back not before what it follows.

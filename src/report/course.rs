@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use crate::job::course::{Course, Measure, PvMeasure, Span, Tick, Unfit};
+use crate::job::course::{Course, CourseError, Measure, PvMeasure, Span, Tick};
 use crate::job::setup::Setup;
 use crate::job::{Job, JobKind};
 use crate::series::Range;
@@ -157,7 +157,7 @@ impl Sources {
     }
 
     /// The course of a job, from what was kept of [`Self::wanted`].
-    pub fn course(&self, every: &TickTable, times: Times) -> Result<Course, Unfit> {
+    pub fn course(&self, every: &TickTable, times: Times) -> Result<Course, CourseError> {
         let ticks: Vec<Tick> = ticks(every, times.start_ms);
         let length_s = (times.end_ms - times.start_ms) as f64 / 1000.0;
         let middle = |tick: &Tick| tick.end_s - tick.seconds / 2.0;
@@ -171,7 +171,12 @@ impl Sources {
         })
     }
 
-    fn span(&self, every: &TickTable, ticks: &[Tick], is_in: &dyn Fn(&Tick) -> bool) -> Result<Span, Unfit> {
+    fn span(
+        &self,
+        every: &TickTable,
+        ticks: &[Tick],
+        is_in: &dyn Fn(&Tick) -> bool,
+    ) -> Result<Span, CourseError> {
         let places: Vec<usize> = (0..ticks.len()).filter(|place| is_in(&ticks[*place])).collect();
         let here = |column: &[Option<f64>]| places.iter().map(|place| column[*place]).collect::<Vec<_>>();
         let mut span = Span::new(places.iter().map(|place| ticks[*place]).collect())?;

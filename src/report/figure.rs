@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::figures::{Ends, Figures, OriginWork, PvWork};
+use crate::job::figures::{EndMeans, Figures, OriginWork, PvWork};
 use crate::job::statistics::{Correlation, Spread};
 use crate::units::{Prefix, bytes_text, duration_text, three_figures};
 
@@ -108,7 +108,7 @@ impl List {
         self.push(&format!("{name} 95th percentile"), unit, spread.map(|spread| spread.p95));
     }
 
-    fn ends(&mut self, name: &str, unit: Unit, ends: Option<Ends>) {
+    fn ends(&mut self, name: &str, unit: Unit, ends: Option<EndMeans>) {
         self.push(&format!("{name} at the beginning"), unit, ends.map(|ends| ends.first));
         self.push(&format!("{name} at the end"), unit, ends.map(|ends| ends.last));
     }

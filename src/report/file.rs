@@ -31,7 +31,7 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::job::Job;
-use crate::job::course::{Course, Measure, PvMeasure, Span, Tick, Unfit};
+use crate::job::course::{Course, CourseError, Measure, PvMeasure, Span, Tick};
 
 /// Raised when an older program could no longer read the file.
 const VERSION: u64 = 1;
@@ -174,7 +174,7 @@ fn took_ms(job: &Job) -> Option<i64> {
 }
 
 impl JobFile {
-    fn course(self) -> Result<Course, Unfit> {
+    fn course(self) -> Result<Course, CourseError> {
         Ok(Course {
             took_s: took_ms(&self.job).map(|ms| ms as f64 / 1000.0),
             before: self.before.map(FiledSpan::span).transpose()?,
@@ -206,7 +206,7 @@ impl FiledSpan {
     }
 
     /// Each column goes as it is converted, so that none is in memory twice.
-    fn span(self) -> Result<Span, Unfit> {
+    fn span(self) -> Result<Span, CourseError> {
         let tick = |(end_ms, length_us): (i64, u64)| Tick {
             end_s: end_ms as f64 / 1e3,
             seconds: length_us as f64 / 1e6,

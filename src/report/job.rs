@@ -127,7 +127,7 @@ mod tests {
         let sizing = sizing(&[peak], DEFAULT_MARGIN, Limits::default(), None);
         let text =
             JobReport::new("nightly", figures, &setup, sizing, Prefix::Decimal).markdown(&account(), &[]);
-        assert!(text.contains("\n**Keep the origin in a thin pool and make a thin snapshot;"), "{text}");
+        assert!(text.contains("\n**Move the origin to a thin pool and use thin snapshots."), "{text}");
         assert!(text.contains("\n\n    [misc]\n    thin=1\n"), "{text}");
         assert!(
             text.contains(

@@ -72,7 +72,7 @@ fn a_backup_with_room_is_said_to_be_done_first_everywhere() {
         "{text}"
     );
     let page = daemon.get("/jobs/1").body;
-    for expected in [text, "Of 381 MiB that its file system uses, ", "<dt>Done in</dt>", "<dt>Full in</dt>"] {
+    for expected in [text, "Its file system uses 381 MiB; ", "<dt>Done in</dt>", "<dt>Full in</dt>"] {
         assert!(page.contains(expected), "no {expected:?} in {page}");
     }
     let overview = daemon.get("/").body;
@@ -104,7 +104,10 @@ fn where_nothing_tells_what_is_left_it_is_said_when_it_is_full() {
     let said = outlook(&daemon);
     assert_eq!((&said["done"], &said["left"]["from"]), (&Value::Null, &"nothing".into()), "{said}");
     assert!((50.0..70.0).contains(&said["full"]["likely_s"].as_f64().unwrap()), "{said}");
-    assert!(said["text"].as_str().unwrap().starts_with("When it will be done is not known, and "), "{said}");
+    assert!(
+        said["text"].as_str().unwrap().starts_with("The time of completion is not known, and "),
+        "{said}"
+    );
 }
 
 #[test]
@@ -125,7 +128,7 @@ fn what_read_more_than_there_is_may_read_on() {
     assert_eq!((&said["done"], &said["left"]["left_bytes"]), (&Value::Null, &Value::Null), "{said}");
     let text = said["left"]["text"].as_str().unwrap();
     assert!(
-        text.contains("more than its file system holds (95.4 MiB): how much is left is not known"),
+        text.contains("more than its file system holds (95.4 MiB), so what is left is not known"),
         "{text}"
     );
 }

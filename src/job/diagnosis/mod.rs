@@ -1,7 +1,7 @@
-//! What a job's figures say, in sentences: only what the numbers carry, each rule by itself.
+//! What a job's figures say, in sentences. Each rule stands by itself.
 //!
-//! That two things went together is said as that. Thresholds are what a person would call a difference; below them a
-//! rule is silent, and so it is where a figure is unknown.
+//! A rule is silent if a figure it needs is unknown, or if the difference is too small to matter. A rank correlation is
+//! called just that, never a cause.
 
 mod machine;
 mod reading;
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 pub use machine::{BUSY, COSTLY, is_limited_by_processors};
 
-use super::figures::{Ends, Figures};
+use super::figures::{EndMeans, Figures};
 use super::setup::Setup;
 use crate::units::Prefix;
 
@@ -46,49 +46,43 @@ pub enum Finding {
     WaitedForDisks,
 }
 
-/// Everything that is asked for a sentence.
+/// What rules judge.
 struct Case<'a> {
     figures: &'a Figures,
     setup: &'a Setup,
     prefix: Prefix,
 }
 
-/// A rule says nothing, or one thing or several.
-type Rule = fn(&Case) -> Vec<Sentence>;
-
-/// In the order in which a person asks: how fast, why, what it cost, what else there was.
-const RULES: [Rule; 15] = [
-    reading::nothing_read,
-    reading::partly_known,
-    reading::course,
-    reading::with_fill,
-    reading::with_first_writes,
-    machine::requests_shrank,
-    machine::awaits_grew,
-    machine::several_snapshots,
-    machine::write_cost,
-    machine::shared_pv_busy,
-    machine::pv_busy,
-    machine::writes_took_longer,
-    machine::writes_fell,
-    machine::processors,
-    machine::pressure,
-];
-
-/// What the figures say; nothing where they say nothing.
+/// What the figures say, in the order in which people ask: how fast, why, what it cost, what else.
 pub fn diagnosis(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Sentence> {
-    let case = Case { figures, setup, prefix };
-    RULES.iter().flat_map(|rule| rule(&case)).collect()
+    let case = &Case { figures, setup, prefix };
+    let mut said = Vec::new();
+    said.extend(reading::nothing_read(case));
+    said.extend(reading::partly_known(case));
+    said.extend(reading::course(case));
+    said.extend(reading::with_fill(case));
+    said.extend(reading::with_first_writes(case));
+    said.extend(machine::requests_shrank(case));
+    said.extend(machine::awaits_grew(case));
+    said.extend(machine::several_snapshots(case));
+    said.extend(machine::write_cost(case));
+    said.extend(machine::shared_pv_busy(case));
+    said.extend(machine::pv_busy(case));
+    said.extend(machine::writes_took_longer(case));
+    said.extend(machine::writes_fell(case));
+    said.extend(machine::processors(case));
+    said.extend(machine::pressure(case));
+    said
 }
 
 impl Sentence {
-    fn one(finding: Finding, text: String) -> Vec<Self> {
-        vec![Self { finding, text }]
+    fn new(finding: Finding, text: String) -> Self {
+        Self { finding, text }
     }
 }
 
-/// How many times as much the second is as the first; `None` where the first is nothing.
-fn growth(ends: Ends) -> Option<f64> {
+/// How many times as much the last is as the first; `None` if the first is 0.
+fn growth(ends: EndMeans) -> Option<f64> {
     (ends.first > 0.0).then(|| ends.last / ends.first)
 }
 

@@ -13,42 +13,35 @@ const WELL_KNOWN: f64 = 0.9;
 /// From this rank correlation on, fill and time cannot be told apart.
 const TOGETHER: f64 = 0.9;
 
-pub fn nothing_read(case: &Case) -> Vec<Sentence> {
-    match case.figures.read {
-        Some(_) => Vec::new(),
-        None if case.setup.made_no_snapshot() => Vec::new(),
-        None => {
-            let from = if case.setup.kind.is_some() { " from the snapshot" } else { "" };
-            Sentence::one(Finding::NothingRead, format!("No reads{from} were observed."))
-        }
-    }
+pub fn nothing_read(case: &Case) -> Option<Sentence> {
+    let from = if case.setup.kind.is_some() { " from the snapshot" } else { "" };
+    let is_one = case.figures.read.is_none() && !case.setup.made_no_snapshot();
+    is_one.then(|| Sentence::new(Finding::NothingRead, format!("No reads{from} were observed.")))
 }
 
-pub fn partly_known(case: &Case) -> Vec<Sentence> {
-    let Some(read) = case.figures.read.filter(|read| read.known_share < WELL_KNOWN) else {
-        return Vec::new();
-    };
-    let known = share(read.known_share);
+pub fn partly_known(case: &Case) -> Option<Sentence> {
+    let known = share(case.figures.read.filter(|read| read.known_share < WELL_KNOWN)?.known_share);
     let text = format!("The read speed is known for {known} of the time. The figures below cover only that.");
-    Sentence::one(Finding::PartlyKnown, text)
+    Some(Sentence::new(Finding::PartlyKnown, text))
 }
 
-pub fn course(case: &Case) -> Vec<Sentence> {
-    let Some(ends) = case.figures.read.and_then(|read| read.ends) else { return Vec::new() };
-    let Some(grown) = growth(ends) else { return Vec::new() };
+pub fn course(case: &Case) -> Option<Sentence> {
+    let ends = case.figures.read?.ends?;
     let [first, last] = [ends.first, ends.last].map(|end| speed(end, case.prefix));
-    let (finding, text) = match grown {
-        _ if grown <= 1.0 / SLOWED => {
+    let (finding, text) = match growth(ends)? {
+        grown if grown <= 1.0 / SLOWED => {
             (Finding::ReadsSlowed, format!("Reads slowed from {first} to {last}{}.", as_it_filled(case)))
         }
-        _ if grown >= SLOWED => (Finding::ReadsQuickened, format!("Reads sped up from {first} to {last}.")),
-        _ if (1.0 / SAME_SPEED..=SAME_SPEED).contains(&grown) => (
+        grown if grown >= SLOWED => {
+            (Finding::ReadsQuickened, format!("Reads sped up from {first} to {last}."))
+        }
+        grown if (1.0 / SAME_SPEED..=SAME_SPEED).contains(&grown) => (
             Finding::ReadsKeptTheirSpeed,
             format!("Read speed stayed the same: {first} at the beginning, {last} at the end."),
         ),
-        _ => return Vec::new(),
+        _ => return None,
     };
-    Sentence::one(finding, text)
+    Some(Sentence::new(finding, text))
 }
 
 /// Only if the whole job shows it, and not its beginning and end alone.
@@ -59,25 +52,24 @@ fn as_it_filled(case: &Case) -> String {
     })
 }
 
-pub fn with_fill(case: &Case) -> Vec<Sentence> {
-    if case.figures.read.is_none() || case.figures.fill.is_none() {
-        return Vec::new();
-    }
-    match case.figures.read_by_fill {
-        Relation::TooFew { n } => Sentence::one(
+pub fn with_fill(case: &Case) -> Option<Sentence> {
+    case.figures.read.as_ref().and(case.figures.fill.as_ref())?;
+    let (finding, text) = match case.figures.read_by_fill {
+        Relation::TooFew { n } => (
             Finding::TooFewPoints,
             format!("Too few points ({n}) to say whether read speed depended on fill."),
         ),
-        Relation::Unvaried { .. } => Vec::new(),
-        Relation::Known(known) if known.trend == Trend::Unclear => Sentence::one(
+        Relation::Unvaried { .. } => return None,
+        Relation::Known(known) if known.trend == Trend::Unclear => (
             Finding::ReadsDidNotGoWithFill,
             format!("No clear relation between read speed and fill ({}).", correlation(known)),
         ),
-        Relation::Known(known) => went_with_fill(case, known),
-    }
+        Relation::Known(known) => (Finding::ReadsWentWithFill, went_with_fill(case, known)),
+    };
+    Some(Sentence::new(finding, text))
 }
 
-fn went_with_fill(case: &Case, known: Correlation) -> Vec<Sentence> {
+fn went_with_fill(case: &Case, known: Correlation) -> String {
     let together = case.figures.fill_by_time.filter(|rank| rank.abs() >= TOGETHER);
     let caution = together.map_or_else(String::new, |rank| {
         format!(
@@ -85,24 +77,23 @@ fn went_with_fill(case: &Case, known: Correlation) -> Vec<Sentence> {
              be the cause."
         )
     });
-    let text = format!(
+    format!(
         "Reads were {} {} for each percentage point of fill ({}).{caution}",
         speed(known.slope.abs(), case.prefix),
         if known.trend == Trend::Falling { "slower" } else { "faster" },
         correlation(known),
-    );
-    Sentence::one(Finding::ReadsWentWithFill, text)
+    )
 }
 
 /// The rate of first writes goes up and down, so it is not confused with time.
-pub fn with_first_writes(case: &Case) -> Vec<Sentence> {
-    let Some(known) = case.figures.read_by_first_writes.falling() else { return Vec::new() };
+pub fn with_first_writes(case: &Case) -> Option<Sentence> {
+    let known = case.figures.read_by_first_writes.falling()?;
     let text = format!(
         "Reads were slower when there were more first writes: {:.1} bytes less for each byte ({}).",
         known.slope.abs(),
         correlation(known),
     );
-    Sentence::one(Finding::ReadsWentWithFirstWrites, text)
+    Some(Sentence::new(Finding::ReadsWentWithFirstWrites, text))
 }
 
 fn correlation(known: Correlation) -> String {

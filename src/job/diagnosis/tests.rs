@@ -34,10 +34,10 @@ fn a_slow_backup_is_told_from_how_fast_to_why() {
         [
             "The mean read request on sda fell from 487 KiB to 39.8 KiB.",
             "A read on sda took 2.50 ms at the beginning and 11.5 ms at the end.",
-            "The origin's writes cost 2.9 bytes on disk for each byte written: what they overwrote was copied aside.",
+            "Each byte written to the origin cost 2.9 bytes on disk, because old data was copied.",
             "The COW area and the origin are on the same PV, sda, which was busy 98 % of the time.",
             "A write to the origin took 2.00 ms before the snapshot, 9.00 ms with it, and 2.00 ms after it.",
-            "For 70 % of the time at least one process waited for I/O.",
+            "At least one process waited for I/O 70 % of the time.",
         ]
     );
 }
@@ -78,24 +78,23 @@ fn several_snapshots_at_once_are_why_first_writes_are_not_known() {
         let setup = Setup { snapshots: Some(snapshots), ..setup() };
         diagnosis(&figures, &setup, Prefix::Decimal).into_iter().map(|said| said.text).collect::<Vec<_>>()
     };
-    let said = "2 snapshots of the origin lived in that time: for which of them a chunk was copied the kernel does not \
-                count, so first writes and chunks copied are not known. What was written to the COW area, and the write \
-                cost, are of this snapshot alone.";
+    let said = "The origin had 2 snapshots. The kernel does not count for which of them a chunk was copied, so first \
+                writes and chunks copied are unknown. COW writes and write cost are of this snapshot alone.";
     assert!(of(2).iter().any(|text| text == said), "{:?}", of(2));
-    assert!(!of(1).iter().any(|text| text.contains("lived in that time")));
+    assert!(!of(1).iter().any(|text| text.contains("The origin had")));
 }
 
 #[test]
 fn steady_reads_are_said_to_be_steady() {
     let mut figures = example();
     let read = figures.read.as_mut().unwrap();
-    read.ends = Some(Ends { first: 118e6, last: 112e6 });
+    read.ends = Some(EndMeans { first: 118e6, last: 112e6 });
     check(
         &figures,
         Finding::ReadsKeptTheirSpeed,
         "Read speed stayed the same: 118 MB/s at the beginning, 112 MB/s at the end.",
     );
-    figures.read.as_mut().unwrap().ends = Some(Ends { first: 118e6, last: 90e6 });
+    figures.read.as_mut().unwrap().ends = Some(EndMeans { first: 118e6, last: 90e6 });
     let kept = [Finding::ReadsKeptTheirSpeed, Finding::ReadsSlowed, Finding::ReadsQuickened];
     assert!(kept.iter().all(|finding| said(&figures, *finding).is_empty()), "neither the same nor a change");
 }
@@ -121,8 +120,8 @@ fn a_compressor_is_not_taken_for_a_slow_disk() {
     check(
         &figures,
         Finding::ProcessorsWereTheLimit,
-        "1.2 processors were at work, and the busiest PV only 20 % of the time: something that computes, such as a \
-         compressor, seems to have been the limit rather than the disk.",
+        "1.2 processors were busy, but the busiest PV only 20 % of the time: the limit was probably computation, such \
+         as compression, and not a disk.",
     );
     figures.host.pressure_io = Some(0.7);
     assert!(said(&figures, Finding::ProcessorsWereTheLimit).is_empty(), "a disk that is no PV may have been");
@@ -153,7 +152,7 @@ fn production_that_wrote_less_is_told_with_its_rates() {
     check(
         &figures,
         Finding::WritesFell,
-        "1.00 MB/s were written to the origin before the snapshot, 400 kB/s with it, and 1.00 MB/s after it.",
+        "The origin was written to at 1.00 MB/s before the snapshot, 400 kB/s with it, and 1.00 MB/s after it.",
     );
     figures.origin.during.written_bytes_per_s = Some(0.8e6);
     assert!(said(&figures, Finding::WritesFell).is_empty());

@@ -1,4 +1,4 @@
-//! What figures there are, with their units.
+//! The figures of a job, with their units.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ use crate::job::statistics::{Relation, Spread};
 pub struct Figures {
     /// From the job's start to its end; while it runs, to the end of its last tick.
     pub seconds: Option<f64>,
-    /// `None` where nothing was read from the snapshot, or it is not known.
+    /// `None` if nothing was read from the snapshot, or it is not known.
     pub read: Option<ReadFigures>,
     /// Of a job without a snapshot: what all disks wrote.
     pub written: Option<WriteFigures>,
@@ -19,17 +19,17 @@ pub struct Figures {
     pub bi: Option<Spread>,
     /// KiB a second paged out.
     pub bo: Option<Spread>,
-    pub fill: Option<Filled>,
-    pub copied: Copied,
-    /// How the read speed went with the fill: bytes a second for each percentage point.
+    pub fill: Option<FillFigures>,
+    pub copied: CopyFigures,
+    /// Read speed by fill: bytes a second for each percentage point.
     pub read_by_fill: Relation,
-    /// How the read speed went with the rate of first writes: bytes a second for each byte a second.
+    /// Read speed by the rate of first writes: bytes for each byte.
     pub read_by_first_writes: Relation,
-    /// The rank correlation of fill and elapsed time. Near 1, what goes with the fill may as well go with time.
+    /// The rank correlation of fill and elapsed time. Near 1, fill and time cannot be told apart.
     pub fill_by_time: Option<f64>,
     pub pvs: Vec<PvWork>,
     pub origin: OriginPhases,
-    /// What each phase did, in the order of time; empty of a job that has none.
+    /// What each phase did, in the order of time; empty if the job has none.
     pub phases: Vec<PhaseWork>,
     pub host: HostShares,
     /// Read speed, fill and first writes side by side, at most 480 points.
@@ -40,52 +40,53 @@ pub struct Figures {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReadFigures {
     pub bytes: f64,
-    /// While it was read: the first and the last thousandth of the bytes are left out.
+    /// The time of reading, without the first and the last thousandth of the bytes.
     pub seconds: f64,
-    /// The share of that time of which the speed is known.
+    /// The share of that time in which the speed is known.
     pub known_share: f64,
     /// Bytes a second.
     pub speed: Spread,
-    /// The mean speed at the beginning and at the end.
-    pub ends: Option<Ends>,
+    /// Bytes a second.
+    pub ends: Option<EndMeans>,
 }
 
 /// What was written while a command ran.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WriteFigures {
     pub bytes: f64,
-    /// Bytes a second, while it read or wrote.
+    /// Bytes a second, from the first tick with I/O to the last.
     pub speed: Spread,
-    pub ends: Option<Ends>,
+    /// Bytes a second.
+    pub ends: Option<EndMeans>,
 }
 
-/// The mean over the first tenth of the time of reading, and over the last.
+/// The mean of the first tenth of the time of reading, and of the last.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Ends {
+pub struct EndMeans {
     pub first: f64,
     pub last: f64,
 }
 
 /// How full the snapshot became.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Filled {
+pub struct FillFigures {
     pub peak_percent: f64,
-    /// Of the COW area; `None` where its size is not known.
+    /// Of the COW area; `None` if its size is not known.
     pub peak_bytes: Option<u64>,
     pub growth_percent_per_hour: Option<f64>,
-    /// While it was read, as the mean of the first and of the last tenth.
-    pub ends: Option<Ends>,
+    /// Percent.
+    pub ends: Option<EndMeans>,
 }
 
 /// What the snapshot cost in copying.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Copied {
+pub struct CopyFigures {
     /// Bytes a second of chunks that were written for the first time.
     pub first_writes: Option<Spread>,
     pub chunks_per_s: Option<f64>,
     /// Written to the COW area: copies and their metadata.
     pub cow_bytes: Option<f64>,
-    /// Bytes written to disks for one byte written to the origin.
+    /// Bytes written to disks for each byte written to the origin.
     pub write_cost: Option<f64>,
 }
 
@@ -99,8 +100,8 @@ pub struct PvWork {
     pub written_bytes_per_s: Option<f64>,
     /// From 0 to 1.
     pub utilisation: Option<f64>,
-    pub read_await_ms: Option<Ends>,
-    pub read_request_bytes: Option<Ends>,
+    pub read_await_ms: Option<EndMeans>,
+    pub read_request_bytes: Option<EndMeans>,
 }
 
 /// What the snapshot cost production: the origin's work before it, with it, and after it.
@@ -111,14 +112,13 @@ pub struct OriginPhases {
     pub after: OriginWork,
 }
 
+/// Sizes and latencies are means per request; `None` if nothing was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OriginWork {
     pub read_bytes_per_s: Option<f64>,
     pub written_bytes_per_s: Option<f64>,
     pub writes_per_s: Option<f64>,
-    /// `None` where nothing was written.
     pub write_request_bytes: Option<f64>,
-    /// `None` where nothing was written.
     pub write_await_ms: Option<f64>,
 }
 
@@ -141,11 +141,4 @@ pub struct CurvePoint {
     pub read_bytes_per_s: Option<f64>,
     pub fill_percent: Option<f64>,
     pub first_writes_bytes_per_s: Option<f64>,
-}
-
-impl OriginWork {
-    /// Whether anything of it is known.
-    pub fn is_known(&self) -> bool {
-        *self != Self::default()
-    }
 }

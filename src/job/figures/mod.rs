@@ -1,14 +1,15 @@
-//! What a job cost, in figures: made from its course, once it is over or while it runs.
+//! What a job cost, in figures: computed from its course, also while it runs.
 //!
-//! Everything about reading is of the stretch in which the job read, so that a backup that waits for a lock first is no
-//! slow one. Means are over time; medians and percentiles are over ticks. What is not known is `None`.
+//! Figures of reading cover the time from the first read to the last, so that waiting for a lock does not make a backup
+//! slow. Means are over time; medians and percentiles are over ticks. Unknown is `None`.
 
 mod bodies;
 mod phases;
 mod summary;
 
 pub use bodies::{
-    Copied, CurvePoint, Ends, Figures, Filled, HostShares, OriginPhases, OriginWork, PvWork, ReadFigures,
+    CopyFigures, CurvePoint, EndMeans, Figures, FillFigures, HostShares, OriginPhases, OriginWork, PvWork,
+    ReadFigures,
 };
 pub use phases::{PhasePv, PhaseTimes, PhaseWork};
 

@@ -1,7 +1,7 @@
-//! What each phase of a job did, and which PVs worked in it: a part of the job's course, summed up as the whole is.
+//! What each phase of a job did, and which PVs worked in it.
 //!
-//! Only ticks that lie whole within a phase count: what a tick across its end read was not the phase's alone. A phase
-//! that is too short for one has no figures, and one of which they are a part only has speeds and no amounts.
+//! Only ticks that lie entirely inside a phase count. A phase that is too short for one has no figures. Amounts need
+//! ticks for nine tenths of the phase; speeds do not.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,11 +10,10 @@ use utoipa::ToSchema;
 use crate::job::Job;
 use crate::job::course::{Course, Measure, PvMeasure, Stretch};
 
-/// Ends of ticks and phases are kept in milliseconds, lengths of ticks in microseconds: a tick that sticks out by this
-/// is within.
+/// Ends of ticks and phases are in milliseconds, lengths of ticks in microseconds: a tick may stick out by this much.
 const ROUNDING_S: f64 = 0.002;
 
-/// From this share of a phase on, what its whole ticks moved is what it moved.
+/// From this share of a phase on, its ticks stand for all of it.
 const WELL_SEEN: f64 = 0.9;
 
 /// A phase's place in the course of its job.
@@ -23,7 +22,7 @@ pub struct PhaseTimes {
     pub name: String,
     /// Seconds from the job's start.
     pub began_s: f64,
-    /// `None` while it goes on.
+    /// `None` while it runs.
     pub ended_s: Option<f64>,
 }
 
@@ -33,15 +32,15 @@ pub struct PhaseWork {
     pub name: String,
     /// Seconds from the job's start to its beginning.
     pub began_s: f64,
-    /// `null` while it goes on and nothing was seen of it yet.
+    /// `null` while it runs and has no tick yet.
     pub seconds: Option<f64>,
-    /// How long the ticks are together that lie whole within it, from which all below comes; 0 where it was too short.
+    /// The length of all ticks that lie entirely inside it, from which all below comes; 0 if it was too short.
     pub seen_seconds: f64,
-    /// What the job read: of a snapshot's from the snapshot, of others from all disks. `null` where less than nine tenths
-    /// of the phase were seen: then more went through than is known.
+    /// What a snapshot's job read from the snapshot, and other jobs from all disks. `null` if those ticks cover less than
+    /// nine tenths of the phase.
     pub read_bytes: Option<f64>,
     pub read_bytes_per_s: Option<f64>,
-    /// What all disks wrote; `null` of a snapshot's job.
+    /// What all disks wrote; `null` for a snapshot's job.
     pub written_bytes: Option<f64>,
     pub written_bytes_per_s: Option<f64>,
     pub pvs: Vec<PhasePv>,
@@ -58,7 +57,7 @@ pub struct PhasePv {
 }
 
 impl PhaseTimes {
-    /// The phases of a job, by the time since it began.
+    /// The phases of a job.
     pub fn of(job: &Job) -> Vec<Self> {
         let elapsed_s =
             |at: Timestamp| (at.as_millisecond() - job.started_at.as_millisecond()) as f64 / 1000.0;
@@ -113,7 +112,7 @@ impl PhasePv {
         }
     }
 
-    /// Read and written together; `None` where neither is known.
+    /// Read and written together; `None` if neither is known.
     pub fn bytes_per_s(&self) -> Option<f64> {
         let known = self.read_bytes_per_s.into_iter().chain(self.written_bytes_per_s);
         known.reduce(|one, other| one + other)
@@ -124,7 +123,7 @@ fn to_the_millisecond(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
 
-/// The ticks that lie whole between two instants.
+/// The ticks that lie entirely between two instants.
 fn within<'a>(whole: &Stretch<'a>, from_s: f64, until_s: f64) -> Stretch<'a> {
     let ticks = whole.ticks();
     let first = ticks.iter().position(|tick| tick.end_s - tick.seconds >= from_s - ROUNDING_S);

@@ -1,22 +1,18 @@
 //! A course into figures.
 
-use std::ops::Range;
-
 use super::bodies::{
-    Copied, CurvePoint, Ends, Figures, Filled, HostShares, OriginPhases, OriginWork, PvWork, ReadFigures,
-    WriteFigures,
+    CopyFigures, CurvePoint, EndMeans, Figures, FillFigures, HostShares, OriginPhases, OriginWork, PvWork,
+    ReadFigures, WriteFigures,
 };
 use super::phases::{PhaseTimes, PhaseWork};
 use crate::job::course::{Course, Measure, PvMeasure, Span, Stretch, Tick};
 use crate::job::setup::Setup;
 use crate::job::statistics::{Relation, Sorted, Spread, rank_correlation, relation};
 
-/// Of the bytes read, left out at either end: looking through folders before the backup, and what is read after it.
+/// Share of the bytes left out at either end: listing folders before the backup, and stray reads after it.
 const MARGIN_OF_BYTES: f64 = 0.001;
-/// The beginning and the end of a stretch are so much of it each.
-const END_SHARE: f64 = 0.1;
-/// A shorter stretch has no beginning that differs from its end.
-const LEAST_TICKS_WITH_ENDS: usize = 10;
+/// The beginning and the end are a tenth each; fewer ticks than ten have neither.
+const ENDS: usize = 10;
 /// Points of the curve, and pairs of a rank correlation. More say no more, since neighbouring seconds are alike.
 const MOST_POINTS: usize = 480;
 
@@ -33,8 +29,8 @@ impl Figures {
             written: write_figures(&whole, &active),
             bi: spread(&active, Measure::Bi),
             bo: spread(&active, Measure::Bo),
-            fill: filled(&whole, &active, setup),
-            copied: copied(&whole, setup),
+            fill: fill_figures(&whole, &active, setup),
+            copied: copy_figures(&whole, setup),
             read_by_fill: read_by(&curve, |point| point.fill_percent),
             read_by_first_writes: read_by(&curve, |point| point.first_writes_bytes_per_s),
             fill_by_time: fill_by_time(&curve),
@@ -94,24 +90,21 @@ fn spread(stretch: &Stretch, measure: Measure) -> Option<Spread> {
     Some(sorted.spread(stretch.mean(measure)?))
 }
 
-/// The same of the first tenth and of the last; `None` where one is not known, or both are the same ticks.
-fn ends(stretch: &Stretch, figure: impl Fn(&Stretch) -> Option<f64>) -> Option<Ends> {
-    let n = stretch.len();
-    let [first, last] = (n >= LEAST_TICKS_WITH_ENDS).then(|| end_places(n))?;
-    Some(Ends { first: figure(&stretch.part(first))?, last: figure(&stretch.part(last))? })
+/// A figure of the first tenth and of the last; `None` if one of them is not known.
+fn ends(stretch: &Stretch, figure: impl Fn(&Stretch) -> Option<f64>) -> Option<EndMeans> {
+    let (n, few) = (stretch.len(), stretch.len() / ENDS);
+    if few == 0 {
+        return None;
+    }
+    Some(EndMeans { first: figure(&stretch.part(0..few))?, last: figure(&stretch.part(n - few..n))? })
 }
 
-fn end_places(n: usize) -> [Range<usize>; 2] {
-    let few = ((n as f64 * END_SHARE) as usize).max(1);
-    [0..few, n - few..n]
-}
-
-fn filled(whole: &Stretch, active: &Stretch, setup: &Setup) -> Option<Filled> {
+fn fill_figures(whole: &Stretch, active: &Stretch, setup: &Setup) -> Option<FillFigures> {
     let fills = whole.column(Measure::FillPercent);
     let peak_percent = Sorted::new(fills.iter().copied().flatten())?.most();
     let peak_bytes = setup.cow_bytes.map(|bytes| (peak_percent / 100.0 * bytes as f64).round() as u64);
     let ends = ends(active, |part| part.mean(Measure::FillPercent));
-    Some(Filled { peak_percent, peak_bytes, growth_percent_per_hour: growth(whole), ends })
+    Some(FillFigures { peak_percent, peak_bytes, growth_percent_per_hour: growth(whole), ends })
 }
 
 /// From the first known fill to the last, in percentage points an hour.
@@ -124,10 +117,10 @@ fn growth(whole: &Stretch) -> Option<f64> {
     (to > from).then(|| (last - first) / (to - from) * 3600.0)
 }
 
-fn copied(whole: &Stretch, setup: &Setup) -> Copied {
+fn copy_figures(whole: &Stretch, setup: &Setup) -> CopyFigures {
     let first_writes = spread(whole, Measure::Copied);
     let chunk = setup.chunk_bytes.filter(|bytes| *bytes > 0);
-    Copied {
+    CopyFigures {
         first_writes,
         chunks_per_s: first_writes.zip(chunk).map(|(rate, chunk)| rate.mean / chunk as f64),
         cow_bytes: whole.amount(Measure::CowWritten),

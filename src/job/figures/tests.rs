@@ -97,7 +97,7 @@ fn a_course_of_nothing_has_no_figures() {
     let figures = Figures::of(&only(Span::new(Vec::new()).unwrap()), &Setup::default());
     assert_eq!((figures.seconds, figures.read, figures.fill, figures.curve.len()), (None, None, None, 0));
     assert_eq!(figures.read_by_fill, Relation::TooFew { n: 0 });
-    assert!(!figures.origin.during.is_known());
+    assert_eq!(figures.origin.during, OriginWork::default());
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! What is expected, as it is said. Nothing is computed here.
+//! The outlook in words. Nothing is computed here.
 
 use super::speeds::LEAST_TICKS;
-use super::{Expected, Outlook, Verdict};
+use super::{Eta, Outlook, OutlookVerdict};
 use crate::units::duration_text;
 
-impl Expected {
+impl Eta {
     pub fn text(self) -> String {
         let (likely, bounds) = (duration_text(self.likely_s), self.bounds_text());
         let is_one = bounds == format!("{likely} to {likely}");
@@ -23,17 +23,17 @@ impl Expected {
 
 impl Outlook {
     pub(super) fn sentence(&self, is_pool: bool) -> String {
-        if self.verdict == Verdict::TooEarly {
+        if self.verdict == OutlookVerdict::TooEarly {
             return self.too_early();
         }
         let is_left_known = self.left.left_bytes.is_some();
         let done = match self.done {
             Some(done) => format!("Done in {}", done.text()),
             None if is_left_known => "Nothing is being read".into(),
-            None => "When it will be done is not known".into(),
+            None => "The time of completion is not known".into(),
         };
         let full = match (&self.overflows, self.full) {
-            (None, _) => "nobody says how full the snapshot is".into(),
+            (None, _) => "the snapshot's usage is not known".into(),
             (Some(name), None) => format!("{name} does not fill"),
             (Some(name), Some(full)) => format!("{name} is full in {}", full.text()),
         };
@@ -42,14 +42,14 @@ impl Outlook {
             _ if self.full.is_none() && self.done.is_none() => return format!("{done}, and {full}."),
             _ if self.overflows.is_none() => return format!("{done}, if it goes on {recent_rates}; {full}."),
             _ if !is_left_known => return format!("{done}, and {full}, if it goes on {recent_rates}."),
-            Verdict::DoneFirst => "the backup will be done first",
-            Verdict::FullFirst if is_pool => {
-                "the pool will be full first, for all that is in it: make it larger now"
+            OutlookVerdict::DoneFirst => "the backup will be done first",
+            OutlookVerdict::FullFirst if is_pool => {
+                "the pool will be full first, for everything in it: make it larger now"
             }
-            Verdict::FullFirst => {
+            OutlookVerdict::FullFirst => {
                 "the snapshot will overflow first and the backup be lost: make it larger now"
             }
-            _ => "which will come first cannot be said",
+            _ => "either may come first",
         };
         format!("{done}, and {full}: if both go on {recent_rates}, {verdict}.")
     }
@@ -57,10 +57,10 @@ impl Outlook {
     fn too_early(&self) -> String {
         let why = match self.ticks {
             few @ ..LEAST_TICKS => {
-                format!("{few} ticks of its speeds were seen, and {LEAST_TICKS} tell enough")
+                format!("its speeds are known for {few} ticks of the {LEAST_TICKS} needed")
             }
-            _ => "its speeds rise or fall all along".into(),
+            _ => "its speeds rise or fall throughout".into(),
         };
-        format!("It is too early to say when the backup will be done or the snapshot full: {why}.")
+        format!("Too early to say when the backup will be done or the snapshot full: {why}.")
     }
 }

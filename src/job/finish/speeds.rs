@@ -2,7 +2,7 @@
 //!
 //! Only the part of the past in which the speeds did not change for good says anything.
 
-use super::Expected;
+use super::Eta;
 use crate::job::rates::Rates;
 use crate::job::statistics::{independent, mean};
 
@@ -44,12 +44,12 @@ impl Speeds {
         (known.len() >= LEAST_TICKS && is_enough).then_some(Self { reads, growths, seen_s })
     }
 
-    pub(super) fn done(&self, left: u64, futures: &[f64]) -> Option<Expected> {
-        Expected::of(time(left as f64, mean(&self.reads)?), futures)
+    pub(super) fn done(&self, left: u64, futures: &[f64]) -> Option<Eta> {
+        Eta::of(time(left as f64, mean(&self.reads)?), futures)
     }
 
-    pub(super) fn full(&self, free: u64, futures: &[f64]) -> Option<Expected> {
-        Expected::of(time(free as f64, mean(&self.growths)?), futures)
+    pub(super) fn full(&self, free: u64, futures: &[f64]) -> Option<Eta> {
+        Eta::of(time(free as f64, mean(&self.growths)?), futures)
     }
 
     /// When it would be done and when full, if it went on as in each window of the past, with each amount that may be

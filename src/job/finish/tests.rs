@@ -30,14 +30,14 @@ fn room(free_bytes: u64) -> Option<Room> {
 
 fn known(left_mb: u64, free_mb: u64, recent: &[Rates]) -> Outlook {
     let found = outlook(left(left_mb * MB), room(free_mb * MB), recent);
-    assert_ne!(found.verdict, Verdict::TooEarly);
+    assert_ne!(found.verdict, OutlookVerdict::TooEarly);
     found
 }
 
 #[test]
 fn a_backup_with_room_will_be_done_first() {
     let found = known(60_000, 10_000, &paces(300, 100.0, 2.0));
-    assert_eq!(found.verdict, Verdict::DoneFirst);
+    assert_eq!(found.verdict, OutlookVerdict::DoneFirst);
     let done = found.done.unwrap();
     assert!((590.0..=610.0).contains(&done.likely_s), "{done:?}");
     assert!(done.soonest_s <= done.likely_s && done.likely_s <= done.latest_s.unwrap());
@@ -51,44 +51,46 @@ fn a_backup_with_room_will_be_done_first() {
 #[test]
 fn a_snapshot_that_fills_sooner_will_overflow_first() {
     let found = known(600_000, 1_000, &paces(300, 100.0, 2.0));
-    assert_eq!(found.verdict, Verdict::FullFirst);
+    assert_eq!(found.verdict, OutlookVerdict::FullFirst);
     assert!(found.text.contains("will overflow first and the backup be lost: make it larger now"));
 }
 
 #[test]
 fn what_is_close_cannot_be_said() {
-    assert_eq!(known(60_000, 1_200, &paces(300, 100.0, 2.0)).verdict, Verdict::Open);
+    assert_eq!(known(60_000, 1_200, &paces(300, 100.0, 2.0)).verdict, OutlookVerdict::Open);
 }
 
 #[test]
 fn one_that_does_not_fill_cannot_overflow() {
     let found = known(60_000, 1_000, &paces(300, 100.0, 0.0));
-    assert_eq!((found.verdict, found.full), (Verdict::DoneFirst, None));
+    assert_eq!((found.verdict, found.full), (OutlookVerdict::DoneFirst, None));
     assert!(found.text.contains("snapshot vg0/snap does not fill"), "{}", found.text);
 }
 
 #[test]
 fn nothing_that_moves_says_nothing() {
     let found = known(60_000, 1_000, &paces(300, 0.0, 0.0));
-    assert_eq!((found.verdict, found.done, found.full), (Verdict::Open, None, None));
+    assert_eq!((found.verdict, found.done, found.full), (OutlookVerdict::Open, None, None));
     assert_eq!(found.text, "Nothing is being read, and snapshot vg0/snap does not fill.");
 }
 
 #[test]
 fn nothing_left_is_done_and_nothing_free_is_full() {
     assert_eq!(known(0, 1_000, &paces(300, 1.0, 1.0)).done.unwrap().likely_s, 0.0);
-    assert_eq!(known(1_000, 0, &paces(300, 1.0, 1.0)).verdict, Verdict::FullFirst);
+    assert_eq!(known(1_000, 0, &paces(300, 1.0, 1.0)).verdict, OutlookVerdict::FullFirst);
 }
 
 #[test]
 fn a_minute_is_not_too_early_and_less_is() {
-    for (ticks, verdict) in [(60, Verdict::DoneFirst), (59, Verdict::TooEarly), (0, Verdict::TooEarly)] {
+    for (ticks, verdict) in
+        [(60, OutlookVerdict::DoneFirst), (59, OutlookVerdict::TooEarly), (0, OutlookVerdict::TooEarly)]
+    {
         let found = outlook(left(MB), room(100 * MB), &paces(ticks, 1.0, 1.0));
         assert_eq!((found.verdict, found.ticks), (verdict, ticks));
-        assert_eq!(found.done.is_some(), verdict != Verdict::TooEarly);
+        assert_eq!(found.done.is_some(), verdict != OutlookVerdict::TooEarly);
     }
     let found = outlook(left(MB), room(MB), &paces(12, 1.0, 1.0));
-    assert!(found.text.ends_with("12 ticks of its speeds were seen, and 60 tell enough."), "{}", found.text);
+    assert!(found.text.ends_with("its speeds are known for 12 ticks of the 60 needed."), "{}", found.text);
 }
 
 #[test]
@@ -97,23 +99,29 @@ fn what_is_not_known_is_left_out_and_the_rest_is_said() {
     let mut unknown = left(0);
     (unknown.left_bytes, unknown.may_be) = (None, Vec::new());
     let found = outlook(unknown, room(1_200 * MB), &recent);
-    assert_eq!((found.verdict, found.done), (Verdict::Open, None));
+    assert_eq!((found.verdict, found.done), (OutlookVerdict::Open, None));
     assert!(
-        found.text.starts_with("When it will be done is not known, and snapshot vg0/snap is full in 10 min")
+        found
+            .text
+            .starts_with("The time of completion is not known, and snapshot vg0/snap is full in 10 min")
     );
     assert!(found.text.ends_with("), if it goes on as in the last 5 min 00 s."), "{}", found.text);
     let unseen: Vec<Rates> = recent.iter().map(|pace| Rates { growth_bytes_per_s: None, ..*pace }).collect();
     let found = outlook(left(60_000 * MB), None, &unseen);
-    assert_eq!((found.verdict, found.full, found.overflows), (Verdict::Open, None, None));
+    assert_eq!((found.verdict, found.full, found.overflows), (OutlookVerdict::Open, None, None));
     assert!(
         found
             .text
-            .ends_with("), if it goes on as in the last 5 min 00 s; nobody says how full the snapshot is."),
+            .ends_with("), if it goes on as in the last 5 min 00 s; the snapshot's usage is not known."),
         "{}",
         found.text
     );
     let found = outlook(left(60_000 * MB), room(MB), &unseen);
-    assert_eq!((found.verdict, found.ticks), (Verdict::TooEarly, 0), "growth that was not seen is not none");
+    assert_eq!(
+        (found.verdict, found.ticks),
+        (OutlookVerdict::TooEarly, 0),
+        "growth that was not seen is not none"
+    );
 }
 
 #[test]
@@ -121,7 +129,7 @@ fn a_backup_that_reads_no_more_is_not_almost_done() {
     let mut recent = paces(300, 100.0, 2.0);
     recent.extend(paces(60, 0.0, 2.0));
     let found = known(60_000, 10_000, &recent);
-    assert_eq!((found.verdict, found.done), (Verdict::FullFirst, None));
+    assert_eq!((found.verdict, found.done), (OutlookVerdict::FullFirst, None));
     assert!(
         found.text.starts_with("Nothing is being read, and snapshot vg0/snap is full in "),
         "{}",
@@ -134,7 +142,7 @@ fn what_was_before_the_first_read_tells_nothing_of_the_speed() {
     let mut recent = paces(90, 0.0, 9.0);
     recent.extend(paces(90, 100.0, 2.0));
     let found = known(60_000, 10_000, &recent);
-    assert_eq!((found.verdict, found.ticks), (Verdict::DoneFirst, 90));
+    assert_eq!((found.verdict, found.ticks), (OutlookVerdict::DoneFirst, 90));
     assert!((590.0..=610.0).contains(&found.done.unwrap().likely_s), "{found:?}");
 }
 
@@ -145,12 +153,12 @@ fn speeds_that_became_others_are_those_of_since_then() {
     let found = known(60_000, 10_000, &recent);
     assert!(found.seen_s.unwrap() <= 135.0, "{found:?}");
     assert!((2_700.0..=3_300.0).contains(&found.done.unwrap().likely_s), "{found:?}");
-    // While they rise or fall all along, nobody can say.
+    // While they rise or fall throughout, it is too early.
     let falling =
         |tick: usize| Rates { read_bytes_per_s: 1e8 / (1.0 + tick as f64), ..paces(1, 1.0, 2.0)[0] };
     let found = outlook(left(60_000 * MB), room(10_000 * MB), &(0..300).map(falling).collect::<Vec<_>>());
-    assert_eq!(found.verdict, Verdict::TooEarly);
-    assert!(found.text.ends_with("its speeds rise or fall all along."), "{}", found.text);
+    assert_eq!(found.verdict, OutlookVerdict::TooEarly);
+    assert!(found.text.ends_with("its speeds rise or fall throughout."), "{}", found.text);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use relation::{Correlation, Relation, Trend, independent, rank_correlation, relation};
-pub use repeats::{Bounds, Dice, Moments, ratio_of_means};
+pub use repeats::{Bounds, Moments, Random, ratio_of_means};
 
 /// Numbers in ascending order, at least one.
 #[derive(Clone, Debug, PartialEq)]

@@ -31,15 +31,15 @@ pub struct Bounds {
 /// A generator with a fixed seed: xorshift64*, Vigna, "An experimental exploration of Marsaglia's xorshift generators,
 /// scrambled", ACM Transactions on Mathematical Software 42(4), 2016.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Random(u64);
 
-impl Default for Dice {
+impl Default for Random {
     fn default() -> Self {
         Self(SEED)
     }
 }
 
-impl Dice {
+impl Random {
     pub fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -83,8 +83,8 @@ fn log_error(numbers: &[f64]) -> Option<f64> {
     if n < 2 {
         return None;
     }
-    let mut dice = Dice::default();
-    let log_mean = |_| ((0..n).map(|_| numbers[dice.below(n)]).sum::<f64>() / n as f64).ln();
+    let mut random = Random::default();
+    let log_mean = |_| ((0..n).map(|_| numbers[random.below(n)]).sum::<f64>() / n as f64).ln();
     let logs: Vec<f64> = (0..RESAMPLES).map(log_mean).filter(|log| log.is_finite()).collect();
     Some(Moments::of(&logs)?.sd? * (n as f64 / (n - 1) as f64).sqrt())
 }

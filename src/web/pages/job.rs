@@ -10,7 +10,7 @@ use super::rows::{self, JobTable};
 use super::text::{self, Writing};
 use super::{Answer, Content, Refresh, framed, moment, shown};
 use crate::job::figures::PhaseWork;
-use crate::job::finish::{Expected, Outlook, Verdict};
+use crate::job::finish::{Eta, Outlook, OutlookVerdict};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::report::account::{Account, Manner};
@@ -123,7 +123,7 @@ fn notes(job: &Job, now: jiff::Timestamp) -> Vec<NoteRow> {
 
 /// What is said in a box: that the backup will be lost unless somebody does something.
 fn overflowing(outlook: &Outlook) -> Option<String> {
-    (outlook.verdict == Verdict::FullFirst).then(|| outlook.text.clone())
+    (outlook.verdict == OutlookVerdict::FullFirst).then(|| outlook.text.clone())
 }
 
 /// When it will be done, and from what that follows.
@@ -203,9 +203,8 @@ fn key_figures(job: &Job, account: &Account, present: &Present, outlook: Option<
         figures.push(KeyFigure::new("Peak fill", percent(job.peak_fill_percent), ""));
         figures.push(KeyFigure::new("Last fill", percent(job.last_fill_percent), ""));
     }
-    let in_time = |name, expected: Expected| {
-        KeyFigure::new(name, duration_text(expected.likely_s), expected.bounds_text())
-    };
+    let in_time =
+        |name, expected: Eta| KeyFigure::new(name, duration_text(expected.likely_s), expected.bounds_text());
     figures.extend(outlook.and_then(|outlook| outlook.done).map(|done| in_time("Done in", done)));
     figures.extend(outlook.and_then(|outlook| outlook.full).map(|full| in_time("Full in", full)));
     figures

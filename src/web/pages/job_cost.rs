@@ -8,7 +8,7 @@ use super::device::KeyFigure;
 use super::shown;
 use super::text::{or_dash, with_commands};
 use crate::job::Job;
-use crate::job::figures::{Ends, Figures, OriginPhases, OriginWork, PvWork};
+use crate::job::figures::{EndMeans, Figures, OriginPhases, OriginWork, PvWork};
 use crate::job::statistics::Spread;
 use crate::report::figure::Unit;
 use crate::units::Prefix;
@@ -93,7 +93,7 @@ impl Table {
         }
     }
 
-    fn spread(&mut self, name: &str, unit: Unit, spread: Option<Spread>, ends: Option<Ends>) {
+    fn spread(&mut self, name: &str, unit: Unit, spread: Option<Spread>, ends: Option<EndMeans>) {
         let of = |value: fn(Spread) -> f64| text(unit, spread.map(value));
         let values = vec![
             of(|spread| spread.mean),
@@ -189,7 +189,7 @@ fn carries(pv: &PvWork) -> &'static str {
     }
 }
 
-fn both(unit: Unit, ends: Option<Ends>) -> Option<String> {
+fn both(unit: Unit, ends: Option<EndMeans>) -> Option<String> {
     let text = |value| unit.text(value, Prefix::default());
     ends.map(|ends| format!("{}, {}", text(ends.first), text(ends.last)))
 }

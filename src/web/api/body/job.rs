@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::phase::{BackupRun, Report, Span};
+use crate::job::phase::{BackupRun, LockTime, Report};
 use crate::job::{Job, JobKind, Outcome, PhaseSpan};
 use crate::source::{Label, Note};
 
@@ -124,8 +124,8 @@ impl PhaseBody {
     }
 }
 
-impl From<Span> for SpanBody {
-    fn from(span: Span) -> Self {
+impl From<LockTime> for SpanBody {
+    fn from(span: LockTime) -> Self {
         Self { from: span.from, until: span.until }
     }
 }
