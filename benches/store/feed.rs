@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cowbell::config::Store as Config;
-use cowbell::store::{Holds, StoreReader, StoreWriter, WriteOp, open};
+use cowbell::interval::Interval;
+use cowbell::store::{Holds, StoreReader, StoreWriter, open};
 use tempfile::TempDir;
 
 use crate::machine::Machine;
@@ -69,7 +70,7 @@ impl Store {
             let making = thread_time();
             let interval = Arc::new(machine.tick());
             other += thread_time() - making;
-            self.append(WriteOp::Tick(interval), &mut cost);
+            self.append(&interval, &mut cost);
             let waiting = thread_time();
             if tick % 25 == 0 {
                 self.wait(AHEAD);
@@ -83,11 +84,11 @@ impl Store {
         cost
     }
 
-    pub fn append(&mut self, entry: WriteOp, cost: &mut Cost) {
+    pub fn append(&mut self, interval: &Interval, cost: &mut Cost) {
         // What is new of devices and volumes goes before the first tick.
         self.handed += if self.handed == 0 { 2 } else { 1 };
         let (started, ran) = (Instant::now(), thread_time());
-        self.inlet.append(entry);
+        self.inlet.append_tick(interval);
         let ran = thread_time() - ran;
         cost.appending += ran;
         cost.longest_append_ran = cost.longest_append_ran.max(ran);

@@ -35,7 +35,7 @@ pub async fn figures(reader: &StoreReader, until: Timestamp) {
         let started = Instant::now();
         let sources = sources(&job, &setup);
         let times = Times::of(&job, until);
-        let every = reader.every(&sources.wanted, times.range()).await.expect("rows are read");
+        let every = reader.tick_table(&sources.wanted, times.range()).await.expect("rows are read");
         rows = every.ends_ms.len();
         reading.push(started.elapsed());
         let course = sources.course(&every, times).expect("a course");

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cowbell::config::{Age, Store as Config};
-use cowbell::store::WriteOp;
 use jiff::Timestamp;
 use sqlx::Connection;
 
@@ -250,7 +249,7 @@ fn second(store: &mut Store, machine: &mut Machine, scraper: Option<&Scraper>, c
     if let Some(scraper) = scraper {
         scraper.show(machine);
     }
-    store.append(WriteOp::Tick(interval), cost);
+    store.append(&interval, cost);
     let left = Timestamp::now().duration_until(machine.at());
     std::thread::sleep(Duration::try_from(left).unwrap_or_default());
 }

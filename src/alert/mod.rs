@@ -19,7 +19,7 @@ pub use rule::Rule;
 use rule::{Verdict, verdict};
 
 /// A rule raised for one volume, from-to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
     pub id: i64,
     pub rule: Rule,

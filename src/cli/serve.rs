@@ -80,8 +80,7 @@ async fn serve(
     let listener = listen(config.listen.0).await?;
     let site_address = listener.local_addr().unwrap_or(config.listen.0);
     let (inlet, store) = store::open(&path, holds, config.store).await?;
-    let known =
-        store.known().await.with_context(|| format!("cannot read the database {}", path.display()))?;
+    let known = store.start_state().clone();
     let notifier = Notifier::start(&config.notify, &terms.host)?;
     let shutdown = signalled()?;
     let (present, presents) = watch::channel(None);

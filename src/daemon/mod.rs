@@ -114,7 +114,10 @@ impl Watcher {
             Arc::make_mut(&mut self.tallies).add(&interval);
             self.look_back(reading, outlets).await;
             self.judge(&interval, outlets).await;
-            self.keep(WriteOp::Tick(Arc::clone(&interval)), outlets).await;
+            match self.is_live {
+                true => outlets.store.append_tick(&interval),
+                false => outlets.store.append_tick_when_there_is_room(&interval).await,
+            }
             self.last = Some(interval);
             self.ticked = Instant::now();
         }

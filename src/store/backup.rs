@@ -10,10 +10,10 @@ use anyhow::Context;
 use sqlx::Connection;
 
 use super::damage::with_way_out;
+use super::database;
 use super::inspect::{Inventory, inventory};
-use super::open;
-use super::place::beside;
-use super::read_view::{ReadView, behind};
+use super::paths::beside;
+use super::read_view::ReadView;
 use super::rows::last_segment;
 use super::seal::seal;
 
@@ -39,9 +39,13 @@ async fn copy(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     give_rights(path, file).with_context(named)?;
     let target = file.to_str().with_context(|| format!("the name {} is no text", file.display()))?;
     sqlx::query("VACUUM INTO ?").bind(target).execute(&mut moment.connection).await.with_context(named)?;
-    seal_into(file, moment).await.with_context(named)?;
+    let damage = seal_into(file, moment).await.with_context(named)?;
     File::open(file).and_then(|file| file.sync_all()).with_context(named)?;
-    inventory(file).await.with_context(|| format!("the copy {} cannot be read back", file.display()))
+    let read_back = inventory(file).await;
+    let mut inventory =
+        read_back.with_context(|| format!("the copy {} cannot be read back", file.display()))?;
+    inventory.damage.extend(damage);
+    Ok(inventory)
 }
 
 /// Who may not read the database at `path` is not to read what is taken from it either: `file` is new, and ours.
@@ -55,12 +59,13 @@ pub fn give_rights(path: &Path, file: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Puts the ticks of the journal that the copy does not have yet into it.
-async fn seal_into(file: &Path, moment: ReadView) -> anyhow::Result<()> {
-    let mut copy = open::to_rewrite(file).await?;
+/// Puts the ticks of the journal that the copy does not have yet into it; gives what of the journal is damaged.
+async fn seal_into(file: &Path, moment: ReadView) -> anyhow::Result<Vec<String>> {
+    let mut copy = database::to_rewrite(file).await?;
     let sealed = last_segment(&mut copy).await?;
-    for segment in behind(moment.journaled, sealed) {
+    for segment in moment.journaled.iter().filter(|segment| segment.number > sealed) {
         seal(&mut copy, segment.number, &segment.ticks).await?;
     }
-    Ok(copy.close().await?)
+    copy.close().await?;
+    Ok(moment.damage)
 }

@@ -19,6 +19,12 @@ pub struct Catalog {
     volume_rows: BTreeMap<u32, VolumeRow>,
     topology: Option<Arc<Topology>>,
     learned_ms: i64,
+    /// The database whose rows these are; `None` before one could be read.
+    pub identity: Option<u64>,
+    /// Ticks of earlier segments have the row numbers of another database.
+    pub first_segment: i64,
+    /// The last segment that a tick was numbered with.
+    pub last_segment: i64,
 }
 
 /// A device as it was when it was last seen.
@@ -78,6 +84,17 @@ impl Catalog {
             catalog.volume_rows.insert(volume.id, volume);
         }
         catalog
+    }
+
+    /// Takes the rows of another database, in which `next_segment` is the next to be written.
+    pub fn replace(&mut self, rows: Rows, identity: u64, next_segment: i64) {
+        let first_segment = next_segment.max(self.last_segment + 1);
+        *self = Self {
+            identity: Some(identity),
+            first_segment,
+            last_segment: first_segment - 1,
+            ..Self::new(rows)
+        };
     }
 
     pub fn device(&self, identity: &str) -> Option<u32> {

@@ -2,26 +2,33 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::anyhow;
 use jiff::Timestamp;
 use sqlx::{ConnectOptions, Connection};
 
-use super::journal::is_journal_of_ours_beside;
-use super::open::{APPLICATION_ID, PAGE, options};
-use super::place::{beside, has_log};
+use super::Holds;
+use super::database::{APPLICATION_ID, options};
+use super::journal;
+use super::paths::{beside, free_name, has_log};
 use super::segment::Level;
 use super::words::in_words;
 use crate::units::{Prefix, bytes_text, count_text};
 
+/// Stands at the start of every SQLite database.
+const MAGIC: &[u8] = b"SQLite format 3\0";
 /// Where SQLite keeps these numbers in the first page. Source: <https://sqlite.org/fileformat2.html>, section 1.3.
 const PAGE_SIZE_AT: usize = 16;
 const VERSIONS_AT: usize = 18;
 const FRACTIONS_AT: usize = 21;
 const PAGES_AT: u64 = 28;
 const SCHEMA_FORMAT_AT: usize = 44;
-const APPLICATION_ID_AT: u64 = 68;
+const ENCODING_AT: usize = 56;
+const USER_VERSION_AT: usize = 60;
+const APPLICATION_ID_AT: usize = 68;
+/// SQLite's number for UTF-8.
+const UTF_8: u32 = 1;
 const NEWEST_SCHEMA_FORMAT: i32 = 4;
 /// What stands before the first page's own content.
 const HEADER: u64 = 100;
@@ -30,7 +37,7 @@ const FRACTIONS: [u8; 3] = [64, 32, 32];
 /// All pages of a database up to this size are looked at; of a larger one it would take too long.
 const CHECKED_SIZE: u64 = 64 << 20;
 /// What belongs to a database and goes with it.
-const ENDINGS: [&str; 5] = ["", "-wal", "-shm", "-ticks0", "-ticks1"];
+const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-ticks"];
 
 /// What is wrong with this file, if it is ours; `None` where nothing was found, or it is another's.
 pub async fn of(path: &Path) -> Option<String> {
@@ -52,18 +59,13 @@ pub async fn of(path: &Path) -> Option<String> {
     }
 }
 
-/// By its number. A file of a page at most may have none yet, or none any more: then by our journal beside it.
+/// By its number, or by our journal beside it.
 fn is_ours(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
-    let is_short = file.metadata().is_ok_and(|file| file.len() <= u64::from(PAGE));
-    match number(&file, APPLICATION_ID_AT) {
-        None | Some(0) => is_short && is_journal_of_ours_beside(path),
-        Some(id) => i64::from(id) == APPLICATION_ID,
-    }
+    has_our_number(path) || path.metadata().is_ok_and(|file| file.len() > 0) && journal::lies_beside(path)
 }
 
 fn has_our_number(path: &Path) -> bool {
-    let number = File::open(path).ok().and_then(|file| number(&file, APPLICATION_ID_AT));
+    let number = File::open(path).ok().and_then(|file| number(&file, APPLICATION_ID_AT as u64));
     number.map(i64::from) == Some(APPLICATION_ID)
 }
 
@@ -74,11 +76,15 @@ fn in_header(file: &File) -> Option<String> {
         return Some(format!("expected {HEADER} bytes and more, but found {length}"));
     }
     file.read_exact_at(&mut header, 0).ok()?;
-    let is_sound = page_size(&header).is_some()
+    let is_sound = header.starts_with(MAGIC)
+        && page_size(&header).is_some()
+        && i64::from(big_endian(&header, APPLICATION_ID_AT)) == APPLICATION_ID
+        && big_endian(&header, USER_VERSION_AT) <= Holds::ARecording as u32
+        && big_endian(&header, ENCODING_AT) == UTF_8
         && header[VERSIONS_AT..][..2].iter().all(|version| (1..=2).contains(version))
         && header[FRACTIONS_AT..].starts_with(&FRACTIONS)
         && big_endian(&header, SCHEMA_FORMAT_AT).cast_signed() <= NEWEST_SCHEMA_FORMAT;
-    (!is_sound).then(|| "what stands in its header cannot be".to_string())
+    (!is_sound).then(|| "its header is not one of cowbell's".to_string())
 }
 
 /// `None` where it is none. 1 stands for 65,536.
@@ -120,7 +126,7 @@ pub async fn set_foreign_log_aside(path: &Path) -> anyhow::Result<Option<String>
     {
         return Ok(None);
     }
-    let (log, aside) = (beside(path, "-wal"), free_name(&beside(path, "-wal")));
+    let (log, aside) = (beside(path, "-wal"), free_name(&beside(path, "-wal"), "damaged"));
     std::fs::rename(&log, &aside)?;
     // Made anew of the log that is there.
     let _ = std::fs::remove_file(beside(path, "-shm"));
@@ -212,7 +218,7 @@ fn is_damage(error: &dyn sqlx::error::DatabaseError) -> bool {
 pub async fn set_aside(path: &Path, damage: &str) -> anyhow::Result<String> {
     let held = held(path).await.unwrap_or_else(|| "nobody can tell what it held".into());
     let size = path.metadata().map_or(0, |metadata| metadata.len());
-    let aside = free_name(path);
+    let aside = free_name(path, "damaged");
     for ending in ENDINGS {
         match std::fs::rename(beside(path, ending), beside(&aside, ending)) {
             Err(error) if ending.is_empty() || error.kind() != std::io::ErrorKind::NotFound => {
@@ -244,16 +250,4 @@ async fn held(path: &Path) -> Option<String> {
     let at = |ms: Option<i64>| Timestamp::from_millisecond(ms?).ok();
     let (from, to) = (at(from_ms)?, at(to_ms)?);
     Some(format!("it held {} from {from:.0} to {to:.0}", count_text(ticks?, "tick", "ticks")))
-}
-
-/// A name that nothing has yet: renaming would delete what has it.
-fn free_name(path: &Path) -> PathBuf {
-    let mut unix_ms = Timestamp::now().as_millisecond();
-    loop {
-        let name = beside(path, &format!(".damaged-{unix_ms}"));
-        if name.symlink_metadata().is_err() {
-            return name;
-        }
-        unix_ms += 1;
-    }
 }

@@ -1,21 +1,74 @@
-//! What a row of ticks, or of roll-ups, says of one quantity.
+//! Rows of one segment, from the database or from memory, as values of quantities: the one way from either to points.
 
 use super::codec::{Presence, Rows};
 use super::rollup;
-use super::segment::Level;
-use super::stream::Kind;
+use super::segment::{Axis, Level};
+use super::stream::{Kind, Stream};
+use super::tick::SegmentTicks;
 use crate::series::Extent;
 use crate::series::quantity::Quantity;
 
-/// The most columns of a row that are looked at for a quantity.
-const MOST_COLUMNS: usize = 12;
+/// A segment's time axis, and which of its rows others tell of.
+#[derive(Debug)]
+pub struct SegmentAxis {
+    pub level: Level,
+    pub axis: Axis,
+    /// Rows of these segments of ticks are left out: numbers from-to, inclusive.
+    pub covered: Vec<(i64, i64)>,
+}
 
-/// Takes one quantity out of the rows of a level.
-#[derive(Clone, Copy, Debug)]
-pub struct QuantityDecoder {
+/// One row of a stream: when it ended, how long it is, and what is known of the quantity.
+pub type Value = (i64, u64, Option<Extent>);
+
+impl SegmentAxis {
+    /// The axis of ticks in memory.
+    pub fn of_ticks(ticks: &SegmentTicks) -> Self {
+        let axis = Axis::of(ticks.number, &ticks.ticks);
+        Self { level: Level::Ticks, axis, covered: Vec::new() }
+    }
+
+    pub fn is_covered(&self, row: usize) -> bool {
+        let number = self.axis.numbers[row];
+        self.covered.iter().any(|(first, last)| (*first..=*last).contains(&number))
+    }
+
+    /// The rows that no other segment tells of, with what they say of a quantity of the stream.
+    pub fn values<'a>(
+        &'a self,
+        stream: Stream,
+        rows: &'a Rows,
+        quantity: Quantity,
+    ) -> impl Iterator<Item = Value> + 'a {
+        let rows_left = (0..self.axis.len()).filter(|row| !self.is_covered(*row));
+        rows_left.map(move |row| {
+            let elapsed_us = self.axis.elapsed_us[row];
+            let extent = extent(self.level, stream, quantity, rows, row, elapsed_us);
+            (self.axis.at_ms[row], elapsed_us, extent)
+        })
+    }
+}
+
+/// What a row says of a quantity; `None` where it is not known.
+pub fn extent(
     level: Level,
-    kind: Kind,
+    stream: Stream,
     quantity: Quantity,
+    rows: &Rows,
+    row: usize,
+    elapsed_us: u64,
+) -> Option<Extent> {
+    if rows.presence[row] != Presence::Known {
+        return None;
+    }
+    if level == Level::Ticks {
+        let mut numbers = [0; 16];
+        numbers.iter_mut().zip(&rows.columns).for_each(|(number, column)| *number = column[row]);
+        return stream.kind.observe(quantity, &numbers, elapsed_us).map(Extent::from);
+    }
+    let mut numbers = [0; rollup::COLUMNS];
+    let columns = rows.columns[rollup::columns_of(stream.kind, quantity)].iter();
+    numbers.iter_mut().zip(columns).for_each(|(number, column)| *number = column[row]);
+    rollup::extent(quantity, &numbers)
 }
 
 /// How many columns a kind's rows have.
@@ -23,25 +76,7 @@ pub fn columns(level: Level, kind: Kind) -> usize {
     if level == Level::Ticks { kind.columns() } else { rollup::columns(kind) }
 }
 
-impl QuantityDecoder {
-    pub fn new(level: Level, kind: Kind, quantity: Quantity) -> Self {
-        Self { level, kind, quantity }
-    }
-
-    /// `None` where it is not known.
-    pub fn extent(&self, rows: &Rows, row: usize, elapsed_us: u64) -> Option<Extent> {
-        if rows.presence[row] != Presence::Known {
-            return None;
-        }
-        let columns = match self.level {
-            Level::Ticks => 0..self.kind.columns(),
-            _ => rollup::columns_of(self.kind, self.quantity),
-        };
-        let mut numbers = [0; MOST_COLUMNS];
-        numbers.iter_mut().zip(&rows.columns[columns]).for_each(|(number, column)| *number = column[row]);
-        match self.level {
-            Level::Ticks => self.kind.observe(self.quantity, &numbers, elapsed_us).map(Extent::from),
-            _ => rollup::extent(self.quantity, &numbers),
-        }
-    }
+/// So many rows of which nothing is known.
+pub fn no_rows(presence: Presence, count: usize) -> Rows {
+    Rows { presence: vec![presence; count], columns: Vec::new() }
 }

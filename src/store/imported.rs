@@ -6,12 +6,9 @@ use anyhow::Context;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use sqlx::SqliteConnection;
 
 use super::StoreReader;
-use super::job_row::write_job;
 use super::readers::Reader;
-use crate::job::Job;
 
 /// A file that unpacks to more is none of ours: what is taken in is shorter.
 const LONGEST: u64 = 256 * 1024 * 1024;
@@ -21,18 +18,6 @@ pub fn packed(file: &str) -> std::io::Result<Vec<u8>> {
     let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
     packer.write_all(file.as_bytes())?;
     packer.finish()
-}
-
-/// Keeps a job with its file.
-pub async fn write_imported(connection: &mut SqliteConnection, job: &Job, file: &[u8]) -> anyhow::Result<()> {
-    write_job(connection, job).await?;
-    sqlx::query("INSERT INTO imported (key, file) VALUES (?, ?) ON CONFLICT (key) DO NOTHING")
-        .bind(&job.key)
-        .bind(file)
-        .execute(connection)
-        .await
-        .with_context(|| format!("cannot keep the file of job {}", job.id))?;
-    Ok(())
 }
 
 impl StoreReader {

@@ -11,9 +11,12 @@ use super::catalog::Catalog;
 use super::codec::{Rows, decode};
 use super::decoder::columns;
 use super::read_view::ReadView;
+use super::records::readable;
 use super::segment::{Axis, Level, stream_of_chunk};
 use super::stream::{Kind, Stream};
 use super::words::in_words;
+use crate::alert::Alert;
+use crate::job::Job;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,13 +39,14 @@ pub struct Inventory {
 pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
     let mut moment = ReadView::of(path).await?;
     let mut inventory =
-        Inventory { damage: moment.unusable.clone(), bytes: bytes(path), ..Inventory::default() };
+        Inventory { damage: moment.damage.clone(), bytes: bytes(path), ..Inventory::default() };
     match sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&mut moment.connection).await {
         Ok(check) => inventory.damage.extend(check.into_iter().filter(|line: &String| line != "ok")),
         Err(error) => inventory
             .damage
             .push(format!("the database cannot be checked to its end: {}", in_words(&error.into()))),
     }
+    inventory.damage.extend(damaged_records(&mut moment.connection).await);
     // A page that cannot be read ends the reading; what was read until then is told.
     if let Err(error) = add_segments(&mut moment.connection, &mut inventory).await {
         inventory.damage.push(format!("the segments cannot be read further: {}", in_words(&error)));
@@ -53,6 +57,21 @@ pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
         inventory.ticks.push((Timestamp::from_millisecond(tick.at_ms)?, tick.elapsed_us));
     }
     Ok(inventory)
+}
+
+/// A sentence for each job and each alert whose row is damaged.
+async fn damaged_records(connection: &mut SqliteConnection) -> Vec<String> {
+    let jobs = sqlx::query("SELECT * FROM job_record").fetch_all(&mut *connection).await;
+    let alerts = sqlx::query("SELECT * FROM alert_record").fetch_all(connection).await;
+    match (jobs, alerts) {
+        (Ok(jobs), Ok(alerts)) => {
+            let (jobs, alerts) = (readable::<Job>(&jobs).1, readable::<Alert>(&alerts).1);
+            jobs.into_iter().chain(alerts).collect()
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            vec![format!("jobs and alerts cannot be read: {}", in_words(&error.into()))]
+        }
+    }
 }
 
 /// Devices and volumes whose row was refused, or is gone: nobody finds their ticks by name.
@@ -75,7 +94,7 @@ fn add_unknown(catalog: &Catalog, inventory: &mut Inventory) {
 
 /// Of the database, SQLite's log and the journal; a file that is not there has none.
 pub fn bytes(path: &Path) -> u64 {
-    let sizes = ["", "-wal", "-ticks0", "-ticks1"].map(|suffix| {
+    let sizes = ["", "-wal", "-ticks"].map(|suffix| {
         let mut name = path.as_os_str().to_os_string();
         name.push(suffix);
         std::fs::metadata(name).map_or(0, |file| file.len())

@@ -1,7 +1,7 @@
 //! A database and its journal as they are at one moment, looked at from outside, also while a daemon writes them.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
@@ -9,15 +9,13 @@ use sqlx::{Connection, Row, SqliteConnection};
 
 use super::catalog::Catalog;
 use super::damage::unreadable;
-use super::journal::{Journal, Replayed};
-use super::open;
-use super::record::ticks_of;
-use super::rows;
 use super::segment::Axis;
-use super::tick::Tick;
+use super::tick::{SegmentTicks, segments_of};
+use super::{database, journal, rows};
 
-/// Looks at a journal until no segment was begun meanwhile; one begins every ten minutes.
-const MOST_LOOKS: usize = 5;
+/// A journal that looks damaged is looked at again, so many times and after this pause.
+const MOST_LOOKS: usize = 3;
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// What was kept up to one moment.
 pub struct ReadView {
@@ -25,15 +23,9 @@ pub struct ReadView {
     pub(super) connection: SqliteConnection,
     pub(super) catalog: Catalog,
     /// What is in the journal alone, by segment, the oldest first.
-    pub(super) journaled: Vec<JournalSegment>,
-    /// A sentence for each file of the journal that cannot be used.
-    pub(super) unusable: Vec<String>,
-}
-
-/// Ticks of a segment that is not in the database yet.
-pub struct JournalSegment {
-    pub number: i64,
-    pub ticks: Vec<Arc<Tick>>,
+    pub(super) journaled: Vec<SegmentTicks>,
+    /// A sentence for each damaged place of the journal.
+    pub(super) damage: Vec<String>,
 }
 
 impl ReadView {
@@ -44,14 +36,29 @@ impl ReadView {
 
     async fn at(path: &Path) -> anyhow::Result<Self> {
         let named = || format!("cannot read the database {}", path.display());
-        let mut connection = open::to_look_at(path).await?;
+        let mut connection = database::to_look_at(path).await?;
         refuse_unreadable(&mut connection).await.with_context(named)?;
         // In this order: what leaves the journal meanwhile is in the database by then.
-        let (journaled, unusable) = journaled(&mut connection, path).await?;
+        let identity = rows::identity_of(&mut connection).await.with_context(named)?.unwrap_or_default();
+        let bytes = journal::bytes(path)?;
         sqlx::query("BEGIN").execute(&mut connection).await.with_context(named)?;
         let sealed = rows::last_segment(&mut connection).await.with_context(named)?;
-        let catalog = rows::catalog(&mut connection).await.with_context(named)?;
-        Ok(Self { connection, catalog, journaled: behind(journaled, sealed), unusable })
+        let catalog = Catalog::new(rows::catalog_rows(&mut connection).await.with_context(named)?);
+        let (mut journaled, mut damage) = understood(&bytes, identity, sealed);
+        for _ in 0..MOST_LOOKS {
+            if damage.is_empty() {
+                break;
+            }
+            // A daemon may have been writing a record. A segment that it sealed meanwhile is not seen in the transaction.
+            tokio::time::sleep(LOOK_PAUSE).await;
+            let (again, damage_again) = understood(&journal::bytes(path)?, identity, sealed);
+            if again.first().map(|segment| segment.number) != journaled.first().map(|segment| segment.number)
+            {
+                break;
+            }
+            (journaled, damage) = (again, damage_again);
+        }
+        Ok(Self { connection, catalog, journaled, damage })
     }
 
     /// Lets go of the moment, so that it holds nobody up who writes.
@@ -76,51 +83,21 @@ impl ReadView {
     }
 }
 
-/// What the journal holds of this database, sealed or not, the oldest segment first; and what of it cannot be used.
-pub async fn journaled(
-    connection: &mut SqliteConnection,
-    path: &Path,
-) -> anyhow::Result<(Vec<JournalSegment>, Vec<String>)> {
-    let Some(identity) = rows::identity_of(connection).await? else { return Ok(Default::default()) };
-    let found = all_at_once(|| Journal::look(path, identity, i64::MIN))?;
-    let (mut journaled, mut said) = (Vec::new(), found.said);
-    for segment in &found.segments {
-        let (ticks, lost) = ticks_of(segment);
-        said.extend(lost);
-        journaled.push(JournalSegment { number: segment.number, ticks });
-    }
-    journaled.retain(|segment| !segment.ticks.is_empty());
-    Ok((journaled, said))
-}
-
-/// Those that the database does not have yet.
-pub fn behind(mut journaled: Vec<JournalSegment>, sealed: i64) -> Vec<JournalSegment> {
-    journaled.retain(|segment| segment.number > sealed);
-    journaled
-}
-
-/// The two files are not read in one instant: one that is begun between them would hide the end of the one before.
-fn all_at_once(look: impl Fn() -> std::io::Result<Replayed>) -> std::io::Result<Replayed> {
-    let numbers = |found: &Replayed| found.segments.iter().map(|segment| segment.number).collect::<Vec<_>>();
-    let mut found = look()?;
-    for _ in 0..MOST_LOOKS {
-        let before = numbers(&found);
-        found = look()?;
-        if numbers(&found) == before {
-            break;
-        }
-    }
-    Ok(found)
+/// The ticks in the bytes of a journal that are not sealed yet, and its damage.
+fn understood(bytes: &[u8], identity: u64, sealed: i64) -> (Vec<SegmentTicks>, Vec<String>) {
+    let recovered = journal::recover(bytes, identity, sealed);
+    let (segments, lost) = segments_of(&recovered.records);
+    (segments, recovered.damage.into_iter().chain(lost).collect())
 }
 
 /// A database that is not ours, or not of this version.
 async fn refuse_unreadable(connection: &mut SqliteConnection) -> anyhow::Result<()> {
     let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await?;
-    if id != open::APPLICATION_ID {
+    if id != database::APPLICATION_ID {
         bail!("it is another program's database; name another file with --db");
     }
     let row = sqlx::query("SELECT max(version) FROM _sqlx_migrations").fetch_one(connection).await?;
-    let (found, known) = (row.try_get::<Option<i64>, _>(0)?, open::newest_version());
+    let (found, known) = (row.try_get::<Option<i64>, _>(0)?, database::newest_version());
     match found.cmp(&known) {
         std::cmp::Ordering::Equal => Ok(()),
         std::cmp::Ordering::Less => {

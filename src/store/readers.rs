@@ -15,7 +15,7 @@ use sqlx::{Sqlite, SqlitePool};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
-use super::{Health, open};
+use super::{Health, database};
 
 /// Pages and API read two at a time: the machine has other things to do.
 const READERS: u32 = 2;
@@ -40,7 +40,9 @@ pub struct Unanswered(Duration);
 /// Connections that only read. Cheap to clone.
 #[derive(Clone)]
 pub struct Readers {
-    pool: SqlitePool,
+    /// Held only to clone it, or to put another in its place.
+    pool: Arc<Mutex<SqlitePool>>,
+    options: SqliteConnectOptions,
     places: Arc<Semaphore>,
     /// When each read that goes on began; held only to add one, to take one out, or to look.
     begun: Arc<Mutex<Vec<Instant>>>,
@@ -50,17 +52,23 @@ pub struct Readers {
 impl Readers {
     /// Each connection is opened when it is first needed.
     pub fn new(path: &Path, health: watch::Receiver<Health>) -> Self {
-        Self::with(open::options(path).read_only(true), health)
+        Self::with(database::options(path).read_only(true), health)
     }
 
     fn with(options: SqliteConnectOptions, health: watch::Receiver<Health>) -> Self {
-        let pool = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .min_connections(0)
-            .idle_timeout(IDLE)
-            .acquire_timeout(CONNECTING)
-            .connect_lazy_with(options);
-        Self { pool, places: Arc::new(Semaphore::new(READERS as usize)), begun: Arc::default(), health }
+        let (pool, places) = (pool(options.clone()), Semaphore::new(READERS as usize));
+        Self {
+            pool: Arc::new(Mutex::new(pool)),
+            options,
+            places: places.into(),
+            begun: Arc::default(),
+            health,
+        }
+    }
+
+    /// The database was lost: later reads open whatever has its name.
+    pub fn reset(&self) {
+        *lock(&self.pool) = pool(self.options.clone());
     }
 
     /// Reads with a connection of its own; [`Unanswered`] where that takes too long.
@@ -74,7 +82,7 @@ impl Readers {
     {
         let answer = async {
             let place = Arc::clone(&self.places).acquire_owned().await?;
-            let (pool, begun) = (self.pool.clone(), OngoingRead::now(&self.begun));
+            let (pool, begun) = (lock(&self.pool).clone(), OngoingRead::now(&self.begun));
             let read = async move {
                 let _held = (place, begun);
                 reading(pool.acquire().await?).await
@@ -121,8 +129,17 @@ impl Drop for OngoingRead {
     }
 }
 
-fn lock(begun: &Mutex<Vec<Instant>>) -> MutexGuard<'_, Vec<Instant>> {
-    begun.lock().unwrap_or_else(PoisonError::into_inner)
+fn pool(options: SqliteConnectOptions) -> SqlitePool {
+    SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .min_connections(0)
+        .idle_timeout(IDLE)
+        .acquire_timeout(CONNECTING)
+        .connect_lazy_with(options)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -157,7 +174,7 @@ mod tests {
         }
         tokio::time::resume();
         let left = lock(&readers.begun).len();
-        assert_eq!((left, readers.pool.size()), (READERS as usize, READERS));
+        assert_eq!((left, lock(&readers.pool).size()), (READERS as usize, READERS));
     }
 
     async fn check_that_all_is_well_again(readers: &Readers) {
@@ -174,9 +191,9 @@ mod tests {
     async fn a_connection_that_hangs_is_not_waited_for_and_no_thread_is_added() {
         let folder = tempfile::tempdir().unwrap();
         let (path, fifo) = (folder.path().join("real.db"), folder.path().join("cowbell.db"));
-        open::for_writing(&path, Holds::ThisMachine).await.unwrap().connection.close().await.unwrap();
+        database::for_writing(&path, Holds::ThisMachine).await.unwrap().connection.close().await.unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-        let readers = readers(open::options(&fifo).read_only(true));
+        let readers = readers(database::options(&fifo).read_only(true));
         check_that_nobody_waits(&readers).await;
         let _writer = std::fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
         std::fs::rename(&path, &fifo).unwrap();
@@ -187,7 +204,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_that_hangs_is_not_waited_for_and_its_connection_is_not_used_meanwhile() {
         let folder = tempfile::tempdir().unwrap();
-        let options = open::options(&folder.path().join("cowbell.db")).busy_timeout(LONG);
+        let options = database::options(&folder.path().join("cowbell.db")).busy_timeout(LONG);
         let mut holder: SqliteConnection = options.clone().create_if_missing(true).connect().await.unwrap();
         sqlx::query("CREATE TABLE one (id INTEGER)").execute(&mut holder).await.unwrap();
         let readers = readers(options.read_only(true));

@@ -1,69 +1,96 @@
-//! The ticks that are not yet in the database, for readers: what is drawn does not wait for a disk.
+//! The ticks of the last 20 minutes, and all that are not in the database yet: recent charts need no disk.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::segment::Level;
-use super::tick::Tick;
+use super::tick::{SegmentTicks, Tick, by_segment};
 
-/// Ticks that are not yet in the database.
+/// Segments of about ten minutes that stay in memory when they are in the database.
+const SEALED_SEGMENTS: usize = 2;
+
+/// A ring of ticks.
 #[derive(Debug, Default)]
 pub struct RecentTicks {
-    /// Held only to add one, or to copy what points to them.
+    /// Held only to add a tick, or to copy pointers to them.
     inside: Mutex<Inside>,
 }
 
 #[derive(Debug, Default)]
 struct Inside {
-    /// With the number of their segment, in the order in which they came.
+    /// With the number of their segment, in the order in which they came. A segment is here as a whole, or not at all.
     ticks: VecDeque<(i64, Arc<Tick>)>,
-    /// The latest instant of which the database has a tick.
-    sealed_to_ms: Option<i64>,
+    /// The latest instant of ticks that only the database has.
+    stored_to_ms: Option<i64>,
+    /// The last tick that the writer has written.
+    written: Option<Arc<Tick>>,
 }
 
-/// What was on the shelf at one moment.
+/// What was in memory at one moment.
 #[derive(Debug)]
 pub struct RecentView {
-    /// The segment of the first tick: what the database has of that one or later is here already.
-    pub first_segment: Option<i64>,
-    pub ticks: Vec<Arc<Tick>>,
-    sealed_to_ms: Option<i64>,
+    /// In the order in which they came.
+    pub segments: Vec<SegmentTicks>,
+    stored_to_ms: Option<i64>,
 }
 
 impl RecentView {
     /// Whether the database has nothing to add from this instant on.
     pub fn reaches_back_to(&self, from_ms: i64) -> bool {
-        self.sealed_to_ms < Some(from_ms) && self.ticks.first().is_some_and(|first| first.at_ms <= from_ms)
+        self.stored_to_ms < Some(from_ms) && self.ticks().next().is_some_and(|first| first.at_ms <= from_ms)
+    }
+
+    /// The segment of the first tick: what the database has of that one or later is here already.
+    pub fn first_segment(&self) -> Option<i64> {
+        self.segments.first().map(|segment| segment.number)
+    }
+
+    pub fn ticks(&self) -> impl Iterator<Item = &Arc<Tick>> {
+        self.segments.iter().flat_map(|segment| &segment.ticks)
     }
 }
 
 impl RecentTicks {
-    /// Says what the database had at first.
-    pub fn begin(&self, sealed_to_ms: Option<i64>) {
-        let mut inside = self.lock();
-        inside.sealed_to_ms = inside.sealed_to_ms.max(sealed_to_ms);
-    }
-
     pub fn put(&self, segment: i64, tick: Arc<Tick>) {
         self.lock().ticks.push_back((segment, tick));
     }
 
-    pub fn all(&self) -> RecentView {
+    pub fn view(&self) -> RecentView {
         let inside = self.lock();
-        RecentView {
-            first_segment: inside.ticks.front().map(|(segment, _)| *segment),
-            ticks: inside.ticks.iter().map(|(_, tick)| Arc::clone(tick)).collect(),
-            sealed_to_ms: inside.sealed_to_ms,
+        RecentView { segments: by_segment(inside.ticks.iter().cloned()), stored_to_ms: inside.stored_to_ms }
+    }
+
+    /// The segments up to this one are in the database. Only the last of them stay in memory.
+    pub fn sealed(&self, segment: i64) {
+        let mut inside = self.lock();
+        let sealed = inside.ticks.iter().map(|(number, _)| *number).filter(|number| *number <= segment);
+        let mut numbers: Vec<i64> = sealed.collect();
+        numbers.dedup();
+        let surplus = numbers.len().saturating_sub(SEALED_SEGMENTS);
+        if let Some(last) = numbers[..surplus].last() {
+            while inside.ticks.front().is_some_and(|(number, _)| number <= last) {
+                let at_ms = inside.ticks.pop_front().map(|(_, tick)| tick.at_ms);
+                inside.stored_to_ms = inside.stored_to_ms.max(at_ms);
+            }
         }
     }
 
-    /// The ticks up to this segment are in the database.
-    pub fn clear(&self, segment: i64) {
-        let mut inside = self.lock();
-        while inside.ticks.front().is_some_and(|(first, _)| *first <= segment) {
-            let at_ms = inside.ticks.pop_front().map(|(_, tick)| tick.at_ms);
-            inside.sealed_to_ms = inside.sealed_to_ms.max(at_ms);
-        }
+    /// The writer has written this tick.
+    pub fn wrote(&self, tick: &Arc<Tick>) {
+        self.lock().written = Some(Arc::clone(tick));
+    }
+
+    /// Every tick up to the last one that the writer has written.
+    pub fn written(&self) -> Vec<(i64, Arc<Tick>)> {
+        let inside = self.lock();
+        let Some(last) = &inside.written else { return Vec::new() };
+        let count = inside.ticks.iter().rposition(|(_, tick)| Arc::ptr_eq(tick, last)).map_or(0, |at| at + 1);
+        inside.ticks.iter().take(count).cloned().collect()
+    }
+
+    /// Holds these ticks from now on, beside a database that has others up to `stored_to_ms`.
+    pub fn replace(&self, stored_to_ms: Option<i64>, ticks: impl Iterator<Item = (i64, Arc<Tick>)>) {
+        *self.lock() = Inside { ticks: ticks.collect(), stored_to_ms, ..Inside::default() };
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -71,7 +98,7 @@ impl RecentTicks {
     }
 }
 
-/// Says which segment a tick is of: one is as long as a window of the wall clock, and ends where that goes back.
+/// Numbers segments: one is of one window of the wall clock, and ends where that goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentNumbering {
     number: i64,
@@ -85,10 +112,15 @@ impl SegmentNumbering {
         Self { number, rows: 0, last_ms: None }
     }
 
+    pub fn is_before(&self, segment: i64) -> bool {
+        self.number < segment
+    }
+
+    /// The segment of a tick that ended at this instant.
     pub fn number(&mut self, at_ms: i64, most_rows: usize) -> i64 {
         let level = Level::Ticks;
-        let goes_on = |last_ms: i64| last_ms < at_ms && level.window(last_ms) == level.window(at_ms);
-        if self.last_ms.is_some_and(|last_ms| !goes_on(last_ms)) || self.rows >= most_rows {
+        let continues = |last_ms: i64| last_ms < at_ms && level.window(last_ms) == level.window(at_ms);
+        if self.last_ms.is_some_and(|last_ms| !continues(last_ms)) || self.rows >= most_rows {
             self.number += 1;
             self.rows = 0;
         }

@@ -6,12 +6,12 @@ use sqlx::{Connection, SqliteConnection};
 
 use super::codec::{Presence, Rows, decode, encode};
 use super::decoder::columns;
-use super::load::Gap;
 use super::rollup;
 use super::rows::write_gap;
 use super::seal::{Segment, delete_segment, insert_chunk, insert_segment};
 use super::segment::{Axis, Level, chunk_key, stream_of_chunk};
 use super::stream::Stream;
+use super::write_op::Gap;
 
 /// Segments that become one of the next level at most: a program that is started again and again makes short ones.
 const MOST_SOURCES: usize = 100;

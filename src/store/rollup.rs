@@ -12,7 +12,7 @@ use crate::series::quantity::Quantity;
 use crate::series::{Extent, Observation};
 
 /// Columns of a quantity.
-const COLUMNS: usize = 4;
+pub const COLUMNS: usize = 4;
 
 /// What a row says of one quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

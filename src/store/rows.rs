@@ -4,26 +4,23 @@ use anyhow::Context;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 
-pub use super::job_row::{remove_job, write_job, write_note};
-
-use super::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
-use super::load::Gap;
+use super::catalog::{DeviceRow, Rows, VolumeRow};
 use super::rolling::rolled_until;
 use super::segment::Level;
 use super::stream::{Kind, Stream};
-use crate::alert::Alert;
+use super::write_op::Gap;
 use crate::config;
 
 /// Every device and volume of which something is kept.
-pub async fn catalog(connection: &mut SqliteConnection) -> anyhow::Result<Catalog> {
+pub async fn catalog_rows(connection: &mut SqliteConnection) -> anyhow::Result<Rows> {
     let devices = sqlx::query("SELECT * FROM device ORDER BY id").fetch_all(&mut *connection).await?;
     let volumes = sqlx::query("SELECT * FROM volume ORDER BY id").fetch_all(&mut *connection).await?;
     let devices = devices.iter().map(device_row).collect::<sqlx::Result<_>>();
     let volumes = volumes.iter().map(volume_row).collect::<sqlx::Result<_>>();
-    Ok(Catalog::new(Rows {
+    Ok(Rows {
         devices: devices.context("cannot read the devices")?,
         volumes: volumes.context("cannot read the volumes")?,
-    }))
+    })
 }
 
 fn device_row(row: &SqliteRow) -> sqlx::Result<DeviceRow> {
@@ -118,17 +115,6 @@ pub async fn last_instant(connection: &mut SqliteConnection) -> anyhow::Result<O
     Ok(sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(connection).await?)
 }
 
-/// As [`last_instant`], but for a day of ticks, so that a clock that was wrong for less than that does not tell it.
-pub async fn day_before_last(connection: &mut SqliteConnection) -> anyhow::Result<Option<i64>> {
-    Ok(sqlx::query_scalar(
-        "SELECT min(to_ms) FROM (SELECT to_ms FROM segment WHERE id < ? ORDER BY to_ms DESC LIMIT ?)",
-    )
-    .bind(Level::Ticks.keys().1)
-    .bind(24 * 3_600_000 / Level::Ticks.window_ms())
-    .fetch_one(connection)
-    .await?)
-}
-
 pub async fn write_rows(connection: &mut SqliteConnection, rows: &Rows) -> anyhow::Result<()> {
     for device in &rows.devices {
         write_device(connection, device)
@@ -147,7 +133,9 @@ async fn write_device(connection: &mut SqliteConnection, device: &DeviceRow) -> 
     sqlx::query(
         "INSERT INTO device (id, identity, name, label, kind, counts, last_seen_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, label = excluded.label, kind = excluded.kind,
-             counts = excluded.counts, last_seen_ms = excluded.last_seen_ms",
+             counts = excluded.counts, last_seen_ms = excluded.last_seen_ms
+         -- Never under another identity: the number may be of a database that was replaced.
+         WHERE device.identity = excluded.identity",
     )
     .bind(device.id)
     .bind(&*device.identity)
@@ -165,7 +153,8 @@ async fn write_volume(connection: &mut SqliteConnection, volume: &VolumeRow) -> 
     sqlx::query(
         "INSERT INTO volume (id, uuid, vg, lv, device_identity, last_seen_ms) VALUES (?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET vg = excluded.vg, lv = excluded.lv,
-             device_identity = excluded.device_identity, last_seen_ms = excluded.last_seen_ms",
+             device_identity = excluded.device_identity, last_seen_ms = excluded.last_seen_ms
+         WHERE volume.uuid = excluded.uuid",
     )
     .bind(volume.id)
     .bind(&*volume.uuid)
@@ -186,28 +175,5 @@ pub async fn write_gap(connection: &mut SqliteConnection, gap: &Gap) -> anyhow::
         .bind(&gap.reason)
         .execute(connection)
         .await?;
-    Ok(())
-}
-
-pub async fn write_alert(connection: &mut SqliteConnection, alert: &Alert) -> anyhow::Result<()> {
-    sqlx::query(
-        "INSERT INTO alert (id, rule, severity, vg, lv, uuid, value, raised_ms, cleared_ms, sentence)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-         ON CONFLICT (id) DO UPDATE SET severity = excluded.severity, vg = excluded.vg, lv = excluded.lv, value = excluded.value,
-             cleared_ms = excluded.cleared_ms, sentence = excluded.sentence",
-    )
-    .bind(alert.id)
-    .bind(alert.rule.name())
-    .bind(alert.severity.text())
-    .bind(&alert.vg)
-    .bind(&alert.lv)
-    .bind(&alert.uuid)
-    .bind(alert.value)
-    .bind(alert.raised_at.as_millisecond())
-    .bind(alert.cleared_at.map(|at| at.as_millisecond()))
-    .bind(&alert.sentence)
-    .execute(&mut *connection)
-    .await
-    .with_context(|| format!("cannot keep alert {}", alert.id))?;
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
-use super::load::Gap;
-use super::open;
+use super::database;
 use super::retention::used_bytes;
 use super::segment::Level;
+use super::write_op::Gap;
 use crate::config;
 
 /// What a level takes in a day is told from its last segments, up to this many: of ticks, six hours.
@@ -147,7 +147,7 @@ async fn gaps(connection: &mut SqliteConnection) -> anyhow::Result<Vec<Gap>> {
 
 /// How much the database at `path` has; nothing is changed.
 pub async fn stock_of(path: &Path) -> anyhow::Result<StorageUsage> {
-    stock(&mut open::to_look_at(path).await?).await
+    stock(&mut database::to_look_at(path).await?).await
 }
 
 /// What the settings will need on a host with so many devices, as most are used: see `benches/RESULTS.md`.

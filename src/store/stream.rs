@@ -66,11 +66,6 @@ impl Kind {
         }
     }
 
-    /// Whether a row most often is as the one before, and not all zero.
-    pub fn is_gauge(self) -> bool {
-        self == Self::Volume
-    }
-
     /// In the order in which roll-ups have them.
     pub fn quantities(self) -> &'static [Quantity] {
         match self {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::catalog::Catalog;
 use super::stream::{Kind, Stream, host_columns, volume_columns, work_columns};
 use crate::interval::Interval;
@@ -27,6 +29,41 @@ pub struct Tick {
 #[derive(Debug, Default, PartialEq)]
 pub struct Layout {
     pub streams: Vec<Stream>,
+}
+
+/// The ticks of one segment, in the order of time.
+#[derive(Clone, Debug)]
+pub struct SegmentTicks {
+    pub number: i64,
+    pub ticks: Vec<Arc<Tick>>,
+}
+
+/// Ticks with the numbers of their segments, segment by segment.
+pub fn by_segment(ticks: impl IntoIterator<Item = (i64, Arc<Tick>)>) -> Vec<SegmentTicks> {
+    let mut segments: Vec<SegmentTicks> = Vec::new();
+    for (number, tick) in ticks {
+        match segments.last_mut() {
+            Some(segment) if segment.number == number => segment.ticks.push(tick),
+            _ => segments.push(SegmentTicks { number, ticks: vec![tick] }),
+        }
+    }
+    segments
+}
+
+/// The ticks of the records by segment, and a sentence for those that are not understood.
+pub fn segments_of(records: &[(i64, Vec<u8>)]) -> (Vec<SegmentTicks>, Option<String>) {
+    let (mut ticks, mut before, mut lost) = (Vec::with_capacity(records.len()), None::<Arc<Tick>>, None);
+    for (segment, record) in records {
+        match Tick::from_record(record, before.as_deref()) {
+            Ok(tick) => {
+                let tick = Arc::new(tick);
+                before = Some(Arc::clone(&tick));
+                ticks.push((*segment, tick));
+            }
+            Err(error) => lost = Some(error.to_string()),
+        }
+    }
+    (by_segment(ticks), lost)
 }
 
 /// What a tick says of a stream.
@@ -95,6 +132,82 @@ impl Tick {
         let columns = self.layout.streams[place as usize].kind.columns();
         Cell::Row(&self.numbers[begin..begin + columns])
     }
+}
+
+/// A tick as a record of the journal: whole in itself, in integers of variable length.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    at_ms: i64,
+    elapsed_us: u64,
+    /// Numbers of the streams, each as the difference to the one before.
+    layout: Vec<u32>,
+    /// Places of streams of which nothing is known, and of those whose row is not all zero: differences likewise.
+    unknown: Vec<u32>,
+    active: Vec<u32>,
+    /// The rows of the active streams.
+    numbers: Vec<u64>,
+}
+
+/// A record that was not written by this version of the program.
+#[derive(Debug, thiserror::Error)]
+#[error("a record of the journal is not understood: {0}")]
+pub struct NotUnderstood(String);
+
+impl Tick {
+    pub fn to_record(&self) -> Vec<u8> {
+        let record = Record {
+            at_ms: self.at_ms,
+            elapsed_us: self.elapsed_us,
+            layout: differences(self.layout.streams.iter().map(|stream| stream.number())),
+            unknown: differences(self.unknown.iter().copied()),
+            active: differences(self.active.iter().map(|(place, _)| *place)),
+            numbers: self.numbers.clone(),
+        };
+        postcard::to_stdvec(&record).unwrap_or_default()
+    }
+
+    /// The tick of a record. It shares its layout with `before` where the two are equal.
+    pub fn from_record(record: &[u8], before: Option<&Self>) -> Result<Self, NotUnderstood> {
+        let Record { at_ms, elapsed_us, layout, unknown, active, numbers } =
+            postcard::from_bytes(record).map_err(|error| NotUnderstood(error.to_string()))?;
+        let refused = |what: &str| NotUnderstood(what.to_string());
+        let streams = sums(&layout).map(Stream::numbered).collect::<Option<Vec<_>>>();
+        let layout = Layout { streams: streams.ok_or_else(|| refused("a stream is of no known kind"))? };
+        if !layout.streams.is_sorted() {
+            return Err(refused("the streams are not in order"));
+        }
+        let shared = before.map(|before| &before.layout).filter(|shared| ***shared == layout);
+        let layout = shared.map_or_else(|| Arc::new(layout), Arc::clone);
+        let mut tick = Self::new(at_ms, elapsed_us, Arc::clone(&layout));
+        let mut unknown = sums(&unknown).peekable();
+        let (mut active, mut rest) = (sums(&active).peekable(), &numbers[..]);
+        for (place, stream) in (0..).zip(&layout.streams) {
+            if unknown.next_if_eq(&place).is_some() {
+                tick.push(place, None);
+            } else if active.next_if_eq(&place).is_some() {
+                let row = rest.split_at_checked(stream.kind.columns());
+                let (row, behind) = row.ok_or_else(|| refused("numbers are missing"))?;
+                tick.push(place, Some(row));
+                rest = behind;
+            }
+        }
+        match (unknown.next(), active.next(), rest) {
+            (None, None, []) => Ok(tick),
+            _ => Err(refused("numbers are left over")),
+        }
+    }
+}
+
+fn differences(ascending: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut before = 0u32;
+    ascending.map(|number| number.wrapping_sub(std::mem::replace(&mut before, number))).collect()
+}
+
+fn sums(differences: &[u32]) -> impl Iterator<Item = u32> + '_ {
+    differences.iter().scan(0u32, |sum, difference| {
+        *sum = sum.wrapping_add(*difference);
+        Some(*sum)
+    })
 }
 
 impl Layout {

@@ -7,7 +7,7 @@ use cowbell::interval::{DeviceInterval, Host, Interval, Work};
 use cowbell::sample::diskstats::Number;
 use cowbell::series::quantity::{DeviceQuantity, Quantity};
 use cowbell::series::{Point, Range};
-use cowbell::store::{Holds, StoreReader, StoreWriter, Subject, Wanted, WriteOp};
+use cowbell::store::{Holds, StoreReader, StoreWriter, Subject, Wanted};
 use cowbell::topology::{Device, DeviceKind, Topology};
 use cowbell::units::Sectors;
 use jiff::{SignedDuration, Timestamp};
@@ -31,12 +31,12 @@ impl Tick {
         Self { at: BEGIN + elapsed * i32::try_from(number).unwrap(), elapsed, sectors }
     }
 
-    pub fn entry(self, topology: &Arc<Topology>) -> WriteOp {
+    pub fn interval(self, topology: &Arc<Topology>) -> Interval {
         let work = Work { reads: 1, sectors_read: Sectors(self.sectors), ..Work::default() };
         let idle = DeviceInterval { work: Some(Work::default()), counters: None };
         let mut devices = vec![idle; topology.devices.len()];
         devices[0].work = Some(work);
-        WriteOp::Tick(Arc::new(Interval {
+        Interval {
             at: self.at,
             elapsed_us: u64::try_from(self.elapsed.as_micros()).unwrap(),
             topology: Arc::clone(topology),
@@ -47,7 +47,7 @@ impl Tick {
             policies: None,
             usages: Arc::default(),
             maker: None,
-        }))
+        }
     }
 }
 
@@ -82,7 +82,7 @@ pub async fn keep(db: &Path, ticks: &[Tick]) -> StoreReader {
     let (mut inlet, store) = open(db).await;
     let topology = disks(&["sda"]);
     for tick in ticks {
-        inlet.append_when_there_is_room(tick.entry(&topology)).await;
+        inlet.append_tick_when_there_is_room(&tick.interval(&topology)).await;
     }
     // A stop gives up after some seconds, and a busy disk may need more for thousands of ticks.
     let began = std::time::Instant::now();

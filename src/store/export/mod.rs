@@ -13,6 +13,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 
+use super::decoder::extent;
 use super::plan::{Part, plan};
 use super::read_view::ReadView;
 use super::seal::Segment;
@@ -155,7 +156,7 @@ impl ReadView {
             rows += write(&sheet, None, &topics, ask.range, target).await?;
         }
         target.finish().await?;
-        let missing = missing.sentence().into_iter().chain(self.unusable.iter().cloned()).collect();
+        let missing = missing.sentence().into_iter().chain(self.damage.iter().cloned()).collect();
         Ok(Exported { rows, missing })
     }
 
@@ -181,19 +182,18 @@ async fn write(
     range: Range,
     target: &mut Target,
 ) -> anyhow::Result<u64> {
-    let (decoders, mut values, mut rows) = (sheet.decoders(topics), Vec::new(), 0);
+    let (mut values, mut rows) = (Vec::new(), 0);
     for (row, at) in sheet.instants().filter(|(_, at)| range.contains(*at)) {
         if part.is_some_and(|part| part.is_covered(sheet.axis.numbers[row])) {
             continue;
         }
         let (time, elapsed_us) = (format!("{at:.3}"), sheet.axis.elapsed_us[row]);
-        for (topic, decoders) in decoders.iter().enumerate().filter(|(_, decoders)| sheet.has(decoders, row))
-        {
+        for (index, topic) in topics.list.iter().enumerate().filter(|(_, topic)| sheet.has(topic, row)) {
             values.clear();
-            values.extend(
-                decoders.iter().map(|(place, decoder)| decoder.extent(&sheet.rows[*place], row, elapsed_us)),
-            );
-            let line = Line { time: &time, topic, seconds: elapsed_us as f64 / 1e6, values: &values };
+            values.extend(topic.quantities.iter().map(|(place, quantity)| {
+                extent(sheet.level, topics.streams[*place], *quantity, &sheet.rows[*place], row, elapsed_us)
+            }));
+            let line = Line { time: &time, topic: index, seconds: elapsed_us as f64 / 1e6, values: &values };
             target.line(&line).await?;
             rows += 1;
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::Topics;
+use super::topics::{Topic, Topics};
 use crate::store::codec::{Presence, Rows, decode};
-use crate::store::decoder::{QuantityDecoder, columns};
+use crate::store::decoder::columns;
 use crate::store::plan::Part;
 use crate::store::read_view::ReadView;
 use crate::store::rollup;
@@ -17,7 +17,7 @@ use crate::store::tick::Tick;
 
 /// A segment's rows.
 pub struct Sheet {
-    level: Level,
+    pub level: Level,
     pub axis: Axis,
     /// In the order of the topics' streams.
     pub rows: Vec<Rows>,
@@ -106,16 +106,8 @@ impl Sheet {
         instants.filter_map(|(row, at_ms)| Some((row, Timestamp::from_millisecond(*at_ms).ok()?)))
     }
 
-    /// For each topic what takes its quantities out of the rows, and out of those of which stream.
-    pub fn decoders(&self, topics: &Topics) -> Vec<Vec<(usize, QuantityDecoder)>> {
-        let decoder = |(place, quantity): &(usize, _)| {
-            (*place, QuantityDecoder::new(self.level, topics.streams[*place].kind, *quantity))
-        };
-        topics.list.iter().map(|topic| topic.quantities.iter().map(decoder).collect()).collect()
-    }
-
-    /// Whether anything of these was there.
-    pub fn has(&self, decoders: &[(usize, QuantityDecoder)], row: usize) -> bool {
-        decoders.iter().any(|(place, _)| self.rows[*place].presence[row] != Presence::Absent)
+    /// Whether anything of this topic was there.
+    pub fn has(&self, topic: &Topic, row: usize) -> bool {
+        topic.quantities.iter().any(|(place, _)| self.rows[*place].presence[row] != Presence::Absent)
     }
 }

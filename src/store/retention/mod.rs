@@ -228,7 +228,10 @@ async fn delete(connection: &mut SqliteConnection, doomed: &[i64]) -> anyhow::Re
 
 /// Alerts and gaps are of no use when nothing else of their time is left. Jobs stay: they are what is compared.
 async fn forget_lasting(connection: &mut SqliteConnection, before_ms: i64) -> anyhow::Result<()> {
-    sqlx::query("DELETE FROM alert WHERE cleared_ms < ?").bind(before_ms).execute(&mut *connection).await?;
+    sqlx::query("DELETE FROM alert_record WHERE cleared_ms < ?")
+        .bind(before_ms)
+        .execute(&mut *connection)
+        .await?;
     sqlx::query("DELETE FROM gap WHERE to_ms < ?").bind(before_ms).execute(connection).await?;
     Ok(())
 }

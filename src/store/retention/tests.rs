@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::job::{Job, JobKind, Outcome};
 use crate::store::Holds;
-use crate::store::open::for_writing;
+use crate::store::database::for_writing;
+use crate::store::records::write_job;
 use crate::store::rolling::roll_up;
-use crate::store::rows::day_before_last;
 use crate::store::seal::{Segment, seal};
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Layout, Tick};
@@ -40,15 +41,10 @@ async fn forty_days(folder: &tempfile::TempDir) -> SqliteConnection {
     }
     roll_up(&mut connection).await.unwrap();
     let (started, ended) = (BEGIN_MS + 23 * HOUR_MS, BEGIN_MS + 25 * HOUR_MS);
-    sqlx::query(
-        "INSERT INTO job (kind, key, name, started_ms, ended_ms, outcome, partly_seen)
-         VALUES ('command', 'nightly', 'nightly', ?, ?, 'succeeded', 0)",
-    )
-    .bind(started)
-    .bind(ended)
-    .execute(&mut connection)
-    .await
-    .unwrap();
+    let at = |ms| jiff::Timestamp::from_millisecond(ms).unwrap();
+    let mut job = Job::new(1, JobKind::Command, "nightly", "nightly", at(started));
+    (job.ended_at, job.outcome) = (Some(at(ended)), Some(Outcome::Succeeded));
+    write_job(&mut connection, &job).await.unwrap();
     connection
 }
 
@@ -147,18 +143,6 @@ async fn ticks_stamped_far_ahead_go_when_as_much_was_seen_since_as_they_are_kept
         .await
         .unwrap();
     assert_eq!(left, [3, 50, 51, 60, 79, 80], "with the job's, and the last, which is in no minutes yet");
-}
-
-#[tokio::test]
-async fn ticks_of_a_wrong_clock_do_not_tell_that_their_time_has_come() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut connection = forty_days(&folder).await;
-    sqlx::query("UPDATE segment SET to_ms = 4070908800000 WHERE id BETWEEN 70 AND 80")
-        .execute(&mut connection)
-        .await
-        .unwrap();
-    let told = day_before_last(&mut connection).await.unwrap();
-    assert!(told.is_some_and(|told| told < NOW_MS), "{told:?}");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::store::rolling::roll_up;
 use crate::store::seal::seal;
 use crate::store::stream::Stream;
 use crate::store::tick::{Layout, Tick};
-use crate::store::{Holds, open};
+use crate::store::{Holds, database};
 
 /// Two of them are of one window of ten seconds.
 const APART_MS: i64 = 50 * 60_000;
@@ -23,7 +23,7 @@ const TICKS: i64 = 600;
 const DATABASE: &str = "COWBELL_TEST_DATABASE";
 
 async fn connect(path: &Path) -> SqliteConnection {
-    open::for_writing(path, Holds::ThisMachine).await.unwrap().connection
+    database::for_writing(path, Holds::ThisMachine).await.unwrap().connection
 }
 
 async fn three_weeks(path: &Path) {

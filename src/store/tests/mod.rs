@@ -1,6 +1,5 @@
 //! What holds for any course of ticks: nothing of it is lost on its way through the store.
 
-mod converted;
 mod course;
 mod damaged;
 mod deleted;

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::config;
 use crate::job::{Job, JobKind, Outcome};
 use crate::store::catalog::{DeviceRow, Rows, VolumeRow};
-use crate::store::load::{Queued, QueuedOp};
-use crate::store::open::for_writing;
-use crate::store::rows::catalog;
+use crate::store::database::for_writing;
+use crate::store::rows::catalog_rows;
 use crate::store::seal::seal;
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Layout, Tick};
@@ -27,7 +26,7 @@ async fn a_job_that_breaks_a_constraint_is_left_out_and_those_around_it_are_kept
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
     let (mut inlet, reader) = open(&path, Holds::ThisMachine, config::Store::default()).await.unwrap();
-    let bad = |id| Job { unmounted_at: Some(Timestamp::UNIX_EPOCH), ..job(id) };
+    let bad = |id| Job { started_at: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1), ..job(id) };
     inlet.append(WriteOp::Job(Box::new(job(1))));
     inlet.append(WriteOp::Job(Box::new(bad(2))));
     inlet.append(WriteOp::Import(Box::new(bad(3)), Arc::from(&b"file"[..])));
@@ -58,11 +57,11 @@ fn volume(id: u32, uuid: &str) -> VolumeRow {
 async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_constraint_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let (inlet, _) = open(&path, Holds::ThisMachine, config::Store::default()).await.unwrap();
+    let (mut inlet, _) = open(&path, Holds::ThisMachine, config::Store::default()).await.unwrap();
     // Twice the same, which a machine is not to say, and one without a name of its own.
     let devices = vec![device(1, "a"), device(2, "a"), device(3, "c")];
     let volumes = vec![volume(1, ""), volume(2, "b")];
-    inlet.queue.try_send(Queued::new(QueuedOp::Rows(Rows { devices, volumes }), None)).unwrap();
+    inlet.append(WriteOp::Catalog(Rows { devices, volumes }));
     let began = Instant::now();
     while inlet.health().1 < 2 && began.elapsed() < Duration::from_secs(10) {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -70,7 +69,7 @@ async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_const
     assert_eq!((inlet.health().1, inlet.health().0.error), (2, None));
     inlet.close().await;
     let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
-    let kept = catalog(&mut connection).await.unwrap().rows();
+    let kept = catalog_rows(&mut connection).await.unwrap();
     assert_eq!(kept.devices, [device(1, "a"), device(3, "c")]);
     assert_eq!(kept.volumes, [volume(2, "b")]);
 }

@@ -15,6 +15,7 @@ use super::course::{BEGIN_MS, Numbers, STREAMS, course, segments};
 use crate::series::quantity::Quantity;
 use crate::series::{Observation, Point, Range};
 use crate::store::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
+use crate::store::database::for_writing;
 use crate::store::readers::Readers;
 use crate::store::recent::RecentTicks;
 use crate::store::rolling::{roll_up, roll_up_old, rolled_until};
@@ -23,7 +24,7 @@ use crate::store::seal::seal;
 use crate::store::segment::Level;
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Cell, Tick};
-use crate::store::{Health, Holds, StoreReader, Subject, Wanted, open};
+use crate::store::{Health, Holds, StoreReader, Subject, Wanted};
 
 /// A roll-up's least and largest value have so many binary digits.
 const SLACK: f64 = 1.0 / 256.0;
@@ -68,14 +69,15 @@ pub fn everything() -> Vec<(Stream, Wanted)> {
     all.collect()
 }
 
-/// The ticks in a database at `path`, but for the last segments, which are in memory.
+/// The ticks in a database at `path`. The last segments are in memory, half of them in the database as well.
 async fn reader(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[Index]) -> StoreReader {
-    let mut connection = open::for_writing(path, Holds::ThisMachine).await.unwrap().connection;
+    let mut connection = for_writing(path, Holds::ThisMachine).await.unwrap().connection;
     // Nobody cuts the power of a test.
     sqlx::query("PRAGMA synchronous = OFF").execute(&mut connection).await.unwrap();
-    let mut sealed = segments(ticks);
-    let shelved = sealed.split_off(sealed.len().saturating_sub(in_memory));
-    for (number, ticks) in &sealed {
+    let all = segments(ticks);
+    let (sealed, recent_from) =
+        (all.len().saturating_sub(in_memory.div_ceil(2)), all.len().saturating_sub(in_memory));
+    for (number, ticks) in &all[..sealed] {
         seal(&mut connection, *number, ticks).await.unwrap();
     }
     roll_up(&mut connection).await.unwrap();
@@ -84,15 +86,14 @@ async fn reader(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[I
         delete(&mut connection, index).await;
     }
     let recent = RecentTicks::default();
-    recent.begin(last_instant(&mut connection).await.unwrap());
-    for (number, tick) in
-        shelved.iter().flat_map(|(number, ticks)| ticks.iter().map(move |tick| (number, tick)))
-    {
-        recent.put(*number, Arc::clone(tick));
-    }
+    let last = last_instant(&mut connection).await.unwrap();
+    let in_memory = all[recent_from..].iter();
+    let in_memory =
+        in_memory.flat_map(|(number, ticks)| ticks.iter().map(|tick| (*number, Arc::clone(tick))));
+    recent.replace(last, in_memory);
     let (_, health) = watch::channel(Health { is_open: true, ..Health::default() });
     let (readers, catalog) = (Readers::new(path, health.clone()), Arc::new(RwLock::new(catalog())));
-    StoreReader { path: path.into(), readers, health, catalog, recent: Arc::new(recent) }
+    StoreReader { readers, health, catalog, recent: Arc::new(recent), start: Arc::default() }
 }
 
 /// As retention does it: only what has gone into a level that is kept for longer.
@@ -236,7 +237,7 @@ fn numbers_are_not_used_again_when_all_ticks_were_deleted() {
     let last = runtime.block_on(async {
         let path = folder.path().join("cowbell.db");
         reader(&path, &ticks, 0, &[]).await;
-        let mut connection = open::for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+        let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
         let rolled_up = rolled_until(&mut connection, Level::Minutes).await.unwrap();
         sqlx::query("DELETE FROM segment WHERE id < 2 << 36").execute(&mut connection).await.unwrap();
         assert_eq!(last_segment(&mut connection).await.unwrap(), rolled_up);

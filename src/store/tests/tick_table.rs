@@ -27,7 +27,7 @@ proptest! {
         let range = range(from_ms, to_ms);
         let wanted: Vec<_> = everything().into_iter().map(|(_, wanted)| wanted).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let found = runtime.block_on(reader.every(&wanted, range)).unwrap();
+        let found = runtime.block_on(reader.tick_table(&wanted, range)).unwrap();
         let mut order: Vec<usize> = (0..found.ends_ms.len()).collect();
         order.sort_by_key(|row| (found.ends_ms[*row], found.elapsed_us[*row]));
         let is_told = |tick: &&Arc<Tick>| tick.elapsed_us > 0 && (from_ms..=to_ms).contains(&tick.at_ms);

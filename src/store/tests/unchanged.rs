@@ -1,7 +1,6 @@
 //! Ticks come back from the journal and rows from chunks as they were, whatever they are.
 
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use sqlx::Connection;
@@ -9,22 +8,10 @@ use sqlx::Connection;
 use super::cases;
 use super::course::{Numbers, STREAMS, course, segments};
 use crate::store::codec::{Presence, decode, encode};
-use crate::store::journal::{Journal, Segment};
-use crate::store::record::{Recorder, ticks_of};
-use crate::store::rows::identity;
+use crate::store::journal::Journal;
 use crate::store::segment::{Axis, rows_of, streams};
-use crate::store::tick::{Cell, Tick};
-use crate::store::{Holds, open as store};
-
-fn records(ticks: &[Arc<Tick>]) -> Vec<Vec<u8>> {
-    let mut recorder = Recorder::default();
-    let records = ticks.iter().map(|tick| {
-        let record = recorder.record(tick);
-        recorder.remember(tick);
-        record
-    });
-    records.collect()
-}
+use crate::store::tick::{Cell, Tick, segments_of};
+use crate::store::{Holds, database};
 
 /// What a tick says of a stream, as presence and columns.
 fn said(tick: &Tick, stream: crate::store::stream::Stream) -> (Presence, Vec<u64>) {
@@ -49,13 +36,14 @@ proptest! {
         // The last two are what a journal may hold that is not sealed.
         let last = segments.split_off(segments.len().saturating_sub(2));
         for (number, ticks) in &last {
-            journal.begin(*number).unwrap();
-            for record in records(ticks) {
-                journal.append(&record).unwrap();
+            for tick in ticks {
+                journal.append(*number, &tick.to_record()).unwrap();
             }
         }
-        let (_, replayed) = Journal::open(&database, 7, segments.len() as i64).unwrap();
-        let found = replayed.segments.iter().map(|found| (found.number, ticks_of(found).0));
+        let (_, recovered) = Journal::open(&database, 7, segments.len() as i64).unwrap();
+        let (found, lost) = segments_of(&recovered.records);
+        prop_assert_eq!((recovered.damage, lost), (vec![], None));
+        let found = found.into_iter().map(|found| (found.number, found.ticks));
         prop_assert_eq!(found.collect::<Vec<_>>(), last);
     }
 }
@@ -82,11 +70,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_a_record_or_are_not_understood(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-        let first = records(&[Arc::new(Tick::new(0, 1, Arc::default()))]).remove(0);
-        let segment = |records| Segment { number: 1, records };
-        let (ticks, _) = ticks_of(&segment(vec![first, bytes.clone()]));
-        prop_assert!(!ticks.is_empty());
-        ticks_of(&segment(vec![bytes]));
+        let _ = Tick::from_record(&bytes, None);
     }
 
     #[test]
@@ -94,38 +78,19 @@ proptest! {
         ticks in course(Numbers::Any, 5),
         wrong in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
-        let mut records = records(&ticks);
-        for (place, byte) in wrong {
-            let count = records.len();
-            let record = &mut records[place.index(count)];
-            let at = place.index(record.len());
-            record[at] = byte;
-        }
-        for tick in ticks_of(&Segment { number: 1, records }).0 {
-            for stream in STREAMS {
-                said(&tick, stream);
+        for tick in &ticks {
+            let mut record = tick.to_record();
+            for (place, byte) in &wrong {
+                let at = place.index(record.len());
+                record[at] = *byte;
+            }
+            if let Ok(tick) = Tick::from_record(&record, None) {
+                for stream in STREAMS {
+                    said(&tick, stream);
+                }
             }
         }
     }
-}
-
-#[tokio::test]
-async fn a_record_that_is_not_understood_is_said_and_a_copy_is_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("cowbell.db");
-    let mut connection = store::for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
-    let database = identity(&mut connection).await.unwrap();
-    drop(connection);
-    let (mut journal, _) = Journal::open(&path, database, 0).unwrap();
-    journal.begin(1).unwrap();
-    journal.append(&records(&[Arc::new(Tick::new(0, 1, Arc::default()))])[0]).unwrap();
-    journal.append(b"of a version to come").unwrap();
-    drop(journal);
-    let (inlet, _) = crate::store::open(&path, Holds::ThisMachine, Default::default()).await.unwrap();
-    let notes = inlet.health().0.notes;
-    assert!(notes[0].starts_with("1 of 2 ticks of segment 1 in the journal are lost: "), "{notes:?}");
-    let copy = std::fs::read(notes[0].rsplit(' ').next().unwrap()).unwrap();
-    assert!(copy.windows(20).any(|bytes| bytes == b"of a version to come"));
 }
 
 /// So large that not all of it is looked at when it is opened.
@@ -133,7 +98,7 @@ async fn a_record_that_is_not_understood_is_said_and_a_copy_is_kept() {
 async fn a_large_database_that_turns_out_to_be_damaged_is_set_aside_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let mut connection = store::for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+    let mut connection = database::for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
     sqlx::query("INSERT INTO chunk VALUES (1, zeroblob(70 << 20))").execute(&mut connection).await.unwrap();
     let root: i64 = sqlx::query_scalar("SELECT rootpage FROM sqlite_schema WHERE name = 'segment'")
         .fetch_one(&mut connection)

@@ -105,7 +105,7 @@ async fn seen(site: &Site, job: &Job, present: &Arc<Present>) -> Result<JobInput
     let times = Times::of(job, now);
     let identity = |volume: &str| site.store.device_identity(volume).map(|identity| identity.to_string());
     let sources = Sources::of(job, &setup, &pvs(job, &setup, &present.interval.topology), identity);
-    let every = site.store.every(&sources.wanted, times.range()).await?;
+    let every = site.store.tick_table(&sources.wanted, times.range()).await?;
     Ok(JobInputs { setup, sizing, texts: Texts::CachedCost(Box::new(sources), Box::new(every), times) })
 }
 

@@ -1,29 +1,13 @@
--- A host with a disk and two volumes on it: a job that overflowed, one that failed, one that runs; an alert that is
--- over and one that lasts.
-INSERT INTO device (id, identity, name, label, kind, counts, last_seen_ms) VALUES
-    (1, 'S1', 'sda', 'PV of vg0', 'disk', 1, 1772330460000),
-    (2, 'LVM-ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiOYSAcT6J7pWWXJAvygnkLAzEHyRzaUS5D', 'dm-3', 'vg0/data_snapshot', 'dm', 0, 1772330460000);
+-- What a database may hold once migration 0001 has run. The checksums are those of src/store/records.rs.
 
-INSERT INTO volume (id, uuid, vg, lv, device_identity, last_seen_ms) VALUES
-    (1, 'Awjex8-GFrO-cwLc-VpnJ-PutS-Gr7J-dKI9hT', 'vg0', 'data', NULL, 1772330460000),
-    (2, 'YSAcT6-J7pW-WXJA-vygn-kLAz-EHyR-zaUS5D', 'vg0', 'data_snapshot',
-        'LVM-ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiOYSAcT6J7pWWXJAvygnkLAzEHyRzaUS5D', 1772330460000);
-
--- Nothing is packed in it but an empty list of devices, one of volumes, and a host of which nothing is known.
-INSERT INTO tick (at_ms, elapsed_us, packed) VALUES
-    (1772330459000, 0, x'000000000000'),
-    (1772330460000, 1000000, x'000000000000');
-
-INSERT INTO job (id, kind, key, name, vg, lv, origin, started_ms, ended_ms, outcome, died_ms, partly_seen,
-                 last_fill_percent, peak_fill_percent, bytes_read, read_counter) VALUES
-    (1, 'snapshot', 'YSAcT6-J7pW-WXJA-vygn-kLAz-EHyR-zaUS5D', 'data_snapshot', 'vg0', 'data_snapshot', 'data',
-        1772330400000, 1772330450000, 'overflowed', 1772330440000, 0, 99.95, 99.95, 1992294400, 1992294400),
-    (2, 'command', 'run-1-1', 'copy', NULL, NULL, NULL, 1772330410000, 1772330411000, 'failed', NULL, 0,
-        NULL, NULL, NULL, NULL),
-    (3, 'mark', 'night', 'nightly', NULL, NULL, NULL, 1772330420000, NULL, NULL, NULL, 1, NULL, NULL, 4096, NULL);
-
-INSERT INTO alert (id, rule, severity, vg, lv, uuid, value, raised_ms, cleared_ms, sentence) VALUES
-    (1, 'snapshot_fill', 'critical', 'vg0', 'data_snapshot', 'YSAcT6-J7pW-WXJA-vygn-kLAz-EHyR-zaUS5D', 85.0,
-        1772330430000, 1772330440000, 'Snapshot vg0/data_snapshot is at 20.00 % again.'),
-    (2, 'pool_data', 'warning', 'vg0', 'pool', 'anBmng-2003-HHvo-K3Za-fMs5-B2BF-5I0ECQ', 71.0,
-        1772330435000, NULL, 'Thin pool vg0/pool is 71.00 % full.');
+INSERT INTO device VALUES (1, 'S1', 'sda', 'sda', 'disk', 1, 1772330400000);
+INSERT INTO volume VALUES (1, 'LVM-abc', 'vg0', 'data_snapshot', NULL, 1772330400000);
+INSERT INTO segment (id, from_ms, to_ms, rows, axis) VALUES (1, 1772330400000, 1772330401000, 2, x'00');
+INSERT INTO chunk VALUES (1 << 24 | 9, x'00');
+INSERT INTO gap VALUES (1, 1772330500000, 1772330600000, 100, 'the disk of the database was full');
+INSERT INTO identity VALUES (1, 4711);
+INSERT INTO deleted_number VALUES (1, 9);
+INSERT INTO job_record VALUES (7, 'LVM-abc', 1772330400000, 1772330510000, 'vg0/data', 8192, '{"vg":"vg0","lv":"data_snapshot","origin":"data","ended_at":"2026-03-01T02:01:50Z","outcome":"untrustworthy","died_at":"2026-03-01T02:01:40.250Z","io_error_at":null,"heard":{"run":4711,"phases":[{"phase":"flush","at":"2026-03-01T02:00:01Z"},{"phase":"snapshot","at":"2026-03-01T02:00:02Z"},{"phase":"mount","at":"2026-03-01T02:00:03Z"},{"phase":"backup","at":"2026-03-01T02:00:04Z"},{"phase":"cleanup","at":"2026-03-01T02:00:09Z"}],"locked_from":"2026-03-01T02:00:01Z","locked_until":"2026-03-01T02:00:03Z","reported":{"at":"2026-03-01T02:01:45Z","succeeded":true},"first_at":"2026-03-01T02:00:00Z","last_at":"2026-03-01T02:00:09Z","is_unbroken":false},"exit_status":null,"mounted_on":"/mnt/snap","unmounted_at":"2026-03-01T02:01:49Z","partly_seen":false,"last_fill_percent":99.95,"peak_fill_percent":99.95,"bytes_read":4096,"setup":{},"label":null,"notes":[{"at":"2026-03-01T02:00:50Z","text":"tape changed"}],"told_phases":[],"program":"mylvmbackup","kind":"snapshot","name":"data_snapshot","started_at":"2026-03-01T02:00:00Z"}', 4025862544);
+INSERT INTO job_record VALUES (8, 'mark:job-1', 1772326800000, NULL, NULL, NULL, '{"vg":null,"lv":null,"origin":null,"ended_at":null,"outcome":null,"died_at":null,"io_error_at":null,"heard":null,"exit_status":null,"mounted_on":null,"unmounted_at":null,"partly_seen":true,"last_fill_percent":null,"peak_fill_percent":null,"bytes_read":null,"setup":{},"label":{"set":"zstd","variant":"level3","repeat":2},"notes":[],"told_phases":[{"at":"2026-03-01T01:00:05Z","name":"reading"}],"program":null,"kind":"mark","name":"nightly","started_at":"2026-03-01T01:00:00Z"}', 3583783502);
+INSERT INTO imported VALUES ('mark:job-1', x'1f8b');
+INSERT INTO alert_record VALUES (1, 1772330490000, NULL, '{"id":1,"rule":"snapshot_fill","severity":"critical","vg":"vg0","lv":"data_snapshot","uuid":"LVM-abc","value":97.5,"raised_at":"2026-03-01T02:01:30Z","cleared_at":null,"worst":"critical","sentence":"snapshot vg0/data_snapshot is 97.5 % full"}', 263303565);

@@ -3,11 +3,12 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use jiff::Timestamp;
 use rustix::fs::{Access, FlockOperation};
 use rustix::io::Errno;
 
@@ -60,6 +61,16 @@ pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
         .context("cannot make a folder for a passing database")
 }
 
+/// A file that holds something else.
+#[derive(Debug, thiserror::Error)]
+#[error("it is no SQLite database; name another file with --db")]
+pub struct NoDatabase;
+
+/// Another cowbell has the database.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}: another cowbell writes to it; end that one, or name another file with --db")]
+pub struct InUse(String);
+
 /// Makes sure that no other program writes to this database for as long as the file is open. The lock is on the database
 /// itself, which is made if it is not there; SQLite's own locks are of another kind.
 pub fn lock(path: &Path) -> anyhow::Result<File> {
@@ -67,7 +78,10 @@ pub fn lock(path: &Path) -> anyhow::Result<File> {
     has_folder(path).with_context(named)?;
     refuse_what_is_no_file(path).with_context(named)?;
     let opened = match File::open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => File::create_new(path),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            // A database tells what its server does: it is for its owner alone.
+            File::options().write(true).create_new(true).mode(0o600).open(path)
+        }
         opened => opened,
     };
     let file = opened.with_context(named)?;
@@ -77,10 +91,7 @@ pub fn lock(path: &Path) -> anyhow::Result<File> {
             Ok(()) => return Ok(file),
             Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_LIMIT => std::thread::sleep(LOCK_PAUSE),
             Err(Errno::WOULDBLOCK) => {
-                bail!(
-                    "{}: another cowbell writes to it; end that one, or name another file with --db",
-                    named()
-                )
+                return Err(InUse(named()).into());
             }
             Err(error) => return Err(error).with_context(named),
         }
@@ -109,7 +120,7 @@ pub fn has_content(path: &Path) -> anyhow::Result<bool> {
         Err(error) => return Err(error.into()),
     };
     if !start.is_empty() && start != HEADER {
-        bail!("it is no SQLite database; name another file with --db");
+        return Err(NoDatabase.into());
     }
     Ok(!start.is_empty())
 }
@@ -159,4 +170,16 @@ pub fn hindrance(path: &Path) -> &'static str {
         return " (there is no right to write in its folder: name one elsewhere with --db)";
     }
     ""
+}
+
+/// A name beside `path` that nothing has yet: renaming would replace what has it.
+pub fn free_name(path: &Path, what: &str) -> PathBuf {
+    let mut unix_ms = Timestamp::now().as_millisecond();
+    loop {
+        let name = beside(path, &format!(".{what}-{unix_ms}"));
+        if name.symlink_metadata().is_err() {
+            return name;
+        }
+        unix_ms += 1;
+    }
 }

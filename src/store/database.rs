@@ -5,13 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
-use super::journal::Journal;
-use super::place::{beside, folder_of, has_content, has_folder, has_log, hindrance, is_on_full_disk};
-use super::{Holds, OpeningState, damage, place, rows};
+use super::paths::{beside, folder_of, has_content, has_folder, has_log, hindrance};
+use super::{Holds, damage, paths};
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
@@ -38,18 +37,29 @@ pub struct Opened {
 /// The one connection that writes. Our own database that is damaged is set aside, and a new one made.
 pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<Opened> {
     let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
-    let (mut lock, mut notes) = (place::lock(path)?, Vec::new());
-    let has_content = has_content(path).with_context(named)?;
-    if has_content {
+    let (mut lock, mut notes) = (paths::lock(path)?, Vec::new());
+    if has_content(path).is_ok_and(|has_content| has_content) {
         notes.extend(damage::set_foreign_log_aside(path).await.with_context(named)?);
     }
-    if has_content && let Some(damage) = damage::of(path).await {
+    if let Some(damage) = damage::of(path).await {
         notes.push(damage::set_aside(path, &damage).await.with_context(named)?);
-        lock = place::lock(path)?;
+        lock = paths::lock(path)?;
     }
-    let connection = open_and_migrate(path, holds).await.with_context(named)?;
-    Ok(Opened { connection, notes, lock })
+    let connection = match open_and_migrate(path, holds).await {
+        Err(error) if error.is::<OldFormat>() => {
+            notes.push(damage::set_aside(path, &error.to_string()).await.with_context(named)?);
+            lock = paths::lock(path)?;
+            open_and_migrate(path, holds).await
+        }
+        opened => opened,
+    };
+    Ok(Opened { connection: connection.with_context(named)?, notes, lock })
 }
+
+/// A database of a development version before 0.1.
+#[derive(Debug, thiserror::Error)]
+#[error("it has a format from before version 0.1")]
+struct OldFormat;
 
 async fn open_and_migrate(path: &Path, holds: Holds) -> anyhow::Result<SqliteConnection> {
     roll_back_making(path).await?;
@@ -64,12 +74,15 @@ async fn open_and_migrate(path: &Path, holds: Holds) -> anyhow::Result<SqliteCon
         .synchronous(SqliteSynchronous::Full)
         .auto_vacuum(SqliteAutoVacuum::Incremental);
     let mut connection = options.connect().await?;
-    MIGRATIONS.run(&mut connection).await?;
+    match MIGRATIONS.run(&mut connection).await {
+        Err(MigrateError::VersionMismatch(_)) => return Err(OldFormat.into()),
+        migrated => migrated?,
+    }
     if is_new && holds == Holds::ARecording {
         sqlx::query("PRAGMA user_version = 1").execute(&mut connection).await?;
     }
     if is_new {
-        // Whoever looks at the file alone sees whose it is. What the log has is as good, so an error is none.
+        // The file alone then says whose it is. The log says so as well, so an error is none.
         let _ = sqlx::query("PRAGMA wal_checkpoint").execute(&mut connection).await;
     }
     Ok(connection)
@@ -102,9 +115,10 @@ pub async fn to_look_at(path: &Path) -> anyhow::Result<SqliteConnection> {
     let opened = reader(options(path).read_only(true)).await;
     match opened {
         Ok(connection) => Ok(connection),
-        // Beside a log there has to be room for an index of it. Without room nobody writes, and an empty log is none.
-        Err(_) if is_on_full_disk(path) && !has_log(path) => {
-            reader(options(path).immutable(true)).await.with_context(named)
+        // SQLite makes an index of its log, for which a full or read-only disk has no room. Nothing writes there, and an
+        // empty log has nothing to index.
+        Err(error) if !has_log(path) => {
+            reader(options(path).immutable(true)).await.map_err(|_| error).with_context(named)
         }
         Err(error) => Err(error).with_context(named),
     }
@@ -115,29 +129,6 @@ async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection>
     let mut connection = options.connect().await?;
     sqlx::query("SELECT count(*) FROM sqlite_schema").fetch_one(&mut connection).await?;
     Ok(connection)
-}
-
-/// What a database holds that cannot be opened to be written; nothing where there is none.
-pub async fn what_is_there(path: &Path) -> anyhow::Result<OpeningState> {
-    if !has_content(path)? {
-        return Ok(OpeningState { next_segment: 1, ..OpeningState::default() });
-    }
-    let mut connection = to_look_at(path).await?;
-    let tables: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM sqlite_schema").fetch_one(&mut connection).await?;
-    if tables == 0 {
-        return Ok(OpeningState { next_segment: 1, ..OpeningState::default() });
-    }
-    let sealed = rows::last_segment(&mut connection).await?;
-    let journaled = match rows::identity_of(&mut connection).await? {
-        Some(identity) => Journal::look(path, identity, sealed)?.segments,
-        None => Vec::new(),
-    };
-    Ok(OpeningState {
-        catalog: rows::catalog(&mut connection).await?,
-        last_instant_ms: rows::last_instant(&mut connection).await?,
-        next_segment: journaled.last().map_or(sealed, |segment| segment.number) + 1,
-    })
 }
 
 pub fn options(path: &Path) -> SqliteConnectOptions {
@@ -179,6 +170,9 @@ async fn refuse_what_reads_as_foreign(path: &Path, holds: Holds) -> anyhow::Resu
         }
         false => None,
     };
+    if !tables.iter().any(|table| table == "job_record") && newest.is_some() {
+        return Err(OldFormat.into());
+    }
     if let Some(newest) = newest.filter(|newest| Some(*newest) > newest_version()) {
         bail!(
             "it is of a newer cowbell (its version is {newest}); install that one, or name another file with --db"

@@ -1,0 +1,100 @@
+//! What goes through the queue to the writer.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::catalog::Rows;
+use super::tick::Tick;
+use crate::alert::Alert;
+use crate::job::Job;
+use crate::source::{NoteCommand, RemoveCommand};
+
+/// One thing to store.
+#[derive(Clone, Debug)]
+pub enum WriteOp {
+    /// Devices and volumes that are new or changed. They go before the ticks that refer to them.
+    Catalog(Rows),
+    /// A tick, and the number of its segment.
+    Tick(i64, Arc<Tick>),
+    Gap(Gap),
+    Job(Box<Job>),
+    Alert(Box<Alert>),
+    /// A note on a job that only the database has.
+    Note(NoteCommand),
+    Remove(RemoveCommand),
+    /// A job of another host, with its file, packed.
+    Import(Box<Job>, Arc<[u8]>),
+}
+
+/// Receives the outcome of one operation: stored, or the sentence that says why not.
+pub type Reply = oneshot::Sender<Result<(), String>>;
+
+/// An operation in the queue, and where its outcome is reported.
+#[derive(Debug)]
+pub struct Queued {
+    pub op: WriteOp,
+    reply: Option<Reply>,
+}
+
+/// Ticks that were not stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gap {
+    pub from_ms: i64,
+    pub to_ms: i64,
+    pub ticks: i64,
+    pub reason: String,
+}
+
+impl WriteOp {
+    pub fn is_tick(&self) -> bool {
+        matches!(self, Self::Tick(..))
+    }
+
+    /// Devices and volumes one by one: the database may refuse one of them.
+    pub fn parts(&self) -> Vec<Self> {
+        let Self::Catalog(rows) = self else { return vec![self.clone()] };
+        let devices = rows.devices.iter().map(|row| Rows { devices: vec![row.clone()], ..Rows::default() });
+        let volumes = rows.volumes.iter().map(|row| Rows { volumes: vec![row.clone()], ..Rows::default() });
+        devices.chain(volumes).map(Self::Catalog).collect()
+    }
+}
+
+impl Queued {
+    pub fn new(op: WriteOp, reply: Option<Reply>) -> Self {
+        Self { op, reply }
+    }
+
+    /// Reports the outcome, once. A receiver that is gone wanted no answer.
+    pub fn report(&mut self, outcome: Result<(), String>) {
+        if let Some(reply) = self.reply.take() {
+            let _ = reply.send(outcome);
+        }
+    }
+}
+
+impl Gap {
+    /// A gap of one tick.
+    pub fn of(at_ms: i64, reason: &str) -> Self {
+        Self { from_ms: at_ms, to_ms: at_ms, ticks: 1, reason: reason.into() }
+    }
+
+    /// The gap with one more tick.
+    pub fn and(self, at_ms: i64) -> Self {
+        let (from_ms, to_ms) = (self.from_ms.min(at_ms), self.to_ms.max(at_ms));
+        Self { from_ms, to_ms, ticks: self.ticks + 1, ..self }
+    }
+}
+
+/// Leaves out the states of jobs and alerts that a later operation replaces.
+pub fn without_replaced(queued: &mut Vec<Queued>) {
+    let mut seen = HashSet::new();
+    queued.reverse();
+    queued.retain(|queued| match &queued.op {
+        WriteOp::Job(job) => seen.insert(("job", job.id)),
+        WriteOp::Alert(alert) => seen.insert(("alert", alert.id)),
+        _ => true,
+    });
+    queued.reverse();
+}

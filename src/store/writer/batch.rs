@@ -1,0 +1,154 @@
+//! The writer's loop: writes what the queue holds, and holds what could not be written together with what came since.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use sqlx::Connection;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::{End, Writer};
+use crate::store::damage;
+use crate::store::words::in_words;
+use crate::store::write_op::{Queued, WriteOp, without_replaced};
+use crate::units::count_text;
+
+/// Operations that are taken in one go at most.
+const MOST_AT_ONCE: usize = 256;
+/// Operations that are taken out of the queue at most while nothing can be written.
+const MOST_HELD: usize = 4_096;
+/// How often the files are compared with what their names lead to. A removed database is reported after three times this.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+impl Writer<'_> {
+    /// Writes until the queue is closed and empty, or the database is lost. `held` keeps what is not written.
+    pub(super) async fn run(mut self, queue: &mut mpsc::Receiver<Queued>, held: &mut Vec<Queued>) -> End {
+        loop {
+            if held.is_empty() {
+                let taken = timeout(self.due_in(), queue.recv_many(held, MOST_AT_ONCE)).await;
+                if taken == Ok(0) {
+                    self.close().await;
+                    return End::Closed;
+                }
+            }
+            self.context.report.send_modify(|health| health.busy_since = Some(Instant::now()));
+            let end = self.step(queue, held).await;
+            self.context.report.send_modify(|health| health.busy_since = None);
+            if let Some(end) = end {
+                return end;
+            }
+        }
+    }
+
+    fn due_in(&self) -> Duration {
+        self.sync_due_in().min(self.look_at.saturating_duration_since(Instant::now()))
+    }
+
+    async fn step(&mut self, queue: &mut mpsc::Receiver<Queued>, held: &mut Vec<Queued>) -> Option<End> {
+        if self.look_at <= Instant::now() {
+            self.look_at = Instant::now() + LOOK_EVERY;
+            if let Some(sentence) = self.lost_files() {
+                return Some(End::Lost(sentence));
+            }
+        }
+        if self.sync_due_in().is_zero() {
+            self.sync();
+        }
+        if held.is_empty() {
+            return None;
+        }
+        let (started, count) = (Instant::now(), held.len());
+        let last_at = held.iter().rev().find_map(|queued| match &queued.op {
+            WriteOp::Tick(_, tick) => Timestamp::from_millisecond(tick.at_ms).ok(),
+            _ => None,
+        });
+        let outcome = self.write(held).await;
+        self.report(count - held.len(), last_at, started, outcome.as_ref().err());
+        let Err(error) = outcome else {
+            self.seal_when_complete().await;
+            self.tidy_when_due().await;
+            return None;
+        };
+        self.is_broken = true;
+        if let Some(damage) = damage::said_by(&self.context.path, &error) {
+            let path = self.context.path.display();
+            return Some(End::Lost(format!("the database {path} is damaged: {damage}")));
+        }
+        let sentence = in_words(&error);
+        hold(queue, held, &sentence);
+        if queue.is_closed() && queue.is_empty() {
+            log_unwritten(held, &sentence);
+            return Some(End::Closed);
+        }
+        tokio::time::sleep(super::RETRY_PAUSE).await;
+        None
+    }
+
+    fn report(
+        &mut self,
+        written: usize,
+        last_at: Option<Timestamp>,
+        started: Instant,
+        error: Option<&anyhow::Error>,
+    ) {
+        let error = error.map(|error| format!("cannot write to the database: {}", in_words(error)));
+        let error = error.or_else(|| self.sealing.clone());
+        let refused = std::mem::take(&mut self.refused);
+        self.context.report.send_modify(|health| {
+            if let (Some(error), None) = (&error, &health.error) {
+                tracing::error!("continuing from memory: {error}");
+            }
+            if error.is_none() {
+                health.last_ok_at = last_at.or(health.last_ok_at);
+            }
+            health.error = error.or_else(|| self.tidying.clone());
+            health.took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+            health.written += (written as u64).saturating_sub(refused);
+            health.refused += refused;
+        });
+    }
+
+    /// Takes out of the batch what is written. Devices and volumes go before the ticks that refer to them; ticks go before
+    /// the rest, since the journal may have room where the database has none.
+    async fn write(&mut self, batch: &mut Vec<Queued>) -> anyhow::Result<()> {
+        if batch.iter().any(|queued| matches!(queued.op, WriteOp::Catalog(_))) {
+            self.write_records(batch).await?;
+        }
+        let ticks = self.keep_ticks(batch).await;
+        if batch.iter().any(|queued| !queued.op.is_tick()) {
+            self.write_records(batch).await?;
+        }
+        ticks
+    }
+
+    /// Seals what is left, so that the one file holds everything that was stored.
+    async fn close(mut self) {
+        self.complete.extend(self.window.take());
+        let closing = async {
+            self.journal.sync()?;
+            self.seal_complete().await?;
+            sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut self.connection).await?;
+            Ok::<_, anyhow::Error>(self.connection.close().await?)
+        };
+        if let Err(error) = closing.await {
+            tracing::warn!("the last ticks are in the journal alone: {}", in_words(&error));
+        }
+    }
+}
+
+/// Reports that what is held is not stored, and makes room in the queue.
+pub fn hold(queue: &mut mpsc::Receiver<Queued>, held: &mut Vec<Queued>, sentence: &str) {
+    while held.len() < MOST_HELD
+        && let Ok(queued) = queue.try_recv()
+    {
+        held.push(queued);
+    }
+    held.iter_mut().for_each(|queued| queued.report(Err(sentence.into())));
+    without_replaced(held);
+}
+
+pub fn log_unwritten(held: &[Queued], sentence: &str) {
+    if !held.is_empty() {
+        tracing::error!("{} could not be stored: {sentence}", count_text(held.len(), "entry", "entries"));
+    }
+}

@@ -1,0 +1,156 @@
+//! The one writer, on a thread of its own: a tick becomes a record of the journal, a complete segment goes into the
+//! database, and what the disk does not accept is held in memory until it does.
+//!
+//! The thread opens the database, writes, and opens it again whenever it is lost: removed, replaced or damaged. Nothing
+//! that happens to the database ends it.
+
+mod batch;
+mod open;
+mod records;
+mod segments;
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use sqlx::SqliteConnection;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::catalog::Catalog;
+use super::journal::Journal;
+use super::lasting::StartState;
+use super::readers::Readers;
+use super::recent::RecentTicks;
+use super::retention::Retention;
+use super::tick::SegmentTicks;
+use super::words::in_words;
+use super::write_op::Queued;
+use super::{Health, Holds};
+use crate::config;
+use segments::Unsynced;
+
+/// After a failure, the next try.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Where the writer writes to, and what it shares with the others.
+pub struct Context {
+    pub path: PathBuf,
+    pub holds: Holds,
+    pub keep: config::Store,
+    pub report: watch::Sender<Health>,
+    pub recent: Arc<RecentTicks>,
+    pub catalog: Arc<RwLock<Catalog>>,
+    pub readers: Readers,
+}
+
+/// An open database with its journal.
+struct Writer<'a> {
+    context: &'a Context,
+    connection: SqliteConnection,
+    /// A statement failed, and the connection may be within its transaction for ever.
+    is_broken: bool,
+    journal: Journal,
+    /// The segment to which ticks are added.
+    window: Option<SegmentTicks>,
+    /// Complete segments that are not in the database yet, the oldest first.
+    complete: Vec<SegmentTicks>,
+    /// Why the oldest complete segment is not in the database yet.
+    sealing: Option<String>,
+    /// Why old data are not deleted.
+    tidying: Option<String>,
+    unsynced: Option<Unsynced>,
+    retention: Retention,
+    /// When old data are looked for next.
+    tidy_at: Instant,
+    /// The files that are written to, and when they are next compared with what their names lead to.
+    files: open::Files,
+    look_at: Instant,
+    /// Operations that broke a constraint since the health was last reported.
+    refused: u64,
+    /// Held for as long as the connection: no other program may write here meanwhile.
+    _lock: File,
+}
+
+/// Why a writer stopped.
+enum End {
+    /// The queue was closed, and everything was written or never will be.
+    Closed,
+    /// The database has to be opened again, for the reason in this sentence.
+    Lost(String),
+}
+
+/// What the thread has to report: the outcome of the first attempt to open the database, and its own end.
+pub struct Reports {
+    pub opened: oneshot::Receiver<anyhow::Result<StartState>>,
+    pub ended: oneshot::Receiver<()>,
+}
+
+pub fn start(context: Context, queue: mpsc::Receiver<Queued>) -> anyhow::Result<Reports> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let ((open, opened), (end, ended)) = (oneshot::channel(), oneshot::channel());
+    std::thread::Builder::new()
+        .name("store".into())
+        .spawn(move || {
+            runtime.block_on(supervise(&context, queue, open));
+            // Nobody waits longer than the time limit of the stop.
+            let _ = end.send(());
+        })
+        .context("cannot start the thread that writes")?;
+    Ok(Reports { opened, ended })
+}
+
+/// Opens the database, writes, and opens it again when it is lost, until the queue is closed.
+async fn supervise(
+    context: &Context,
+    mut queue: mpsc::Receiver<Queued>,
+    first: oneshot::Sender<anyhow::Result<StartState>>,
+) {
+    let (mut first, mut held, mut lost) = (Some(first), Vec::new(), None);
+    loop {
+        context.report.send_modify(|health| health.busy_since = Some(Instant::now()));
+        let opened = Writer::open(context, lost.as_deref()).await;
+        context.report.send_modify(|health| health.busy_since = None);
+        let error = match opened {
+            Ok((writer, state)) => {
+                match first.take() {
+                    Some(first) => drop(first.send(Ok(state))),
+                    None => tracing::info!("the database {} is open now", context.path.display()),
+                }
+                match writer.run(&mut queue, &mut held).await {
+                    End::Closed => return,
+                    End::Lost(sentence) => {
+                        context.readers.reset();
+                        lost.insert(sentence).clone()
+                    }
+                }
+            }
+            Err(error) => {
+                let sentence = in_words(&error);
+                context.report_error(&sentence);
+                if let Some(first) = first.take() {
+                    let _ = first.send(open::without_writing(context, error).await);
+                }
+                sentence
+            }
+        };
+        context.report_error(&error);
+        batch::hold(&mut queue, &mut held, &error);
+        if queue.is_closed() && queue.is_empty() {
+            return batch::log_unwritten(&held, &error);
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+}
+
+impl Context {
+    fn report_error(&self, sentence: &str) {
+        self.report.send_modify(|health| {
+            if health.error.is_none() {
+                tracing::error!("continuing from memory: {sentence}");
+            }
+            (health.error, health.is_open) = (Some(sentence.into()), false);
+        });
+    }
+}

@@ -1,0 +1,160 @@
+//! Ticks go into the journal, and complete segments from memory into the database.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::Writer;
+use crate::store::Holds;
+use crate::store::rolling::roll_up;
+use crate::store::seal::seal;
+use crate::store::stock::stock;
+use crate::store::tick::{SegmentTicks, Tick};
+use crate::store::words::in_words;
+use crate::store::write_op::{Queued, WriteOp};
+
+/// A power cut costs the ticks since the last sync: none older than five seconds, and what a tick may come late.
+const SYNC_WITHIN: Duration = Duration::from_millis(5_250);
+/// How often old data are looked for, and the pause between two steps while there are some.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
+const TIDY_PAUSE: Duration = Duration::from_secs(1);
+/// A recording is played faster than it was made, and its data age as fast.
+const TIDY_RECORDING: Duration = Duration::from_millis(20);
+
+/// Ticks in the journal that a power cut would cost.
+pub(super) struct Unsynced {
+    since: Instant,
+    /// How old the first of them was when the last one came.
+    length: Duration,
+}
+
+impl Writer<'_> {
+    /// Takes the ticks out of the batch that are in the journal.
+    pub(super) async fn keep_ticks(&mut self, batch: &mut Vec<Queued>) -> anyhow::Result<()> {
+        // Ticks from before the database was replaced by another refer to other devices.
+        let first_segment = self.context.catalog.read().unwrap_or_else(PoisonError::into_inner).first_segment;
+        let mut outcome = Ok(());
+        let mut left = Vec::new();
+        for mut queued in batch.drain(..) {
+            match &queued.op {
+                WriteOp::Tick(segment, _) if *segment < first_segment => self.refused += 1,
+                WriteOp::Tick(segment, tick) if outcome.is_ok() => {
+                    outcome = self.keep(*segment, tick).await;
+                    match outcome {
+                        Ok(()) => queued.report(Ok(())),
+                        Err(_) => left.push(queued),
+                    }
+                }
+                _ => left.push(queued),
+            }
+        }
+        *batch = left;
+        outcome
+    }
+
+    /// Appends a tick to the journal. The segment before is sealed first where that is possible, so that the journal is
+    /// cleared.
+    pub(super) async fn keep(&mut self, segment: i64, tick: &Arc<Tick>) -> anyhow::Result<()> {
+        if self.window.as_ref().is_none_or(|window| window.number != segment) {
+            self.complete.extend(self.window.take());
+            self.seal_when_complete().await;
+        }
+        self.journal.append(segment, &tick.to_record())?;
+        let window = self.window.get_or_insert_with(|| SegmentTicks { number: segment, ticks: Vec::new() });
+        window.ticks.push(Arc::clone(tick));
+        self.context.recent.wrote(tick);
+        self.sync_before_it_is_late(Duration::from_micros(tick.elapsed_us));
+        Ok(())
+    }
+
+    /// What cannot be sealed now stays in memory and in the journal, and is tried again with the next tick.
+    pub(super) async fn seal_when_complete(&mut self) {
+        let outcome = self.seal_complete().await;
+        self.is_broken |= outcome.is_err();
+        self.sealing =
+            outcome.err().map(|error| format!("cannot write to the database: {}", in_words(&error)));
+    }
+
+    pub(super) async fn seal_complete(&mut self) -> anyhow::Result<()> {
+        if self.complete.is_empty() {
+            return Ok(());
+        }
+        self.mend().await?;
+        while let Some(window) = self.complete.first() {
+            seal(&mut self.connection, window.number, &window.ticks).await?;
+            self.context.recent.sealed(window.number);
+            self.complete.remove(0);
+        }
+        if self.window.is_none() {
+            self.journal.clear()?;
+        }
+        if let Err(error) = roll_up(&mut self.connection).await {
+            self.is_broken = true;
+            tracing::warn!("complete segments are not rolled up yet: {}", in_words(&error));
+        }
+        self.measure().await
+    }
+
+    /// Measures how much is stored.
+    pub(super) async fn measure(&mut self) -> anyhow::Result<()> {
+        let stock = stock(&mut self.connection).await.context("cannot measure the database")?;
+        self.context.report.send_modify(|health| health.stock = stock);
+        Ok(())
+    }
+
+    /// For a tick of this length, which is in the journal now. The next one is expected to be as long.
+    fn sync_before_it_is_late(&mut self, length: Duration) {
+        // A recording can be played again.
+        if self.context.holds == Holds::ARecording {
+            return;
+        }
+        let before = self.unsynced.take();
+        let before = before.map(|unsynced| Unsynced { length: unsynced.length + length, ..unsynced });
+        let unsynced = before.unwrap_or_else(|| Unsynced { since: Instant::now(), length: Duration::ZERO });
+        let is_due = unsynced.length + length > SYNC_WITHIN;
+        self.unsynced = Some(unsynced);
+        if is_due {
+            self.sync();
+        }
+    }
+
+    /// Until a sync is due where no tick comes any more.
+    pub(super) fn sync_due_in(&self) -> Duration {
+        let waited = self.unsynced.as_ref().map(|unsynced| unsynced.since.elapsed());
+        waited.map_or(Duration::MAX, |waited| SYNC_WITHIN.saturating_sub(waited))
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.unsynced = None;
+        if let Err(error) = self.journal.sync() {
+            tracing::warn!("the journal did not reach the disk: {error}");
+        }
+    }
+
+    /// Deletes a little of what is old. What cannot be deleted now is deleted another time.
+    pub(super) async fn tidy_when_due(&mut self) {
+        if Instant::now() < self.tidy_at {
+            return;
+        }
+        let now_ms = self.window.as_ref().and_then(|window| window.ticks.last()).map_or(0, |tick| tick.at_ms);
+        let found_some = match self.mend().await {
+            Ok(()) => self.retention.step(&mut self.connection, now_ms).await,
+            Err(error) => Err(error),
+        };
+        self.is_broken |= found_some.is_err();
+        let failed = found_some.as_ref().err().map(|error| {
+            format!("cannot delete old data: {}; `cowbell db verify` finds damage", in_words(error))
+        });
+        if let (Some(sentence), None) = (&failed, &self.tidying) {
+            tracing::warn!("{sentence}");
+        }
+        self.tidying = failed;
+        self.tidy_at = Instant::now()
+            + match (self.context.holds, found_some) {
+                (Holds::ARecording, _) => TIDY_RECORDING,
+                (_, Ok(true)) => TIDY_PAUSE,
+                _ => TIDY_EVERY,
+            };
+    }
+}

@@ -1,2 +1,0 @@
--- The last job was deleted.
-INSERT INTO deleted_number (one, job) VALUES (1, 9);
