@@ -1,47 +1,46 @@
-//! cowbell watches LVM snapshots, thin pools and the disks below them, and rings before one overflows.
+//! cowbell watches LVM snapshots, thin pools and the disks below them, and alerts before one overflows.
 //!
-//! The modules stand in the order in which what is seen flows through the program. Each uses only those above it;
-//! `tests/it/order.rs` holds that.
+//! Modules are listed in the order of the data flow. Each uses only modules above it; `tests/it/order.rs` enforces this.
 
-/// Sectors, bytes and fills: their arithmetic, and how people write them.
+/// Sectors, bytes and fills: arithmetic and formatting.
 pub mod units;
-/// The TOML file: types, defaults, checks that name the key.
+/// The configuration file: types, defaults, validation.
 pub mod config;
-/// Observes the machine: `/proc` and `/sys` under a root, the device-mapper, LVM's report; or plays a recording.
+/// Observes the machine: `/proc`, `/sys`, the device-mapper and LVM; or plays a recording.
 pub mod source;
-/// Text into counters, fills and names: one file per thing read.
+/// Parses readings into counters, fills and names.
 pub mod sample;
-/// Layers, identities, names; which bytes count once.
+/// Layers, identities and names of devices; which bytes count once.
 pub mod topology;
 /// Two samples into differences, gaps and resets.
 pub mod interval;
-/// Reading → sample → topology → interval: what daemon, tests and benches share.
+/// Reading → sample → topology → interval, for daemon, tests and benches.
 pub mod pipeline;
-/// What each device did since the start: average, maximum, sum.
+/// Averages, maxima and sums per device since the start.
 pub mod tally;
-/// One quantity over time: what job, store and chart share.
+/// One quantity over time.
 pub mod series;
-/// When a job ran and what is known of it.
+/// Jobs: when they ran, what they cost, and why.
 pub mod job;
-/// Rules over one tick: what was raised, what cleared, in sentences.
+/// Alert rules: what was raised and cleared in a tick.
 pub mod alert;
-/// Delivers an alert's sentence: bounded, retried, never waited for.
+/// Delivers alerts, with limits and retries.
 pub mod notify;
-/// SQLite: one writer, readers, series, retention.
+/// SQLite: one writer, many readers, series, retention.
 pub mod store;
 /// Series into SVG.
 pub mod chart;
-/// Jobs side by side: what differs and how surely, as text.
+/// Job reports and comparisons, as text.
 pub mod report;
-/// What is known at this moment, for whoever shows it.
+/// The current state, for pages and API.
 pub mod present;
-/// The whole site: pages, JSON, the live stream.
+/// The HTTP server: pages, JSON, the live stream.
 pub mod web;
-/// Speaks to a running daemon: `run`, `status` and `job`.
+/// The commands that talk to a running daemon: `run`, `status`, `job`.
 pub mod client;
-/// What can be seen here, and what to do about the rest.
+/// `cowbell check`: what cowbell can see here, and how to fix the rest.
 pub mod check;
-/// The loop: read, understand, difference, judge, store, publish; start and stop.
+/// The loop: read, parse, compare, evaluate, store, publish; start and stop.
 pub mod daemon;
-/// One line of help and one call for each command.
+/// The command line.
 pub mod cli;

@@ -1,39 +1,39 @@
-//! A reading into what happened since the one before: reading → sample → topology → interval.
+//! Turns a reading into the interval since the previous one: reading → sample → topology → interval.
 //!
-//! The daemon, the tests and the benches all take this way, so that a test measures what the program does.
+//! Daemon, tests and benches all use it, so tests measure what the daemon does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::interval::{Interval, Observed};
+use crate::interval::{Interval, SampledMachine};
 use crate::sample::{PartState, Sampler};
 use crate::source::{Part, Reading};
 use crate::topology::Topology;
 
-/// Turns readings into intervals, in the order of time.
+/// Turns consecutive readings into intervals.
 #[derive(Default)]
 pub struct Observer {
     sampler: Sampler,
-    before: Option<Observed>,
+    before: Option<SampledMachine>,
 }
 
 impl Observer {
-    /// Takes a tick. The topology is made anew only where the devices or LVM's report changed.
+    /// Processes one tick. The topology is rebuilt only if devices, mounts or LVM's report changed.
     pub fn observe(&mut self, reading: &Reading) -> Interval {
         let sample = self.sampler.sample(reading);
         let topology = match &self.before {
-            Some(before) if sample.devices.is_none() || Topology::still_holds(&before.sample, &sample) => {
+            Some(before) if sample.devices.is_none() || Topology::is_unchanged(&before.sample, &sample) => {
                 Arc::clone(&before.topology)
             }
             _ => Arc::new(Topology::of(&sample)),
         };
-        let now = Observed { sample, topology };
+        let now = SampledMachine { sample, topology };
         let interval = Interval::between(self.before.as_ref(), &now);
         self.before = Some(now);
         interval
     }
 
-    /// How each part of the last readings did.
+    /// The last result of each part.
     pub fn parts(&self) -> &BTreeMap<Part, PartState> {
         self.sampler.parts()
     }

@@ -1,30 +1,30 @@
-//! What each device did since the program started: average, maximum and sum, as `bwm-ng` offers them.
+//! Averages, maxima and sums per device since the program started, like `bwm-ng`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::interval::{Interval, Work};
 
-/// Devices that are remembered; when more have come and gone, only those that are still there stay.
+/// Maximum number of devices; beyond it, tallies of absent devices are dropped.
 const MOST_DEVICES: usize = 10_000;
 
-/// Tallies by the devices' identities.
+/// Tallies by device identity.
 #[derive(Clone, Debug, Default)]
 pub struct Tallies {
     devices: HashMap<Arc<str>, Tally>,
     total: Tally,
 }
 
-/// One device's, or the host's, sums and highest rates.
+/// Sums and highest rates of a device or the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
     pub sum: Work,
-    /// The time over which the sum was gathered; gaps are not in it.
+    /// The time that the sum covers, without gaps.
     pub elapsed_us: u64,
     pub most: Rates,
 }
 
-/// Per second, over one interval.
+/// Rates per second over one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     pub read_bytes: f64,
@@ -35,7 +35,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// `None` where no time has passed.
+    /// `None` if no time passed.
     pub fn of(work: &Work, elapsed_us: u64) -> Option<Self> {
         let seconds = (elapsed_us > 0).then_some(elapsed_us as f64 / 1e6)?;
         let (read, written) = (work.sectors_read.bytes() as f64, work.sectors_written.bytes() as f64);
@@ -48,7 +48,7 @@ impl Rates {
         })
     }
 
-    fn or_more(self, other: Self) -> Self {
+    fn max(self, other: Self) -> Self {
         Self {
             read_bytes: self.read_bytes.max(other.read_bytes),
             written_bytes: self.written_bytes.max(other.written_bytes),
@@ -64,10 +64,10 @@ impl Tally {
         let Some(rates) = Rates::of(&work, elapsed_us) else { return };
         self.sum = self.sum.plus(work);
         self.elapsed_us += elapsed_us;
-        self.most = self.most.or_more(rates);
+        self.most = self.most.max(rates);
     }
 
-    /// The mean since the start; `None` before the first interval.
+    /// The mean rates since the start; `None` before the first interval.
     pub fn average(&self) -> Option<Rates> {
         Rates::of(&self.sum, self.elapsed_us)
     }

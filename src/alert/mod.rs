@@ -88,7 +88,7 @@ impl Rules {
 
     /// Judges a tick; gives what is to be told.
     pub fn judge(&mut self, interval: &Interval) -> Vec<News> {
-        if !interval.saw_devices {
+        if !interval.devices_listed {
             return Vec::new();
         }
         let mut news = Vec::new();

@@ -12,7 +12,7 @@ use super::printing::print;
 use super::progress::Progress;
 use super::serve::signalled;
 use crate::client::complain;
-use crate::series::when::Span;
+use crate::series::when::TimeQuery;
 use crate::store::{self, Ask, Exported, ReadView, Resolution, Target, Text};
 use crate::units::count_text;
 
@@ -95,9 +95,9 @@ impl Export {
 
 async fn ask(export: &Export, moment: &mut ReadView) -> anyhow::Result<Ask> {
     let Some(last) = moment.last_tick_at().await? else { bail!("the database holds no ticks yet") };
-    let span = Span { from: export.from.clone(), to: export.to.clone() };
+    let query = TimeQuery { from: export.from.clone(), to: export.to.clone() };
     Ok(Ask {
-        range: span.range(last, DEFAULT_FROM)?,
+        range: query.range(last, DEFAULT_FROM)?,
         of: export.of.clone(),
         metrics: export.metric.clone(),
         resolution: export.resolution,

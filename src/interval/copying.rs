@@ -1,31 +1,30 @@
-//! What thick snapshots cost: how much was copied aside for them, and on which PVs.
+//! The cost of thick snapshots: bytes copied for them, and on which PVs.
 //!
-//! Everything follows from what the devices did. An origin lies on a device `-real`, and so do its snapshots; each
-//! snapshot has its COW area, `-cow`. What was read of `-real`, but neither by the origin nor through a snapshot, the
-//! kernel's copier read. Source: `drivers/md/dm-snap.c`.
+//! An origin and its snapshots lie on a device `-real`; each snapshot has a COW area, `-cow`. Reads of `-real` that came
+//! neither from the origin nor through a snapshot are the kernel's copies. Source: `drivers/md/dm-snap.c`.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Interval, Work};
 use crate::topology::{Device, State, Volume, VolumeKind};
 
-/// What the thick snapshots of one origin cost in an interval, in bytes.
+/// The cost of one origin's thick snapshots in an interval, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copying {
-    /// Written to the origin by whoever uses it.
+    /// Written to the origin by its users.
     pub origin_written: u64,
     /// Written to the device below the origin.
     pub real_written: u64,
-    /// Read by the copier. It may come out a little below zero in one interval and above in the next, since a request
-    /// is not counted on all layers at the same instant.
+    /// Read for copies. Layers count a request at different instants, so this can be slightly negative in one interval and
+    /// too high in the next.
     pub copied: i64,
-    /// Written to all COW areas: copies, the snapshots' own metadata, and what was written into the snapshots.
+    /// Written to all COW areas: copies, metadata, and writes to the snapshots.
     pub cow_written: u64,
-    /// Of that, what was written into the snapshots themselves: journal replay, recovery.
+    /// The part of `cow_written` that was written to the snapshots themselves: journal replay, recovery.
     pub into_snapshots: u64,
 }
 
-/// The part of a device's work that was copying for snapshots, in bytes.
+/// The part of a device's I/O that was copying for snapshots, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     pub read: u64,
@@ -33,9 +32,9 @@ pub struct Share {
 }
 
 impl Copying {
-    /// Bytes written to disks for one byte written to the origin; `None` where nothing was written to it.
+    /// Bytes written to disks per byte written to the origin; `None` without writes to the origin.
     ///
-    /// What was written into the snapshots themselves is no cost of writing to the origin, and left out.
+    /// Excludes writes to the snapshots themselves.
     pub fn write_cost(&self) -> Option<f64> {
         let cost = self.real_written + self.cow_written.saturating_sub(self.into_snapshots);
         (self.origin_written > 0).then(|| cost as f64 / self.origin_written as f64)
@@ -47,7 +46,7 @@ impl Copying {
 }
 
 impl Interval {
-    /// What the thick snapshots of `volume`, or of its origin, cost; `None` where it has none, or it is not known.
+    /// The cost of the thick snapshots of `volume` or its origin; `None` without snapshots or if unknown.
     pub fn copying(&self, volume: &Volume) -> Option<Copying> {
         let origin = self.origin_of(volume)?;
         let work = |index: Option<usize>| self.devices.get(index?)?.work;
@@ -67,15 +66,15 @@ impl Interval {
         Some(copying)
     }
 
-    /// Whether there is a thick snapshot in the group of this PV.
+    /// Whether this PV's group has a thick snapshot.
     pub fn may_copy(&self, pv: &Device) -> bool {
         let is_one =
             |volume: &Volume| volume.kind == VolumeKind::Snapshot && Some(&volume.vg) == pv.vg.as_ref();
         self.topology.volumes.iter().any(is_one)
     }
 
-    /// The part of a PV's work that was copying. `None` where it is not known: without snapshots it is nothing, but of
-    /// an origin or a COW area that lies on several PVs nobody knows how much was on which.
+    /// The part of a PV's I/O that was copying. `None` if unknown: the kernel does not count how the I/O of an origin or COW
+    /// area splits over several PVs.
     pub fn share(&self, pv: &Device) -> Option<Share> {
         let mut share = Share::default();
         let origins = self.topology.volumes.iter().filter(|volume| volume.real.is_some());
@@ -86,18 +85,18 @@ impl Interval {
                 continue;
             }
             let copied = self.copying(origin)?.copied_bytes();
-            share.read += on_this(origin, pv, copied)?;
+            share.read += bytes_on(origin, pv, copied)?;
             for snapshot in snapshots() {
                 let cow = self.devices.get(snapshot.cow?)?.work?;
                 let into_it = self.devices.get(snapshot.device?)?.work?.sectors_written.bytes();
-                share.written += on_this(snapshot, pv, cow.sectors_written.bytes().saturating_sub(into_it))?;
+                share.written += bytes_on(snapshot, pv, cow.sectors_written.bytes().saturating_sub(into_it))?;
             }
         }
         Some(share)
     }
 
-    /// The origin that a volume is, or is a thick snapshot of. Not one that a snapshot is being merged into: what is
-    /// read of it then is read for the merge.
+    /// The origin that a volume is or that it is a thick snapshot of. Excludes origins of a merge, whose reads are the
+    /// merge's.
     pub(super) fn origin_of<'a>(&'a self, volume: &'a Volume) -> Option<&'a Volume> {
         let origin = match volume.kind {
             VolumeKind::Snapshot => self.topology.volumes.iter().find(|other| {
@@ -119,13 +118,13 @@ impl Interval {
     }
 }
 
-/// What was read through a snapshot and not from its COW area was read of the origin's device.
+/// Reads through a snapshot that its origin's device served, and not its COW area.
 fn through_real(snapshot: &Work, cow: &Work) -> i64 {
     signed(snapshot.sectors_read.bytes()) - signed(cow.sectors_read.bytes())
 }
 
-/// All of it where the volume lies on this PV alone, nothing where it does not lie on it or there is nothing.
-fn on_this(volume: &Volume, pv: &Device, bytes: u64) -> Option<u64> {
+/// All bytes if the volume lies on this PV only, 0 if it does not lie on it; `None` if it also lies on others.
+fn bytes_on(volume: &Volume, pv: &Device, bytes: u64) -> Option<u64> {
     let touches = volume.pvs.iter().any(|name| **name == *pv.name);
     match volume.pvs.len() {
         _ if bytes == 0 || !touches => Some(0),

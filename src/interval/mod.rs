@@ -1,7 +1,7 @@
-//! Two samples into what happened between them: differences, gaps and resets.
+//! Differences, gaps and resets between two samples.
 //!
-//! Integers with their elapsed time, not rates. Where a counter went back, or a device is another one than before,
-//! there is no difference: `None`, never zero and never a spike.
+//! Differences are integers with their elapsed time, not rates. If a counter went back or a device was replaced, the
+//! difference is `None`, never zero or a spike.
 
 pub mod copying;
 
@@ -18,11 +18,11 @@ use crate::sample::usage::Usage;
 use crate::topology::{Topology, Volume, VolumeState};
 use crate::units::Sectors;
 
-/// What happened up to `at`, since the sample before.
+/// The changes from the previous sample up to `at`.
 #[derive(Clone, Debug)]
 pub struct Interval {
     pub at: Timestamp,
-    /// Microseconds since the sample before, on a clock that never jumps; 0 for the first sample.
+    /// Microseconds since the previous sample, on the monotonic clock; 0 for the first sample.
     pub elapsed_us: u64,
     pub topology: Arc<Topology>,
     /// In the order of the topology's devices.
@@ -30,21 +30,21 @@ pub struct Interval {
     /// In the order of the topology's volumes, at `at`.
     pub volumes: Vec<VolumeState>,
     pub host: Host,
-    /// Whether the devices could be listed at all in this tick; nothing may be taken for gone where not.
-    pub saw_devices: bool,
-    /// What LVM does by itself before a volume is full, as last said.
+    /// Whether the devices were listed in this tick. If not, none may be considered gone.
+    pub devices_listed: bool,
+    /// LVM's autoextend policies.
     pub policies: Option<Policies>,
-    /// How much file systems hold that may be a snapshot's, as last told.
+    /// Used space of mounted file systems that may be on a snapshot.
     pub usages: Arc<Vec<Usage>>,
-    /// The program that made a snapshot just then, where one was seen.
+    /// The program that created a snapshot during this tick.
     pub maker: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceInterval {
-    /// What the device did; `None` is a gap.
+    /// The device's I/O; `None` is a gap.
     pub work: Option<Work>,
-    /// Its counters at the end, `None` where it could not be read.
+    /// Its counters at the end; `None` if they could not be read.
     pub counters: Option<Counters>,
 }
 
@@ -62,29 +62,30 @@ pub struct Work {
 }
 
 impl Work {
-    /// `None` where a counter went back: the device was made anew.
+    /// `None` if a counter went back, because the device was recreated.
     pub fn between(before: &Counters, now: &Counters) -> Option<Self> {
-        let grown = |before: u64, now: u64| now.checked_sub(before);
-        // Milliseconds run over at 2³². Going back a little looks like running over, but leaps by more than half.
-        let lasted = |before: u32, now: u32| Some(now.wrapping_sub(before)).filter(|ms| *ms < u32::MAX / 2);
+        let increase = |before: u64, now: u64| now.checked_sub(before);
+        // Milliseconds wrap at 2³². A counter that went back would look like a wrap by more than half of that.
+        let increase_ms =
+            |before: u32, now: u32| Some(now.wrapping_sub(before)).filter(|ms| *ms < u32::MAX / 2);
         Some(Self {
-            reads: grown(before.reads, now.reads)?,
-            sectors_read: Sectors(grown(before.sectors_read.0, now.sectors_read.0)?),
-            read_ms: lasted(before.read_ms, now.read_ms)?,
-            writes: grown(before.writes, now.writes)?,
-            sectors_written: Sectors(grown(before.sectors_written.0, now.sectors_written.0)?),
-            write_ms: lasted(before.write_ms, now.write_ms)?,
-            busy_ms: lasted(before.busy_ms, now.busy_ms)?,
-            queue_ms: lasted(before.queue_ms, now.queue_ms)?,
+            reads: increase(before.reads, now.reads)?,
+            sectors_read: Sectors(increase(before.sectors_read.0, now.sectors_read.0)?),
+            read_ms: increase_ms(before.read_ms, now.read_ms)?,
+            writes: increase(before.writes, now.writes)?,
+            sectors_written: Sectors(increase(before.sectors_written.0, now.sectors_written.0)?),
+            write_ms: increase_ms(before.write_ms, now.write_ms)?,
+            busy_ms: increase_ms(before.busy_ms, now.busy_ms)?,
+            queue_ms: increase_ms(before.queue_ms, now.queue_ms)?,
         })
     }
 
-    /// All together; `None` where one is not known, or there is none.
+    /// The sum; `None` if one is unknown or there are none.
     pub fn sum(works: impl Iterator<Item = Option<Self>>) -> Option<Self> {
         works.reduce(|sum, work| Some(sum?.plus(work?))).flatten()
     }
 
-    /// Both together, of two devices or of two intervals.
+    /// The sum of two devices or two intervals.
     pub fn plus(self, other: Self) -> Self {
         Self {
             reads: self.reads + other.reads,
@@ -99,19 +100,19 @@ impl Work {
     }
 }
 
-/// What the whole host did.
+/// The host's activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// KiB paged in and out: the source of bi and bo.
+    /// KiB paged in and out: `vmstat`'s bi and bo.
     pub paged_kib: Option<(u64, u64)>,
     pub cpu: Option<CpuWork>,
-    /// Processes that wait for I/O, at the end.
+    /// Processes blocked on I/O at the end.
     pub blocked: Option<u32>,
-    /// Microseconds in which at least one process waited for I/O.
+    /// Microseconds during which at least one process waited for I/O.
     pub pressure_us: Option<u64>,
 }
 
-/// Processor time by what it went into, in ticks of the kernel's clock.
+/// CPU time by use, in clock ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuWork {
     pub user: u64,
@@ -120,15 +121,15 @@ pub struct CpuWork {
     pub total: u64,
 }
 
-/// A sample with the topology that tells what its devices are.
-pub struct Observed {
+/// A sample and the topology of its devices.
+pub struct SampledMachine {
     pub sample: Sample,
     pub topology: Arc<Topology>,
 }
 
 impl Interval {
-    /// What happened from `before` to `now`. Without a `before`, only fills and gauges are known.
-    pub fn between(before: Option<&Observed>, now: &Observed) -> Self {
+    /// The changes from `before` to `now`. Without `before`, only fills and gauges are known.
+    pub fn between(before: Option<&SampledMachine>, now: &SampledMachine) -> Self {
         let elapsed_us = before
             .and_then(|before| now.sample.uptime_us.checked_sub(before.sample.uptime_us))
             .unwrap_or_default();
@@ -140,26 +141,26 @@ impl Interval {
             devices: device_intervals(before, now),
             volumes: now.topology.volume_states(&now.sample),
             host: host(before.map(|before| &before.sample), &now.sample),
-            saw_devices: now.sample.devices.is_some(),
+            devices_listed: now.sample.devices.is_some(),
             policies: now.sample.policies,
             usages: Arc::clone(&now.sample.usages),
             maker: now.sample.maker.clone(),
         }
     }
 
-    /// What all devices did that make the host's total; `None` where it is not known of each of them.
+    /// The I/O of all devices in the host's total; `None` if one of them is unknown.
     pub fn total(&self) -> Option<Work> {
         let devices = self.topology.devices.iter().zip(&self.devices);
         Work::sum(devices.filter(|(device, _)| device.counts).map(|(_, interval)| interval.work))
     }
 
-    /// A snapshot, pool or other volume with how it is.
+    /// Volumes and their states.
     pub fn volumes(&self) -> impl Iterator<Item = (&Volume, &VolumeState)> {
         self.topology.volumes.iter().zip(&self.volumes)
     }
 
-    /// How many bytes the file system on a volume uses, where it is mounted and told it.
-    pub fn held_on(&self, volume: &Volume) -> Option<u64> {
+    /// Used bytes of the file system on a mounted volume, if known.
+    pub fn used_bytes_on(&self, volume: &Volume) -> Option<u64> {
         let number = self.topology.devices.get(volume.device?)?.number;
         let is_there = |usage: &&Usage| {
             usage.mount.number == number
@@ -168,18 +169,18 @@ impl Interval {
         self.usages.iter().find(is_there).map(|usage| usage.used_bytes)
     }
 
-    /// What a volume's own device did.
+    /// The I/O of a volume's own device.
     pub fn device_of(&self, volume: &Volume) -> Option<&DeviceInterval> {
         self.devices.get(volume.device?)
     }
 }
 
-fn device_intervals(before: Option<&Observed>, now: &Observed) -> Vec<DeviceInterval> {
-    let known_before = before.map(counters_by_identity).unwrap_or_default();
+fn device_intervals(before: Option<&SampledMachine>, now: &SampledMachine) -> Vec<DeviceInterval> {
+    let counters_before = before.map(counters_by_identity).unwrap_or_default();
     let lines = by_number(&now.sample);
     let devices = now.topology.devices.iter().map(|device| {
         let Some(line) = lines.get(&device.number) else { return DeviceInterval::default() };
-        let before = known_before.get(&(&*device.identity, device.life));
+        let before = counters_before.get(&(&*device.identity, device.generation));
         DeviceInterval {
             work: before.and_then(|before| Work::between(before, &line.counters)),
             counters: Some(line.counters),
@@ -188,12 +189,14 @@ fn device_intervals(before: Option<&Observed>, now: &Observed) -> Vec<DeviceInte
     devices.collect()
 }
 
-/// Counters of each device and life: one that was made anew under its old identity counts from the start.
-fn counters_by_identity(observed: &Observed) -> HashMap<(&str, Option<u64>), Counters> {
+/// Counters by identity and generation, so that a recreated device starts anew.
+fn counters_by_identity(observed: &SampledMachine) -> HashMap<(&str, Option<u64>), Counters> {
     let lines = by_number(&observed.sample);
     let devices = observed.topology.devices.iter();
     devices
-        .filter_map(|device| Some(((&*device.identity, device.life), lines.get(&device.number)?.counters)))
+        .filter_map(|device| {
+            Some(((&*device.identity, device.generation), lines.get(&device.number)?.counters))
+        })
         .collect()
 }
 
@@ -215,7 +218,7 @@ fn host(before: Option<&Sample>, now: &Sample) -> Host {
     }
 }
 
-/// The kernel says itself that its iowait may go back: that one counts from 0 then.
+/// The kernel documents that iowait may decrease; it counts from 0 then.
 fn cpu_work(before: &Sample, now: &Sample) -> Option<CpuWork> {
     let (before, now) = (before.cpu?, now.cpu?);
     Some(CpuWork {

@@ -77,7 +77,7 @@ impl Setup {
         let disks = disks_below(topology, pvs);
         learn(&mut self.disks, &disks);
         self.processors = processors(interval).or(self.processors);
-        self.file_system_bytes = interval.held_on(snapshot).or(self.file_system_bytes);
+        self.file_system_bytes = interval.used_bytes_on(snapshot).or(self.file_system_bytes);
     }
 
     /// Learns what a tick shows of the host, for a job that has no snapshot.

@@ -77,7 +77,7 @@ impl JobTracker {
 
     /// Takes a tick; gives the jobs that are to be kept anew.
     pub fn advance(&mut self, interval: &Interval) -> Vec<Job> {
-        if !interval.saw_devices {
+        if !interval.devices_listed {
             return Vec::new();
         }
         let known = self.running.len();

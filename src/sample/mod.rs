@@ -255,7 +255,7 @@ impl Sampler {
 
     fn update_dm_identities(&mut self) {
         let is_same = self.dm_identities.len() == self.dm.len()
-            && self.dm_identities.iter().zip(&self.dm).all(|(shape, device)| shape.matches(device));
+            && self.dm_identities.iter().zip(&self.dm).all(|(identity, device)| identity.matches(device));
         if !is_same {
             self.dm_identities = Arc::new(self.dm.iter().map(DmIdentity::from).collect());
         }

@@ -1,7 +1,7 @@
-//! One quantity over time: what job, store and chart share.
+//! One quantity over time.
 //!
-//! A `Downsampler` takes one observation per tick and gives at most a wished number of points, each with the smallest,
-//! mean and largest of what it covers. Sums are kept, not rates, so a mean over many ticks is exact.
+//! A `Downsampler` reduces ticks to a given number of points, each with minimum, mean and maximum. It stores sums, not
+//! rates, so means are exact.
 
 pub mod quantity;
 pub mod when;
@@ -10,15 +10,15 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Points per series that are given when nothing else is asked for; a chart is about as many pixels wide.
+/// Default number of points per series, about the width of a chart in pixels.
 pub const DEFAULT_POINTS: usize = 600;
-/// Points per series at most: what a browser draws without effort, and half a megabyte of JSON.
+/// Maximum points per series: half a megabyte of JSON.
 pub const MOST_POINTS: usize = 10_000;
 
-/// What a point of time says of one quantity. `None` where nothing is known.
+/// One point of a quantity. `None` where nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Point {
-    /// The end of what the point covers.
+    /// The end of the time that the point covers.
     #[schema(value_type = String, format = DateTime)]
     pub t: Timestamp,
     pub min: Option<f64>,
@@ -26,31 +26,31 @@ pub struct Point {
     pub max: Option<f64>,
 }
 
-/// One quantity of one subject, in the order of time.
+/// Points of one quantity of one subject, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// One tick's word on a quantity, in whole numbers: `amount` per `over`, times `scale`.
+/// A quantity in one tick as integers: `amount` per `over`, times `scale`.
 ///
-/// A rate is sectors over microseconds, a latency milliseconds over requests, a gauge its value over one. Of several
-/// ticks the amounts and the overs are added, so that their mean is exact.
+/// A rate is sectors over microseconds, a latency milliseconds over requests, a gauge its value over one. Adding the
+/// amounts and the overs of several ticks gives their exact mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
     pub amount: u64,
     pub over: u64,
-    /// Makes the quantity's unit of the ratio; the same for all observations of a quantity.
+    /// Converts the ratio to the quantity's unit; constant per quantity.
     pub scale: f64,
 }
 
 impl Observation {
-    /// `None` where there is nothing to divide by: no time has passed, or no request was made.
+    /// `None` if `over` is zero, such as a latency without requests.
     pub fn ratio(amount: u64, over: u64, scale: f64) -> Option<Self> {
         (over > 0).then_some(Self { amount, over, scale })
     }
 
-    /// Per second, of something counted over microseconds; `scale` makes its unit of what was counted.
+    /// A rate per second from a count over microseconds.
     pub fn per_second(amount: u64, elapsed_us: u64, scale: f64) -> Option<Self> {
         Self::ratio(amount, elapsed_us, scale * 1e6)
     }
@@ -64,7 +64,7 @@ impl Observation {
     }
 }
 
-/// What one tick or several say of a quantity: all of it together, and the smallest and the largest value.
+/// A quantity over one or more ticks: their sum, the smallest and the largest value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extent {
     pub all: Observation,
@@ -78,7 +78,7 @@ impl From<Observation> for Extent {
     }
 }
 
-/// A span of time, from its first instant to its last.
+/// A range of time; both ends belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     pub from: Timestamp,
@@ -95,12 +95,12 @@ impl Range {
     }
 }
 
-/// Collects ticks into at most `points` points of equal width in time.
+/// Reduces ticks to at most `points` points of equal width.
 #[derive(Debug)]
 pub struct Downsampler {
     range: Range,
     points: usize,
-    /// In the order of time.
+    /// In order of time.
     buckets: Vec<Bucket>,
 }
 
@@ -119,16 +119,15 @@ impl Downsampler {
         Self { range, points: points.clamp(1, MOST_POINTS), buckets: Vec::new() }
     }
 
-    /// Milliseconds that a point covers.
+    /// The width of a point in milliseconds.
     pub fn width_ms(&self) -> i64 {
         self.length_ms() / i64::try_from(self.points).unwrap_or(i64::MAX)
     }
 
-    /// Takes a tick, or several as one, that ended at `at_ms` since 1970; those outside of the range are passed over.
-    /// The order of time is the cheapest.
-    pub fn push(&mut self, at_ms: i64, seen: Option<Extent>) {
+    /// Adds one or more ticks that ended at `at_ms` since 1970. Ignores ticks outside the range. Fastest in order of time.
+    pub fn push(&mut self, at_ms: i64, value: Option<Extent>) {
         if let Some(last) = self.buckets.last_mut().filter(|last| last.span_ms.contains(&at_ms)) {
-            return last.add(at_ms, seen);
+            return last.add(at_ms, value);
         }
         if !(self.range.from.as_millisecond()..=self.range.to.as_millisecond()).contains(&at_ms) {
             return;
@@ -139,7 +138,7 @@ impl Downsampler {
             self.buckets.insert(index, Bucket::empty(span_ms, at_ms));
             index
         });
-        self.buckets[index].add(at_ms, seen);
+        self.buckets[index].add(at_ms, value);
     }
 
     pub fn finish(self) -> Series {
@@ -150,7 +149,7 @@ impl Downsampler {
         self.range.to.as_millisecond() - self.range.from.as_millisecond() + 1
     }
 
-    /// The instants of the point that this one belongs to.
+    /// The time range of the point that contains this instant.
     fn span_of(&self, at_ms: i64) -> std::ops::Range<i64> {
         let (from_ms, points) = (self.range.from.as_millisecond(), self.points as i128);
         let length_ms = i128::from(self.length_ms());
@@ -168,9 +167,9 @@ impl Bucket {
         Self { span_ms, last_ms, sum: 0.0, over: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }
     }
 
-    fn add(&mut self, at_ms: i64, seen: Option<Extent>) {
+    fn add(&mut self, at_ms: i64, value: Option<Extent>) {
         self.last_ms = self.last_ms.max(at_ms);
-        if let Some(Extent { all, min, max }) = seen {
+        if let Some(Extent { all, min, max }) = value {
             self.sum += all.amount as f64 * all.scale;
             self.over += all.over as f64;
             self.min = self.min.min(min);

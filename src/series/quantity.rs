@@ -1,4 +1,4 @@
-//! The quantities that a series can be of, and how each is read off an interval.
+//! The quantities of series, and how to derive them from an interval.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,10 @@ use crate::interval::{Host, Work};
 use crate::topology::VolumeState;
 use crate::units::{Fill, SECTOR};
 
-/// Lengths are counted in microseconds.
+/// Durations are in microseconds.
 const PER_SECOND: f64 = 1e6;
 
-/// What a device does. Names are those of the API's `metric`.
+/// Quantities of a device, named as in the API's `metric`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceQuantity {
@@ -27,7 +27,7 @@ pub enum DeviceQuantity {
     Utilisation,
 }
 
-/// How full a volume is.
+/// Quantities of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VolumeQuantity {
@@ -36,7 +36,7 @@ pub enum VolumeQuantity {
     MetadataPercent,
 }
 
-/// The part of a PV's work that is copying for snapshots.
+/// Copying for snapshots as a part of a PV's I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShareQuantity {
@@ -44,7 +44,7 @@ pub enum ShareQuantity {
     CopyWrittenBytes,
 }
 
-/// What the host does.
+/// Quantities of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostQuantity {
@@ -61,7 +61,7 @@ impl DeviceQuantity {
     pub const NAMES: &str = "read_bytes, written_bytes, reads, writes, read_await_ms, write_await_ms, \
         read_request_bytes, write_request_bytes, queue_depth, utilisation";
 
-    /// One tick's word; `None` where no request was made, for what is said per request.
+    /// The quantity in one tick; per-request quantities are `None` without requests.
     pub fn observe(self, work: &Work, elapsed_us: u64) -> Option<Observation> {
         let (amount, over) = match self {
             Self::ReadBytes => (work.sectors_read.0, elapsed_us),
@@ -73,13 +73,13 @@ impl DeviceQuantity {
             Self::ReadRequestBytes => (work.sectors_read.0, work.reads),
             Self::WriteRequestBytes => (work.sectors_written.0, work.writes),
             Self::QueueDepth => (work.queue_ms.into(), elapsed_us),
-            // The kernel counts in steps of its clock and may say a little more than there was.
+            // The kernel counts busy time in clock ticks and can exceed the elapsed time slightly.
             Self::Utilisation => ((u64::from(work.busy_ms) * 1000).min(elapsed_us), elapsed_us),
         };
         Observation::ratio(amount, over, self.scale())
     }
 
-    /// Makes the unit of this quantity of what is counted.
+    /// Converts counted units to the quantity's unit.
     pub fn scale(self) -> f64 {
         match self {
             Self::ReadBytes | Self::WrittenBytes => SECTOR as f64 * PER_SECOND,
@@ -103,7 +103,7 @@ impl VolumeQuantity {
     }
 }
 
-/// To the hundredth, as `lvs` prints it.
+/// To the hundredth, as in `lvs`.
 fn percent(fill: Fill) -> Observation {
     Observation { amount: (fill.percent() * 100.0).round() as u64, over: 100, scale: 1.0 }
 }
@@ -136,7 +136,7 @@ impl HostQuantity {
         }
     }
 
-    /// Makes the unit of this quantity of what is counted.
+    /// Converts counted units to the quantity's unit.
     pub fn scale(self) -> f64 {
         match self {
             Self::BiKibPerS | Self::BoKibPerS => PER_SECOND,
@@ -145,7 +145,7 @@ impl HostQuantity {
     }
 }
 
-/// Anything that a series can be of.
+/// Any quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Quantity {
@@ -156,12 +156,12 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// As the API's `metric` has it.
+    /// The name in the API's `metric`.
     pub fn name(self) -> String {
         serde_json::to_value(self).ok().and_then(|name| Some(name.as_str()?.to_string())).unwrap_or_default()
     }
 
-    /// Makes the unit of this quantity of what is counted.
+    /// Converts counted units to the quantity's unit.
     pub fn scale(self) -> f64 {
         match self {
             Self::Device(quantity) => quantity.scale(),
@@ -172,7 +172,7 @@ impl Quantity {
     }
 }
 
-/// Understands the name of a quantity, as serde spells it.
+/// Parses the name of a quantity.
 pub fn named<'a, Q: Deserialize<'a>>(name: &'a str) -> Option<Q> {
     let name: serde::de::value::StrDeserializer<'a, serde::de::value::Error> =
         serde::de::IntoDeserializer::into_deserializer(name);
@@ -185,7 +185,7 @@ mod tests {
     use crate::units::Sectors;
 
     #[test]
-    fn quantities_are_what_iostat_says() {
+    fn quantities_match_iostat() {
         let work = Work {
             reads: 100,
             sectors_read: Sectors(20_480),
@@ -205,12 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_of_no_time() {
+    fn rates_without_time_are_unknown() {
         assert_eq!(DeviceQuantity::ReadBytes.observe(&Work::default(), 0), None);
     }
 
     #[test]
-    fn names_are_those_of_the_api() {
+    fn api_names_parse() {
         assert_eq!(named("read_bytes"), Some(DeviceQuantity::ReadBytes));
         assert_eq!(named::<HostQuantity>("bogus"), None);
         for name in DeviceQuantity::NAMES.split(", ") {

@@ -1,5 +1,5 @@
-//! Times as people write them, in addresses and on the command line: absolute (`2026-11-21T03:00:00Z`), or relative to
-//! the last tick (`-1h`, `now`).
+//! Time ranges in URLs and on the command line: absolute (`2026-11-21T03:00:00Z`), or relative to the last tick (`-1h`,
+//! `now`).
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -8,27 +8,27 @@ use serde::Deserialize;
 
 use super::Range;
 
-/// The words that say which span of time is meant.
+/// The unparsed ends of a time range.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
-pub struct Span {
+pub struct TimeQuery {
     pub from: Option<String>,
     pub to: Option<String>,
 }
 
-/// Why words mean no span of time: a sentence.
+/// An invalid time or range, as a sentence.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct NoSpan(String);
+pub struct InvalidTime(String);
 
-impl Span {
-    /// The range, with `default_from` where none is given, and up to now.
-    pub fn range(&self, now: Timestamp, default_from: &str) -> Result<Range, NoSpan> {
+impl TimeQuery {
+    /// Parses the range; `default_from` and now are the defaults.
+    pub fn range(&self, now: Timestamp, default_from: &str) -> Result<Range, InvalidTime> {
         let from = given(self.from.as_deref()).unwrap_or(default_from);
         let to = given(self.to.as_deref()).unwrap_or("now");
         let range = Range { from: instant("from", from, now)?, to: instant("to", to, now)? };
         if range.from >= range.to {
-            return Err(NoSpan(format!(
-                "`from` has to be before `to`, but `{from}` is {} and `{to}` is {}",
+            return Err(InvalidTime(format!(
+                "`from` must be before `to`, but `{from}` is {} and `{to}` is {}",
                 range.from, range.to
             )));
         }
@@ -36,9 +36,9 @@ impl Span {
     }
 }
 
-/// A list up to now takes in what began since the last tick.
-pub fn with_the_latest(span: &Span, range: Range) -> Range {
-    let is_open = given(span.to.as_deref()).is_none_or(|to| to == "now");
+/// Extends a range that ends now to include later entries.
+pub fn including_latest(query: &TimeQuery, range: Range) -> Range {
+    let is_open = given(query.to.as_deref()).is_none_or(|to| to == "now");
     Range { to: if is_open { Timestamp::MAX } else { range.to }, ..range }
 }
 
@@ -46,24 +46,24 @@ fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// The instant that a text means, which `key` names in the sentence where it means none.
-pub fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, NoSpan> {
+/// Parses a time; the error names `key`.
+pub fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, InvalidTime> {
     let found = match text.strip_prefix('-') {
         _ if text == "now" => Some(now),
-        Some(length) => before(now, length),
+        Some(length) => ago(now, length),
         None => text
             .parse()
             .ok()
             .or_else(|| text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(Into::into)),
     };
     found.ok_or_else(|| {
-        NoSpan(format!(
+        InvalidTime(format!(
             "expected `{key}` to be a time such as 2026-11-21T03:00:00Z, or relative such as -1h or now, but found `{text}`"
         ))
     })
 }
 
-fn before(now: Timestamp, length: &str) -> Option<Timestamp> {
+fn ago(now: Timestamp, length: &str) -> Option<Timestamp> {
     let length: jiff::Span = length.parse().ok().filter(|length: &jiff::Span| !length.is_negative())?;
     let length = length.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     now.checked_sub(length).ok()
@@ -75,10 +75,10 @@ mod tests {
 
     fn check(from: &str, to: &str, expected: &str) {
         let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
-        let span = Span { from: Some(from.into()), to: Some(to.into()) };
-        let found = match span.range(now, "-1h") {
+        let query = TimeQuery { from: Some(from.into()), to: Some(to.into()) };
+        let found = match query.range(now, "-1h") {
             Ok(range) => format!("{} {}", range.from, range.to),
-            Err(NoSpan(sentence)) => sentence,
+            Err(InvalidTime(sentence)) => sentence,
         };
         assert!(found.contains(expected), "expected {expected:?}, but found {found:?}");
     }
@@ -98,10 +98,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_answered_with_a_sentence() {
+    fn invalid_times_are_rejected() {
         check("yesterday", "", "expected `from` to be a time such as");
         check("--1h", "", "but found `--1h`");
         check("-99999999999h", "", "but found `-99999999999h`");
-        check("now", "-1h", "`from` has to be before `to`");
+        check("now", "-1h", "`from` must be before `to`");
     }
 }

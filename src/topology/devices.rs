@@ -1,4 +1,4 @@
-//! Devices: their kinds, identities and labels, and which of them make the host's total.
+//! Devices: kinds, identities and labels, and which of them count in the host's total.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use crate::sample::DmIdentity;
 use crate::sample::diskstats::DeviceLine;
 use crate::sample::sysfs::BlockDevice;
 
-/// Names of devices that are no disks: floppies, optical drives, RAM disks, and layers that sysfs shows as disks.
+/// Name prefixes of devices that are no disks: floppies, optical drives, RAM disks, and stacked devices.
 const OTHERS: [&str; 6] = ["ram", "fd", "sr", "drbd", "zd", "bcache"];
 
-/// The devices of `/proc/diskstats`, with what sysfs and the device-mapper know of them.
+/// Combines `/proc/diskstats` with sysfs and the device-mapper.
 pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm_identities: &[DmIdentity]) -> Vec<Device> {
     let by_name: HashMap<&str, &BlockDevice> =
         names.iter().map(|block| (block.name.as_str(), block)).collect();
-    let by_number: HashMap<_, _> = dm_identities.iter().map(|shape| (shape.number, shape)).collect();
+    let by_number: HashMap<_, _> = dm_identities.iter().map(|identity| (identity.number, identity)).collect();
     let unknown = BlockDevice::default();
     let mut devices: Vec<Device> = lines
         .iter()
@@ -24,7 +24,7 @@ pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm_identities: &[DmIdenti
             let block = by_name.get(line.name.as_str()).copied().unwrap_or(&unknown);
             (line, block, by_number.get(&line.number).copied())
         })
-        // One that went away while it was looked at has no identity any more.
+        // A device that vanished between the reads has no identity.
         .filter(|(line, block, dm)| {
             !line.name.starts_with("dm-") || names.is_empty() || block.dm_name.is_some() || dm.is_some()
         })
@@ -33,13 +33,13 @@ pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm_identities: &[DmIdenti
             device(line, block, disk.unwrap_or(block), dm)
         })
         .collect();
-    tell_apart(&mut devices);
+    make_unique(&mut devices);
     choose_counted(&mut devices, &by_name);
     devices
 }
 
-/// Labels devices by the volumes and groups that they belong to.
-pub fn name_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume]) {
+/// Labels devices after their volume or volume group.
+pub fn label_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume]) {
     for group in groups {
         for device in devices.iter_mut().filter(|device| group.pvs.iter().any(|pv| **pv == *device.name)) {
             device.label = format!("PV of {}", group.name);
@@ -54,7 +54,7 @@ pub fn name_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume])
     }
 }
 
-/// `disk` is the one that a partition is on, else the device itself.
+/// `disk` is the disk of a partition, or the device itself.
 fn device(line: &DeviceLine, block: &BlockDevice, disk: &BlockDevice, dm: Option<&DmIdentity>) -> Device {
     let dm_uuid = dm.map(|dm| dm.uuid.as_str()).filter(|uuid| !uuid.is_empty()).or(block.dm_uuid.as_deref());
     let dm_name = dm.map(|dm| dm.name.as_str()).or(block.dm_name.as_deref());
@@ -68,7 +68,7 @@ fn device(line: &DeviceLine, block: &BlockDevice, disk: &BlockDevice, dm: Option
     Device {
         number: line.number,
         name: line.name.as_str().into(),
-        life: block.inode,
+        generation: block.inode,
         identity: identity(&line.name, block, dm_uuid, dm_name),
         label,
         kind,
@@ -98,8 +98,8 @@ fn identity(name: &str, block: &BlockDevice, dm_uuid: Option<&str>, dm_name: Opt
     }
 }
 
-/// The paths to one disk share its identity, and get their names to it; partitions get their disk's identity.
-fn tell_apart(devices: &mut [Device]) {
+/// Makes identities unique: appends the name to shared ones, such as multipath paths; derives those of partitions.
+fn make_unique(devices: &mut [Device]) {
     let paths = paths(devices);
     for device in devices.iter_mut().filter(|device| paths.contains(&*device.name)) {
         device.identity = format!("{}:{}", device.identity, device.name).into();
@@ -144,12 +144,12 @@ fn is_multipath(device: &Device) -> bool {
     device.identity.starts_with("mpath-")
 }
 
-/// Names of the devices that are one of several ways to the same disk.
+/// Names of the devices that are paths of a multipath device.
 fn paths(devices: &[Device]) -> HashSet<String> {
     devices.iter().filter(|device| is_multipath(device)).flat_map(|device| device.slaves.clone()).collect()
 }
 
-/// Each byte counts once: on the disks, not on what lies on them; on a multipath device, not on its paths.
+/// Counts each byte once: on disks, not on layers above; on a multipath device, not on its paths.
 fn choose_counted(devices: &mut [Device], names: &HashMap<&str, &BlockDevice>) {
     let paths = paths(devices);
     let present: HashSet<Arc<str>> = devices.iter().map(|device| Arc::clone(&device.name)).collect();

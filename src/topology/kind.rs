@@ -1,4 +1,4 @@
-//! The kinds of volumes, and which of them LVM's report says that one is.
+//! Kinds of volumes, and how to derive them from LVM's report.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,7 +16,7 @@ pub enum VolumeKind {
     Snapshot,
     ThinPool,
     Thin,
-    /// A thin volume that was made as a snapshot of another.
+    /// A thin snapshot of another volume.
     ThinSnapshot,
     Cache,
     Writecache,
@@ -26,12 +26,12 @@ pub enum VolumeKind {
 }
 
 impl VolumeKind {
-    /// Whether the kernel says of an active one how full it is.
+    /// Whether the kernel reports usage for an active volume of this kind.
     pub fn fills(self) -> bool {
         matches!(self, Self::Snapshot | Self::ThinPool | Self::Thin | Self::ThinSnapshot)
     }
 
-    /// As it is written for people.
+    /// For display.
     pub fn text(self) -> &'static str {
         match self {
             Self::Linear => "linear",
@@ -51,7 +51,7 @@ impl VolumeKind {
     }
 }
 
-pub(super) fn by_report(volume: &lvm::Volume) -> VolumeKind {
+pub(super) fn from_report(volume: &lvm::Volume) -> VolumeKind {
     match volume.segment_type().unwrap_or_default() {
         "linear" if volume.attributes.starts_with(['s', 'S']) => VolumeKind::Snapshot,
         "linear" | "error" | "zero" => VolumeKind::Linear,

@@ -1,14 +1,14 @@
-//! How LVM names its devices to the device-mapper: `vg--a-my--data_snapshot-cow`, and `LVM-<vg><lv>-cow`.
+//! LVM's device-mapper names and UUIDs: `vg--a-my--data_snapshot-cow`, and `LVM-<vg><lv>-cow`.
 
-/// A device-mapper name, split where LVM joined it.
+/// The parts of a device-mapper name.
 #[derive(Debug, PartialEq)]
 pub struct DmName {
     pub vg: String,
     pub lv: String,
 }
 
-/// Splits a name at its single dashes; two dashes are one that belongs to a name. A layer behind the volume's name is
-/// left out. Only names whose UUID says that LVM made them may be split.
+/// Splits a name at single dashes; double dashes are escaped dashes. Ignores the layer at the end. Only valid if the
+/// UUID shows that LVM created the device.
 pub fn split(name: &str) -> Option<DmName> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let mut letters = name.chars().peekable();
@@ -24,19 +24,19 @@ pub fn split(name: &str) -> Option<DmName> {
     Some(DmName { vg: parts.next()?, lv: parts.next()? })
 }
 
-/// `LVM-` with 32 letters for the group and 32 for the volume, and maybe a layer.
+/// `LVM-`, 32 characters for the group, 32 for the volume, and an optional layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DmUuid<'a> {
     pub volume: &'a str,
-    /// `real`, `cow`, `tpool`…; `None` for the device that people use.
+    /// `real`, `cow`, `tpool`…; `None` for the volume itself.
     pub layer: Option<&'a str>,
 }
 
-/// Letters of a UUID without its dashes.
+/// Characters of a UUID without dashes.
 const UUID: usize = 32;
 
 impl<'a> DmUuid<'a> {
-    /// `None` where LVM did not make the device.
+    /// `None` if LVM did not create the device.
     pub fn parse(uuid: &'a str) -> Option<Self> {
         let ids = uuid.strip_prefix("LVM-").filter(|ids| ids.is_ascii() && ids.len() >= 2 * UUID)?;
         let (ids, rest) = ids.split_at(2 * UUID);
@@ -44,7 +44,7 @@ impl<'a> DmUuid<'a> {
     }
 }
 
-/// A UUID as LVM writes it for people: groups of 6-4-4-4-4-4-6 letters.
+/// A UUID in LVM's notation: groups of 6-4-4-4-4-4-6 characters.
 pub fn dashed(uuid: &str) -> String {
     let mut text = String::with_capacity(UUID + 6);
     for (index, letter) in uuid.chars().enumerate() {
@@ -56,18 +56,18 @@ pub fn dashed(uuid: &str) -> String {
     text
 }
 
-/// Parts of names that LVM keeps for volumes that it hides.
+/// Name parts that LVM reserves for hidden volumes.
 const HIDDEN: [&str; 17] = [
     "_mlog", "_mimage", "_rimage", "_rmeta", "_tdata", "_tmeta", "_cdata", "_cmeta", "_corig", "_vdata",
     "_cvol", "_wcorig", "_pmspare", "_cpool", "_imeta", "_iorig", "_vorigin",
 ];
 
-/// Whether this is what a group keeps for repairing the metadata of its pools.
+/// Whether this is a spare volume for repairing pool metadata.
 pub fn is_spare(lv: &str) -> bool {
     lv.ends_with("_pmspare")
 }
 
-/// Whether LVM hides a volume of this name.
+/// Whether LVM hides volumes with this name.
 pub fn is_hidden(lv: &str) -> bool {
     lv.starts_with("pvmove") || HIDDEN.iter().any(|part| lv.contains(part))
 }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_split_as_lvm_joined_them() {
+    fn names_are_split_like_lvm() {
         for (name, vg, lv) in [
             ("vg0-mysql", "vg0", "mysql"),
             ("vg--a-my--data", "vg-a", "my-data"),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn uuids_tell_volume_and_layer() {
+    fn uuids_contain_volume_and_layer() {
         let volume = "YSAcT6J7pWWXJAvyngnkLAzEHyRzaUS5";
         let uuid = format!("LVM-ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiO{volume}-cow");
         assert_eq!(DmUuid::parse(&uuid), Some(DmUuid { volume, layer: Some("cow") }));

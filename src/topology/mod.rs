@@ -1,6 +1,6 @@
-//! Layers, identities and names: what each device is, which LVM volume it belongs to, and which bytes count once.
+//! What each device is: layers, identities, names, LVM volumes, and which bytes count once.
 //!
-//! A `Topology` is made anew when names, layers or LVM's report change, and holds for as long as they do not.
+//! A `Topology` is rebuilt only if names, layers, mounts or LVM's report change.
 
 mod devices;
 mod kind;
@@ -21,13 +21,13 @@ use crate::sample::lvm::Segment;
 use crate::units::{Fill, Sectors};
 pub use kind::VolumeKind;
 
-/// Everything about this machine's devices that is not a counter.
+/// All properties of this machine's devices except counters.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
     /// In the order of `/proc/diskstats`.
     pub devices: Vec<Device>,
     pub groups: Vec<Group>,
-    /// Every volume that `lvs` without `-a` shows, in the order of group and name.
+    /// The volumes that `lvs` shows without `-a`, sorted by group and name.
     pub volumes: Vec<Volume>,
 }
 
@@ -37,25 +37,25 @@ pub struct Device {
     pub number: Number,
     /// The kernel's name, such as `dm-3`.
     pub name: Arc<str>,
-    /// What stays when number and name change: the device-mapper's UUID, WWID or serial number, else the name.
+    /// Survives changes of number and name: device-mapper UUID, WWID or serial number, otherwise the name.
     pub identity: Arc<str>,
-    /// Another number each time that the device is made, also under the same identity; `None` where nobody knows.
-    pub life: Option<u64>,
-    /// What a person calls it: `vg0/mysql`, `PV of vg0`, else the kernel's name.
+    /// Changes when a device is recreated with the same identity; `None` if unknown.
+    pub generation: Option<u64>,
+    /// For display: `vg0/mysql`, `PV of vg0`, otherwise the kernel's name.
     pub label: String,
     pub kind: DeviceKind,
-    /// The volume group that it is a PV of or belongs to.
+    /// The volume group that it is a PV of or that its volume belongs to.
     pub vg: Option<String>,
     pub is_pv: bool,
-    /// The kernel's names of the devices that it lies on.
+    /// Kernel names of the devices below.
     pub slaves: Vec<String>,
     pub size: Option<Sectors>,
     pub model: Option<String>,
-    /// Of a disk: whether its heads must move, its I/O scheduler, and how far it reads ahead. A partition is as its disk.
+    /// Queue attributes of a disk; a partition has those of its disk.
     pub rotational: Option<bool>,
     pub scheduler: Option<String>,
     pub read_ahead_kib: Option<u64>,
-    /// Whether its bytes are part of the host's total, in which each byte counts once.
+    /// Whether it is part of the host's total, which counts each byte once.
     pub counts: bool,
 }
 
@@ -71,7 +71,7 @@ pub enum DeviceKind {
     Other,
 }
 
-/// A volume group. Sizes in bytes, `None` where only LVM's report would tell and there is none.
+/// A volume group. Sizes are in bytes, and `None` without LVM's report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     pub name: String,
@@ -79,50 +79,50 @@ pub struct Group {
     pub free: Option<u64>,
     pub extent: Option<u64>,
     pub missing_pvs: u32,
-    /// What is kept for repairing the metadata of its pools, in bytes; hidden, and nothing is ever written to it.
+    /// Size of the hidden spare volume for repairing pool metadata, in bytes. It is never written to.
     pub spare: Option<u64>,
     pub tags: Vec<String>,
-    /// The kernel's names of its PVs.
+    /// Kernel names of its PVs.
     pub pvs: Vec<String>,
 }
 
-/// A logical volume that people see.
+/// A visible logical volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
     pub vg: String,
     pub lv: String,
-    /// As `lvs -o lv_uuid` writes it.
+    /// As printed by `lvs -o lv_uuid`.
     pub uuid: Arc<str>,
-    /// Its device in [`Topology::devices`]; `None` while it is inactive.
+    /// Its index in [`Topology::devices`]; `None` while it is inactive.
     pub device: Option<usize>,
     pub kind: VolumeKind,
-    /// The bare name of the volume that it is a snapshot of.
+    /// For a snapshot, the name of its origin.
     pub origin: Option<String>,
-    /// The bare name of the thin pool that it lives in.
+    /// For a thin volume, the name of its pool.
     pub pool: Option<String>,
     pub size: Option<u64>,
     pub created_at: Option<Timestamp>,
-    /// The kernel's names of the PVs that its own data lies on.
+    /// Kernel names of the PVs with its own data.
     pub pvs: Vec<String>,
-    /// What LVM's report says about its health, where it says anything.
+    /// Health from LVM's report, unless empty.
     pub health: Option<String>,
     pub tags: Vec<String>,
     /// What a full pool does with writes: `queue` or `error`.
     pub when_full: Option<String>,
-    /// Its own segments, then those of its hidden parts; empty without LVM's report.
-    pub layout: Vec<Part>,
-    /// Of an origin of thick snapshots: the device below it that holds its data.
+    /// Its own segments and those of its hidden parts; empty without LVM's report.
+    pub layout: Vec<LvLayout>,
+    /// For an origin of thick snapshots, the device below it with its data (`-real`).
     pub real: Option<usize>,
-    /// Of a thick snapshot: the device of its COW area.
+    /// For a thick snapshot, its COW area's device (`-cow`).
     pub cow: Option<usize>,
-    /// Where its device is mounted; `None` where mounts cannot be read.
+    /// Its mount points; `None` if mounts cannot be read.
     pub mounted_on: Option<Vec<String>>,
 }
 
-/// A volume, or a hidden part of one, as it is laid out.
+/// The segments of a volume or of one of its hidden parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// The bare name, such as `pool_tdata`.
+pub struct LvLayout {
+    /// The name without group, such as `pool_tdata`.
     pub lv: String,
     pub segments: Vec<Segment>,
 }
@@ -133,19 +133,19 @@ impl Volume {
         format!("{}/{}", self.vg, self.lv)
     }
 
-    /// Whether it is a snapshot of another volume, thick or thin.
+    /// Whether it is a thick or thin snapshot.
     pub fn is_snapshot(&self) -> bool {
         self.kind == VolumeKind::Snapshot || self.kind == VolumeKind::ThinSnapshot
     }
 }
 
-/// How a volume is at one instant.
+/// The state of a volume at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeState {
-    /// What `lvs` calls data: COW area, pool data, mapped part. `None` where it has none or nobody knows.
+    /// `lvs`'s Data%: COW area, pool data or mapped part. `None` if unknown or not applicable.
     pub fill: Option<Fill>,
     pub metadata: Option<Fill>,
-    /// Of a mirror or RAID: how much of it is in step.
+    /// `lvs`'s Cpy%Sync: sync progress of a mirror or RAID.
     pub sync: Option<Fill>,
     pub state: State,
 }
@@ -162,7 +162,7 @@ pub enum State {
     Ok,
     Inactive,
     Suspended,
-    /// A snapshot that overflowed, or whose COW area could not be read or written. It is dead.
+    /// A lost snapshot: its COW area overflowed or had an I/O error.
     Invalid,
     Merging,
     MergeFailed,
@@ -171,12 +171,12 @@ pub enum State {
     NeedsCheck,
     Failed,
     Unknown,
-    /// A mirror or RAID with a dead leg.
+    /// A mirror or RAID with a failed leg.
     Degraded,
 }
 
 impl State {
-    /// In the order in which the store numbers them: a new one comes last.
+    /// In the order of the store's numbering; append new ones.
     pub const ALL: [Self; 12] = [
         Self::Ok,
         Self::Inactive,
@@ -192,12 +192,12 @@ impl State {
         Self::Degraded,
     ];
 
-    /// Whether data is lost or about to be.
+    /// Whether data is lost or at risk.
     pub fn is_bad(self) -> bool {
         !matches!(self, Self::Ok | Self::Inactive | Self::Suspended | Self::Merging | Self::Unknown)
     }
 
-    /// As it is written for people, and in the API.
+    /// For display and the API.
     pub fn text(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -217,8 +217,8 @@ impl State {
 }
 
 impl Topology {
-    /// Whether `sample` can be told of by the topology that was made for `before`.
-    pub fn still_holds(before: &Sample, sample: &Sample) -> bool {
+    /// Whether the topology of `before` is valid for `sample`.
+    pub fn is_unchanged(before: &Sample, sample: &Sample) -> bool {
         Arc::ptr_eq(&before.names, &sample.names)
             && before.report.as_ref().map(Arc::as_ptr) == sample.report.as_ref().map(Arc::as_ptr)
             && before.mounts.as_ref().map(Arc::as_ptr) == sample.mounts.as_ref().map(Arc::as_ptr)
@@ -226,19 +226,19 @@ impl Topology {
             && Arc::ptr_eq(&before.dm_identities, &sample.dm_identities)
     }
 
-    /// Makes the topology of a sample.
+    /// Builds the topology of a sample.
     pub fn of(sample: &Sample) -> Self {
         let lines = sample.devices.as_deref().unwrap_or_default();
         let mut devices = devices::of(lines, &sample.names, &sample.dm_identities);
-        let lvm = volumes::Lvm::new(&devices, sample);
+        let lvm = volumes::LvmInputs::new(&devices, sample);
         let (groups, volumes) = (lvm.groups(), lvm.volumes());
-        devices::name_by_lvm(&mut devices, &groups, &volumes);
+        devices::label_by_lvm(&mut devices, &groups, &volumes);
         Self { devices, groups, volumes }
     }
 
-    /// How each volume is, in the order of [`Topology::volumes`], by the device-mapper's word in `sample`, else LVM's.
+    /// The state of each volume, in the order of [`Topology::volumes`], from the device-mapper or else from LVM.
     pub fn volume_states(&self, sample: &Sample) -> Vec<VolumeState> {
-        let words = states::Words::of(sample);
+        let words = states::StateSources::of(sample);
         self.volumes.iter().map(|volume| words.state_of(self, volume)).collect()
     }
 
@@ -246,13 +246,13 @@ impl Topology {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// The device of this kernel name, label or identity.
+    /// Finds a device by kernel name, identity or label.
     pub fn device(&self, name: &str) -> Option<&Device> {
         let is_named = |device: &&Device| *device.name == *name || *device.identity == *name;
         self.devices.iter().find(is_named).or_else(|| self.devices.iter().find(|device| device.label == name))
     }
 
-    /// The volume of this `vg/lv` or UUID, with dashes or without.
+    /// Finds a volume by `vg/lv` or UUID.
     pub fn volume(&self, name: &str) -> Option<&Volume> {
         self.volumes.iter().find(|volume| *volume.uuid == *name || volume.full_name() == name)
     }

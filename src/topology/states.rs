@@ -1,4 +1,4 @@
-//! How volumes are at one instant: by the device-mapper's word, else by LVM's own where that is new.
+//! States of volumes at one instant, from the device-mapper, or from LVM's report if that is newer.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use crate::sample::dm::{CowArea, DmDevice, Health, Pool, PoolMode, Status, Thin}
 use crate::sample::{Sample, lvm};
 use crate::units::{Fill, SECTOR};
 
-/// Everything that tells how volumes are.
-pub struct Words<'a> {
+/// The sources of volume states.
+pub struct StateSources<'a> {
     dm: Option<HashMap<Number, &'a DmDevice>>,
-    /// LVM's word by UUID, where it counts.
+    /// Volumes in LVM's report by UUID; empty if the device-mapper answered or the report is old.
     reported: HashMap<&'a str, &'a lvm::Volume>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> StateSources<'a> {
     pub fn of(sample: &'a Sample) -> Self {
         let dm = sample.dm.as_ref();
         let report = sample.report.as_ref().filter(|_| dm.is_none() && sample.report_has_current_fills);
@@ -26,7 +26,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// How a volume is. Where neither has a word, nothing is known of an active one.
+    /// The state of a volume; unknown for an active one that neither source has.
     pub fn state_of(&self, topology: &Topology, volume: &Volume) -> VolumeState {
         let Some(device) = volume.device.map(|index| &topology.devices[index]) else {
             return VolumeState::only(State::Inactive);
@@ -35,10 +35,10 @@ impl<'a> Words<'a> {
             return self
                 .reported
                 .get(&*volume.uuid)
-                .map_or(VolumeState::only(State::Unknown), |word| by_report(word));
+                .map_or(VolumeState::only(State::Unknown), |word| from_report(word));
         };
         let mut state = match self.status_of(topology, volume, dm_device) {
-            Some(status) => self.by_status(topology, volume, status),
+            Some(status) => self.from_status(topology, volume, status),
             None => VolumeState::only(State::Inactive),
         };
         if dm_device.is_suspended && !state.state.is_bad() {
@@ -47,8 +47,8 @@ impl<'a> Words<'a> {
         state
     }
 
-    /// What the volume's own device says, or, of an origin of thick snapshots, the device below it: that is what it
-    /// was before it had any.
+    /// The status of the volume's device. For an origin of thick snapshots, that of the `-real` device below, which is the
+    /// device that it was before.
     fn status_of(&self, topology: &Topology, volume: &Volume, own: &'a DmDevice) -> Option<&'a Status> {
         let own = &own.targets.first()?.status;
         let real =
@@ -59,10 +59,10 @@ impl<'a> Words<'a> {
         Some(below.map_or(own, |target| &target.status))
     }
 
-    fn by_status(&self, topology: &Topology, volume: &Volume, status: &Status) -> VolumeState {
+    fn from_status(&self, topology: &Topology, volume: &Volume, status: &Status) -> VolumeState {
         match status {
-            Status::Snapshot(area) => by_cow_area(*area, State::Ok),
-            Status::SnapshotMerge(area) => by_cow_area(*area, State::Merging),
+            Status::Snapshot(area) => from_cow_area(*area, State::Ok),
+            Status::SnapshotMerge(area) => from_cow_area(*area, State::Merging),
             Status::ThinPool(Pool::Failed) | Status::Thin(Thin::Failed) => VolumeState::only(State::Failed),
             Status::ThinPool(Pool::Working { data, metadata, mode, needs_check }) => {
                 let state = match mode {
@@ -78,20 +78,20 @@ impl<'a> Words<'a> {
                 VolumeState { fill, ..VolumeState::only(State::Ok) }
             }
             Status::Filled { data, metadata, health, .. } => {
-                VolumeState { fill: *data, metadata: *metadata, ..VolumeState::only(by_health(*health)) }
+                VolumeState { fill: *data, metadata: *metadata, ..VolumeState::only(from_health(*health)) }
             }
             Status::InSync { sync, is_degraded, .. } => {
                 let state = if *is_degraded { State::Degraded } else { State::Ok };
                 VolumeState { sync: Some(*sync), ..VolumeState::only(state) }
             }
             Status::Unparsed(_) => VolumeState::only(State::Unknown),
-            // One that is being made or removed is not what it was, or will be.
+            // A volume that is being created or removed has a temporary target.
             Status::Other(_) if volume.kind.fills() => VolumeState::only(State::Unknown),
             Status::Other(_) => VolumeState::only(State::Ok),
         }
     }
 
-    /// A thin volume's mapped part, of its size rounded up to whole chunks of its pool, as `lvs` has it.
+    /// A thin volume's mapped part of its size, rounded up to whole chunks of its pool as in `lvs`.
     fn thin_fill(&self, topology: &Topology, volume: &Volume, mapped: u64) -> Option<Fill> {
         let size = volume.size? / SECTOR;
         let pool = topology.volumes.iter().find(|other| {
@@ -108,7 +108,7 @@ impl<'a> Words<'a> {
     }
 }
 
-fn by_cow_area(area: CowArea, working: State) -> VolumeState {
+fn from_cow_area(area: CowArea, working: State) -> VolumeState {
     match area {
         CowArea::Filled { fill, .. } => VolumeState { fill: Some(fill), ..VolumeState::only(working) },
         CowArea::Invalid => VolumeState::only(State::Invalid),
@@ -117,7 +117,7 @@ fn by_cow_area(area: CowArea, working: State) -> VolumeState {
     }
 }
 
-fn by_health(health: Health) -> State {
+fn from_health(health: Health) -> State {
     match health {
         Health::Working => State::Ok,
         Health::ReadOnly => State::ReadOnly,
@@ -126,8 +126,8 @@ fn by_health(health: Health) -> State {
     }
 }
 
-/// By the letters of `lv_attr`, see `lvs(8)`, and the percentages, which have two decimals.
-fn by_report(word: &lvm::Volume) -> VolumeState {
+/// From the characters of `lv_attr`, see `lvs(8)`, and percentages with two decimals.
+fn from_report(word: &lvm::Volume) -> VolumeState {
     let (kind, state, health) = (word.letter(1), word.letter(5), word.letter(9));
     let state = match (kind, state, health) {
         (_, Some('I' | 'S'), _) => return VolumeState::only(State::Invalid),
@@ -137,7 +137,7 @@ fn by_report(word: &lvm::Volume) -> VolumeState {
         (_, _, Some('D')) => State::OutOfData,
         (_, _, Some('M')) => State::ReadOnly,
         (_, Some('X'), _) | (_, _, Some('X')) => State::Unknown,
-        // A VDO pool is never active by its letters; while its device is there LVM knows how full it is.
+        // `lv_attr` never shows a VDO pool as active, but LVM reports usage only if its device exists.
         (Some('d'), Some('-'), _) if word.data.is_some() => State::Ok,
         (Some('d'), Some('-'), _) => State::Unknown,
         (_, Some('-' | 'i' | 'd'), _) => State::Inactive,
@@ -147,7 +147,7 @@ fn by_report(word: &lvm::Volume) -> VolumeState {
         (_, Some('a'), _) => State::Ok,
         _ => State::Unknown,
     };
-    // What LVM calls copied is something else of a cache or a move.
+    // For caches and pvmove, LVM's copy_percent means something else.
     let sync = word.sync.filter(|_| matches!(kind, Some('m' | 'M' | 'r' | 'R')));
     VolumeState { fill: word.data, metadata: word.metadata, sync, state }
 }

@@ -1,7 +1,7 @@
-//! Volumes and their groups, put together from the device-mapper's layers and LVM's report.
+//! Volumes and groups, from the device-mapper's layers and LVM's report.
 //!
-//! Active volumes are known by their devices alone, so that one is seen in the tick in which it appears. LVM's report
-//! adds what the kernel does not know: inactive volumes, thin origins, free space, times.
+//! Active volumes come from their devices, so they appear within one tick. LVM's report adds inactive volumes, thin
+//! origins, free space and creation times.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,21 +12,21 @@ use crate::sample::diskstats::Number;
 use crate::sample::mounts::Mount;
 use crate::sample::{Sample, lvm};
 
-/// The devices of one LV, by layer; `""` is the one that people use.
+/// The devices of one LV by layer; `""` is the volume itself.
 type Layers<'a> = BTreeMap<&'a str, usize>;
 
-/// What is known of LVM on this host, while a topology is made.
-pub struct Lvm<'a> {
+/// The inputs of a topology.
+pub struct LvmInputs<'a> {
     devices: &'a [Device],
     by_name: HashMap<&'a str, usize>,
     targets: HashMap<Number, &'a str>,
     report: Option<&'a lvm::Report>,
     mounts: Option<&'a [Mount]>,
-    /// Layers by the volume's UUID without dashes.
+    /// Layers by volume UUID without dashes.
     active: BTreeMap<&'a str, Layers<'a>>,
 }
 
-impl<'a> Lvm<'a> {
+impl<'a> LvmInputs<'a> {
     pub fn new(devices: &'a [Device], sample: &'a Sample) -> Self {
         let mut active: BTreeMap<&str, Layers> = BTreeMap::new();
         for (index, device) in devices.iter().enumerate() {
@@ -40,7 +40,7 @@ impl<'a> Lvm<'a> {
             targets: sample
                 .dm_identities
                 .iter()
-                .filter_map(|shape| Some((shape.number, shape.kind.as_deref()?)))
+                .filter_map(|identity| Some((identity.number, identity.kind.as_deref()?)))
                 .collect(),
             report: sample.report.as_deref(),
             mounts: sample.mounts.as_deref().map(Vec::as_slice),
@@ -48,14 +48,14 @@ impl<'a> Lvm<'a> {
         }
     }
 
-    /// All volumes that people see, in the order of group and name.
+    /// All visible volumes, sorted by group and name.
     pub fn volumes(&self) -> Vec<Volume> {
         let mut volumes: Vec<Volume> =
             self.active.iter().filter_map(|(uuid, layers)| self.active_volume(uuid, layers)).collect();
         for (group, reported) in self.reported() {
             let is_merged = reported.letter(1) == Some('S');
-            let is_seen = reported.parent.is_none() && !is_merged && !lvm_name::is_hidden(&reported.name);
-            if is_seen
+            let is_visible = reported.parent.is_none() && !is_merged && !lvm_name::is_hidden(&reported.name);
+            if is_visible
                 && reported.is_inactive()
                 && !volumes.iter().any(|volume| *volume.uuid == *reported.uuid)
             {
@@ -66,7 +66,7 @@ impl<'a> Lvm<'a> {
         volumes
     }
 
-    /// All groups, by the report and by the devices that are there.
+    /// All groups, from the report and from active devices.
     pub fn groups(&self) -> Vec<Group> {
         let mut groups: BTreeMap<String, Group> = BTreeMap::new();
         for reported in self.report.iter().flat_map(|report| &report.groups) {
@@ -120,7 +120,7 @@ impl<'a> Lvm<'a> {
         let found = self.reported().find(|(_, volume)| volume.uuid == uuid);
         let reported = found.map(|(_, volume)| volume);
         let origin = self.thick_origin(device).or_else(|| reported.and_then(|volume| volume.origin.clone()));
-        // An origin of thick snapshots is what lies below them.
+        // For an origin of thick snapshots, its data lies on the `-real` device.
         let below = layers.get("real").map_or(device, |index| &self.devices[*index]);
         Some(Volume {
             vg: device.vg.clone()?,
@@ -136,7 +136,7 @@ impl<'a> Lvm<'a> {
             tags: reported.map(|volume| volume.tags.clone()).unwrap_or_default(),
             when_full: reported.and_then(|volume| volume.when_full.clone()),
             layout: found
-                .map(|(group, volume)| layout::of(group, volume, &|part| self.is_seen(part)))
+                .map(|(group, volume)| layout::of(group, volume, &|part| self.is_visible(part)))
                 .unwrap_or_default(),
             real: layers.get("real").copied(),
             cow: layers.get("cow").copied(),
@@ -151,7 +151,7 @@ impl<'a> Lvm<'a> {
             lv: reported.name.clone(),
             uuid: reported.uuid.as_str().into(),
             device: None,
-            kind: kind::by_report(reported),
+            kind: kind::from_report(reported),
             origin: reported.origin.clone(),
             pool: reported.pool.clone(),
             size: reported.size,
@@ -160,15 +160,15 @@ impl<'a> Lvm<'a> {
             health: reported.health.clone(),
             tags: reported.tags.clone(),
             when_full: reported.when_full.clone(),
-            layout: layout::of(group, reported, &|part| self.is_seen(part)),
+            layout: layout::of(group, reported, &|part| self.is_visible(part)),
             real: None,
             cow: None,
             mounted_on: Some(Vec::new()),
         }
     }
 
-    /// A snapshot that is being merged is hidden by LVM: its origin lies on its COW area now, and what is left of its
-    /// own device is invalid, or gives only errors.
+    /// Whether LVM hides a snapshot because it is merging: its origin lies on its COW area, and its own device is invalid
+    /// or has an error target.
     fn is_merged_away(&self, layers: &Layers) -> bool {
         let Some((cow, top)) = layers.get("cow").zip(layers.get("")) else { return false };
         let cow = &*self.devices[*cow].name;
@@ -177,8 +177,8 @@ impl<'a> Lvm<'a> {
         self.target(*top) == Some("error") || others.into_iter().any(|(_, device)| lies_on_it(device))
     }
 
-    /// Whether the kernel has it as a volume of its own.
-    fn is_seen(&self, volume: &lvm::Volume) -> bool {
+    /// Whether the kernel shows it as a volume of its own.
+    fn is_visible(&self, volume: &lvm::Volume) -> bool {
         let uuid = volume.uuid.replace('-', "");
         self.active.get(uuid.as_str()).is_some_and(|layers| !self.is_merged_away(layers))
     }
@@ -187,7 +187,7 @@ impl<'a> Lvm<'a> {
         self.targets.get(&self.devices[index].number).copied()
     }
 
-    /// The volume's name without its group, from the label that says `vg/lv` or `vg/lv (layer)`.
+    /// The volume's name without group, from a label `vg/lv` or `vg/lv (layer)`.
     fn bare_name(&self, index: usize) -> Option<String> {
         let (_, name) = self.devices[index].label.split_once('/')?;
         Some(name.split_once(" (").map_or(name, |(name, _)| name).to_string())
@@ -197,7 +197,7 @@ impl<'a> Lvm<'a> {
         device.slaves.iter().filter_map(|name| self.by_name.get(name.as_str()).copied())
     }
 
-    /// A snapshot lies on its own COW area and on its origin's `-real`; that one's name is the origin's.
+    /// The origin of a snapshot, which lies on its own COW area and on the origin's `-real` device.
     fn thick_origin(&self, device: &Device) -> Option<String> {
         let layer = |index: usize| DmUuid::parse(&self.devices[index].identity).and_then(|uuid| uuid.layer);
         let slaves: Vec<usize> = self.slaves(device).collect();
@@ -237,9 +237,9 @@ impl<'a> Lvm<'a> {
             return VolumeKind::Snapshot;
         }
         if let Some(reported) = reported.filter(|volume| volume.segment_type().is_some()) {
-            return kind::by_report(reported);
+            return kind::from_report(reported);
         }
-        // An origin's own kind is that of what lies below its snapshots.
+        // The kind of an origin is that of its `-real` device.
         let index = layers.get("real").or_else(|| layers.get("")).copied();
         match index.and_then(|index| self.target(index)).unwrap_or_default() {
             "linear" if self.pool_below(device).is_some() => VolumeKind::Vdo,
@@ -252,13 +252,13 @@ impl<'a> Lvm<'a> {
             "cache" => VolumeKind::Cache,
             "writecache" => VolumeKind::Writecache,
             "vdo" => VolumeKind::Vdo,
-            "" => self.kind_by_layers(device, has_origin),
+            "" => self.kind_from_layers(device, has_origin),
             _ => VolumeKind::Other,
         }
     }
 
-    /// Without the device-mapper's word, what a volume lies on is all there is to go by.
-    fn kind_by_layers(&self, device: &Device, has_origin: bool) -> VolumeKind {
+    /// Derives the kind without the device-mapper, from the layers only.
+    fn kind_from_layers(&self, device: &Device, has_origin: bool) -> VolumeKind {
         match self.pool_below(device) {
             Some(_) if has_origin => VolumeKind::ThinSnapshot,
             Some(_) => VolumeKind::Thin,
@@ -266,7 +266,7 @@ impl<'a> Lvm<'a> {
         }
     }
 
-    /// A snapshot's size is that of its COW area, as `lvs` has it.
+    /// A snapshot's size is that of its COW area, as in `lvs`.
     fn size(&self, device: &Device, layers: &Layers, reported: Option<&lvm::Volume>) -> Option<u64> {
         let own = layers.get("cow").map_or(device, |index| &self.devices[*index]);
         own.size.map(|sectors| sectors.bytes()).or_else(|| reported.and_then(|volume| volume.size))
@@ -281,8 +281,7 @@ impl<'a> Lvm<'a> {
         pvs
     }
 
-    /// Down to the first device on each way that LVM did not make. Names that were read while devices came and went
-    /// may go round in circles.
+    /// The first devices below that LVM did not create. Layers that were read while devices changed may contain cycles.
     fn pvs_below(&self, device: &Device) -> Vec<String> {
         let (mut pvs, mut seen) = (Vec::new(), HashSet::new());
         let mut next: Vec<usize> = self.slaves(device).collect();

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
-use crate::series::when::NoSpan;
+use crate::series::when::InvalidTime;
 use crate::store::{Misnamed, Unanswered, in_words};
 
 /// The header of a list that is not whole: a sentence that says what is missing, and why.
@@ -112,8 +112,8 @@ impl<T: Serialize> IntoResponse for Partial<Json<T>> {
     }
 }
 
-impl From<NoSpan> for Problem {
-    fn from(error: NoSpan) -> Self {
+impl From<InvalidTime> for Problem {
+    fn from(error: InvalidTime) -> Self {
         Self::Bad(error.to_string())
     }
 }

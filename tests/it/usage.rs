@@ -29,7 +29,7 @@ fn what_a_snapshot_holds_is_known_while_it_is_mounted() {
         let more = more.iter().map(|(part, text)| (*part, text.to_string()));
         let texts = texts.into_iter().chain(more).map(|(part, text)| (part, Said::Text(text)));
         let interval = observer.observe(&reading(seconds, texts.collect()));
-        let of = |lv| interval.held_on(volume(&interval, lv).0);
+        let of = |lv| interval.used_bytes_on(volume(&interval, lv).0);
         assert_eq!(of("data"), None, "its origin's file system is another");
         (of("snap"), complaint(&observer, Part::Usage).map(String::from))
     };

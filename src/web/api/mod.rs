@@ -19,7 +19,7 @@ use crate::job::Job;
 use crate::job::finish::Outlook;
 use crate::notify::AlertBody;
 use crate::report::account::{Account, Manner};
-use crate::series::when::{Span, with_the_latest};
+use crate::series::when::{TimeQuery, including_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::store::Wanted;
 
@@ -68,9 +68,9 @@ pub async fn vm(State(site): State<Site>) -> Result<Json<VmBody>, Problem> {
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
     params(("from" = Option<String>, Query, description = "RFC 3339, or relative such as -1h"), ("to" = Option<String>, Query)),
     responses((status = 200, body = Vec<JobBody>, headers(("Cowbell-Missing" = String, description = "Why there are only those in memory"))), (status = 400, body = ProblemBody)))]
-pub async fn jobs(State(site): State<Site>, ParsedQuery(span): ParsedQuery<Span>) -> List<JobBody> {
+pub async fn jobs(State(site): State<Site>, ParsedQuery(span): ParsedQuery<TimeQuery>) -> List<JobBody> {
     let present = site.present()?;
-    let range = with_the_latest(&span, span.range(present.interval.at, "1970-01-01T00:00:00Z")?);
+    let range = including_latest(&span, span.range(present.interval.at, "1970-01-01T00:00:00Z")?);
     let Partial { found, missing } = super::pages::job_list(&site, &present, range, MOST_LISTED).await?;
     Ok(Partial { found: Json(found.iter().map(JobBody::from).collect()), missing })
 }
@@ -160,7 +160,7 @@ pub async fn series(
     ParsedQuery(query): ParsedQuery<SeriesQuery>,
 ) -> Result<Json<Vec<Point>>, Problem> {
     let present = site.present()?;
-    let range = Span { from: query.from, to: query.to }.range(present.interval.at, "-1h")?;
+    let range = TimeQuery { from: query.from, to: query.to }.range(present.interval.at, "-1h")?;
     let points = query.points.unwrap_or(DEFAULT_POINTS);
     if !(1..=MOST_POINTS).contains(&points) {
         return Err(Problem::Bad(format!("expected `points` from 1 to {MOST_POINTS}, but found {points}")));

@@ -6,7 +6,7 @@ use axum::extract::State;
 use super::charts::{RangeLink, View};
 use super::rows::JobTable;
 use super::{Answer, Content, Refresh, framed, is_moving, job_list, shown};
-use crate::series::when::with_the_latest;
+use crate::series::when::including_latest;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
 
@@ -37,7 +37,7 @@ async fn now(site: &Site, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
     let view = view.or_from(DEFAULT_SPAN);
     let range = view.range(&present)?;
-    let jobs = job_list(site, &present, with_the_latest(&view.span(), range), MOST_JOBS).await?;
+    let jobs = job_list(site, &present, including_latest(&view.span(), range), MOST_JOBS).await?;
     shown(&Jobs {
         ranges: view.ranges(&present),
         span: super::span_text(range),

@@ -36,7 +36,7 @@ use crate::alert::Alert;
 use crate::job::Job;
 use crate::present::Present;
 use crate::series::Range;
-use crate::series::when::Span;
+use crate::series::when::TimeQuery;
 use crate::source::own::own_cost;
 use crate::units::{Prefix, bytes_text};
 
@@ -155,7 +155,7 @@ fn fragment_url(path: &str, query: &str) -> String {
 }
 
 /// Whether a page of this span changes as time goes on.
-fn is_moving(span: &Span) -> bool {
+fn is_moving(span: &TimeQuery) -> bool {
     span.to.as_deref().is_none_or(|to| to.trim().is_empty() || to == "now" || to.starts_with('-'))
 }
 

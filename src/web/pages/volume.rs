@@ -15,7 +15,7 @@ use crate::sample::lvm::{Policies, Segment};
 use crate::series::Observation;
 use crate::series::quantity::DeviceQuantity;
 use crate::store::Subject;
-use crate::topology::{Part, Volume, VolumeKind, VolumeState};
+use crate::topology::{LvLayout, Volume, VolumeKind, VolumeState};
 use crate::units::Fill;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
@@ -153,7 +153,7 @@ fn growth(volume: &Volume, policies: Option<Policies>) -> Option<String> {
 fn layout(volume: &Volume) -> Vec<LayoutRow> {
     let bytes = |bytes: Option<u64>| Writing::default().amount(bytes.map(|bytes| bytes as f64));
     let rows = volume.layout.iter().flat_map(|part| part.segments.iter().map(move |segment| (part, segment)));
-    let row = |(part, segment): (&Part, &Segment)| LayoutRow {
+    let row = |(part, segment): (&LvLayout, &Segment)| LayoutRow {
         lv: part.lv.clone(),
         kind: segment.kind.clone(),
         stripes: text::or_dash(segment.stripes.map(|stripes| stripes.to_string())),

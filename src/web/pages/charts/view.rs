@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::chart;
 use crate::present::Present;
 use crate::series::Range;
-use crate::series::when::Span;
+use crate::series::when::TimeQuery;
 use crate::web::answer::Problem;
 use crate::web::pages::text::escaped;
 use crate::web::pages::{Refresh, fragment_url, is_moving};
@@ -38,8 +38,8 @@ pub struct View {
 }
 
 impl View {
-    pub fn span(&self) -> Span {
-        Span { from: self.from.clone(), to: self.to.clone() }
+    pub fn span(&self) -> TimeQuery {
+        TimeQuery { from: self.from.clone(), to: self.to.clone() }
     }
 
     pub fn range(&self, present: &Present) -> Result<Range, Problem> {
