@@ -1,4 +1,4 @@
-//! Delivers alerts to webhooks and commands: each in its own task behind a bounded queue, retried, never waited for.
+//! Delivers alerts to webhooks and commands: one task and bounded queue per receiver, with retries.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use utoipa::ToSchema;
 use crate::alert::{Alert, Rule, Severity};
 use crate::config::Notify;
 
-/// Messages that wait for one receiver; more than this and the oldest news is no news.
+/// Messages that may wait for one receiver; further ones are dropped.
 const QUEUE: usize = 256;
-/// A receiver has this long for one message.
+/// The time limit for delivering one message.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// Pauses before the second and each further try of a message; after the last it is given up.
+/// Pauses before each retry of a message; after the last, it is dropped.
 const PAUSES: [Duration; 6] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -29,10 +29,10 @@ const PAUSES: [Duration; 6] = [
     Duration::from_secs(60),
 ];
 
-/// When the program ends, deliveries that are under way have this long.
-const LAST_DELIVERIES: Duration = Duration::from_millis(300);
+/// The time limit for deliveries in progress when the program stops.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// An alert as the API lists it.
+/// An alert in the API.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct AlertBody {
     pub id: i64,
@@ -48,7 +48,7 @@ pub struct AlertBody {
     pub sentence: String,
 }
 
-/// An alert as it is delivered: the same, with what happened to it and where.
+/// An alert as receivers get it, with its status and host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Message {
     /// `raised` or `cleared`
@@ -81,14 +81,14 @@ impl Message {
     }
 }
 
-/// All who are told of alerts.
+/// All receivers of alerts.
 pub struct Notifier {
     host: String,
     receivers: Vec<(String, mpsc::Sender<Message>)>,
-    /// Alerts that are on their way, once for each receiver, and those that have arrived or were given up.
-    on_their_way: Vec<i64>,
+    /// IDs of queued alerts, once per receiver, and a channel of those that were delivered or dropped.
+    in_flight: Vec<i64>,
     settled: mpsc::UnboundedReceiver<i64>,
-    /// Deliveries end with the notifier.
+    /// Aborts deliveries when the notifier is dropped.
     _tasks: JoinSet<()>,
 }
 
@@ -103,10 +103,10 @@ impl Notifier {
             receivers.push((receiver.name(), sender));
             tasks.spawn(deliver_all(receiver, queue, settle.clone()));
         }
-        Ok(Self { host: host.into(), receivers, on_their_way: Vec::new(), settled, _tasks: tasks })
+        Ok(Self { host: host.into(), receivers, in_flight: Vec::new(), settled, _tasks: tasks })
     }
 
-    /// Hands the alert to every receiver's queue, without waiting.
+    /// Queues the alert for every receiver, without waiting.
     pub fn tell(&mut self, alert: &Alert) {
         while let Ok(id) = self.settled.try_recv() {
             self.settle(id);
@@ -114,30 +114,30 @@ impl Notifier {
         let message = Message::new(alert, &self.host);
         for (name, queue) in &self.receivers {
             match queue.try_send(message.clone()) {
-                Ok(()) => self.on_their_way.push(alert.id),
+                Ok(()) => self.in_flight.push(alert.id),
                 Err(_) => tracing::error!(
-                    "{name} is {QUEUE} messages behind: it is not told that {}",
+                    "dropped an alert for {name}, which has {QUEUE} queued: {}",
                     alert.sentence
                 ),
             }
         }
     }
 
-    /// Waits a moment for what is on its way; gives the alerts of which somebody was not told.
+    /// Waits briefly for deliveries in progress; returns the IDs of undelivered alerts.
     pub async fn close(&mut self) -> Vec<i64> {
-        let end = tokio::time::Instant::now() + LAST_DELIVERIES;
-        while !self.on_their_way.is_empty() {
+        let end = tokio::time::Instant::now() + CLOSE_TIMEOUT;
+        while !self.in_flight.is_empty() {
             match tokio::time::timeout_at(end, self.settled.recv()).await {
                 Ok(Some(id)) => self.settle(id),
                 _ => break,
             }
         }
-        std::mem::take(&mut self.on_their_way)
+        std::mem::take(&mut self.in_flight)
     }
 
     fn settle(&mut self, id: i64) {
-        if let Some(index) = self.on_their_way.iter().position(|other| *other == id) {
-            self.on_their_way.swap_remove(index);
+        if let Some(index) = self.in_flight.iter().position(|other| *other == id) {
+            self.in_flight.swap_remove(index);
         }
     }
 }
@@ -159,7 +159,7 @@ impl Receiver {
         })
     }
 
-    /// For the log: without what an address may hold of secrets.
+    /// For the log: a URL without path, which may contain secrets.
     fn name(&self) -> String {
         match self {
             Self::Webhook { url, .. } => {
@@ -179,9 +179,7 @@ impl Receiver {
             }
             Self::Command { command } => {
                 let run = run(command, serde_json::to_vec(message)?);
-                tokio::time::timeout(TIME_LIMIT, run)
-                    .await
-                    .context("it did not end in time and was killed")?
+                tokio::time::timeout(TIME_LIMIT, run).await.context("it timed out and was killed")?
             }
         }
     }
@@ -197,24 +195,21 @@ async fn deliver_all(
         let mut pauses = PAUSES.iter();
         while let Err(error) = receiver.deliver(&message).await {
             let Some(pause) = pauses.next() else {
-                tracing::error!(
-                    "{name} could not be told of alert {} and is not tried again: {error:#}",
-                    message.alert.id
-                );
+                tracing::error!("cannot deliver alert {} to {name}, giving up: {error:#}", message.alert.id);
                 break;
             };
             tracing::warn!(
-                "{name} could not be told of alert {}, next try in {pause:?}: {error:#}",
+                "cannot deliver alert {} to {name}, retrying in {pause:?}: {error:#}",
                 message.alert.id
             );
             tokio::time::sleep(*pause).await;
         }
-        // Where the program ends, nobody counts any more.
+        // The notifier may be gone while the program stops.
         let _ = settle.send(message.alert.id);
     }
 }
 
-/// Runs the program with `input` on its standard input; what it prints is not kept.
+/// Runs the program with `input` on its standard input; its output is discarded.
 async fn run(command: &[String], input: Vec<u8>) -> anyhow::Result<()> {
     let mut child = Command::new(&command[0])
         .args(&command[1..])
@@ -237,7 +232,7 @@ async fn run(command: &[String], input: Vec<u8>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A program with all that it started; killed when it is given up.
+/// A process group, which is killed when dropped.
 struct Group(Option<u32>);
 
 impl Group {

@@ -1,20 +1,20 @@
-//! The alert for a backup that reported success but lost what it read. It is of the volume that was backed up, and lasts
-//! until that has a good backup again.
+//! The alert for a backup that reported success although its snapshot failed. It belongs to the origin, and lasts until
+//! that has a good backup.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::{Alert, News, Rule, Rules, Severity};
+use super::{Alert, Rule, Rules, Severity};
 use crate::job::{Harm, Job, JobKind, Outcome};
 
-/// By then somebody has read it, or nobody will.
-const LONGEST_MS: i64 = 7 * 24 * 3600 * 1000;
+/// The alert expires after a week.
+const MAX_AGE_MS: i64 = 7 * 24 * 3600 * 1000;
 
 impl Rules {
-    /// Judges a job that something new is known of; gives what is to be told.
-    pub fn judge_job(&mut self, job: &Job, at: Timestamp) -> Vec<News> {
+    /// Evaluates a changed job; returns alerts to deliver.
+    pub fn judge_job(&mut self, job: &Job, at: Timestamp) -> Vec<Alert> {
         let is_lost = job.is_untrustworthy() || job.outcome == Some(Outcome::Untrustworthy);
         if is_lost {
             return self.raise_for(job, at).into_iter().collect();
@@ -26,10 +26,10 @@ impl Rules {
         Vec::new()
     }
 
-    /// Raises what an earlier run of the program did not come to tell: what it raised and could not tell, it closed.
-    pub fn judge_ended(&mut self, jobs: &[Arc<Job>], at: Timestamp) -> Vec<News> {
+    /// Raises alerts for jobs that ended under an earlier process, which closed its undelivered alerts.
+    pub fn judge_ended(&mut self, jobs: &[Arc<Job>], at: Timestamp) -> Vec<Alert> {
         let is_new = |job: &&Arc<Job>| {
-            job.ended_at.is_some_and(|ended| at.as_millisecond() - ended.as_millisecond() < LONGEST_MS)
+            job.ended_at.is_some_and(|ended| at.as_millisecond() - ended.as_millisecond() < MAX_AGE_MS)
         };
         let has_better = |job: &Job| {
             jobs.iter().any(|other| {
@@ -43,14 +43,14 @@ impl Rules {
         lost.into_iter().filter_map(|job| self.raise_for(job, at)).collect()
     }
 
-    /// Ends alerts that nobody can still need.
-    pub(super) fn clear_old_backups(&mut self, at: Timestamp) -> Vec<News> {
-        let is_old = |alert: &Alert| at.as_millisecond() - alert.raised_at.as_millisecond() > LONGEST_MS;
-        self.clear_backups(at, "This was a week ago.", is_old)
+    /// Clears expired alerts.
+    pub(super) fn clear_old_backups(&mut self, at: Timestamp) -> Vec<Alert> {
+        let is_old = |alert: &Alert| at.as_millisecond() - alert.raised_at.as_millisecond() > MAX_AGE_MS;
+        self.clear_backups(at, "The alert expired after a week.", is_old)
     }
 
-    /// Once for each job, and once for a backup and the command around it.
-    fn raise_for(&mut self, job: &Job, at: Timestamp) -> Option<News> {
+    /// Raises one alert per job, and one for a backup and the command around it.
+    fn raise_for(&mut self, job: &Job, at: Timestamp) -> Option<Alert> {
         let is_known = |alert: &Alert| alert.rule == Rule::BackupUntrustworthy && is_of(alert, job);
         if self.open.iter().any(|alert| is_known(alert) && alert.raised_at >= job.started_at) {
             return None;
@@ -74,17 +74,17 @@ impl Rules {
         Some(alert)
     }
 
-    fn clear_backups(&mut self, at: Timestamp, how: &str, is_over: impl Fn(&Alert) -> bool) -> Vec<News> {
+    fn clear_backups(&mut self, at: Timestamp, how: &str, is_over: impl Fn(&Alert) -> bool) -> Vec<Alert> {
         let is_it = |alert: &Alert| alert.rule == Rule::BackupUntrustworthy && is_over(alert);
-        let mut news = Vec::new();
+        let mut changed = Vec::new();
         while let Some(index) = self.open.iter().position(is_it) {
-            news.push(self.clear(index, None, at, how.into()));
+            changed.push(self.clear(index, None, at, how.into()));
         }
-        news
+        changed
     }
 }
 
-/// What was backed up; the snapshot itself where its origin is not known.
+/// The volume that was backed up: the origin, or the snapshot if the origin is unknown.
 fn subject(job: &Job) -> Option<&str> {
     job.origin.as_deref().or(job.lv.as_deref())
 }
@@ -101,18 +101,20 @@ fn name(job: &Job) -> String {
 }
 
 fn sentence(job: &Job) -> String {
-    // It lasts for days: the time of day alone would not say which.
+    // The alert lasts for days, so the sentence needs a date.
     let moment = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
     let harm = job.harm().or(job.died_at.map(|at| (Harm::Death, at)));
     let what = match harm {
         Some((Harm::Death, at)) => format!("its snapshot became invalid at {}", moment(at)),
-        Some((Harm::IoError, at)) => format!("its snapshot answered with I/O errors at {}", moment(at)),
-        Some((Harm::Unmount, at)) => format!("its snapshot was unmounted by somebody else at {}", moment(at)),
+        Some((Harm::IoError, at)) => format!("its snapshot had I/O errors at {}", moment(at)),
+        Some((Harm::Unmount, at)) => {
+            format!("its snapshot was unmounted by another process at {}", moment(at))
+        }
         None => "its snapshot was lost".into(),
     };
     format!(
-        "The backup of {} reported success, but {what}: what it wrote may be cut short or filled up with zeros. Do not \
-         rely on it, keep the one before, and make another with a larger snapshot.",
+        "The backup of {} reported success, but {what}. The backup may be truncated or padded with zeros: do not rely on it, \
+         keep the previous one, and repeat it with a larger snapshot.",
         name(job)
     )
 }

@@ -1,7 +1,6 @@
-//! Alerts: rules over one tick, what they raise and clear, and the sentences that say so.
+//! Alerts: rules that are evaluated for each tick, the alerts that they raise and clear, and their messages.
 //!
-//! A rule is judged in every tick before anything is stored. What is not known changes nothing: an alert goes on until
-//! something is known again.
+//! Rules run before anything is stored. An unknown value changes nothing: its alerts stay open.
 
 mod backup;
 mod rule;
@@ -16,9 +15,9 @@ use crate::interval::Interval;
 use crate::topology::{Volume, VolumeState};
 use crate::units::Fill;
 pub use rule::Rule;
-use rule::{Verdict, verdict};
+use rule::{Evaluation, evaluate};
 
-/// A rule raised for one volume, from-to.
+/// An alert of a rule for one volume, from when it was raised until it was cleared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
     pub id: i64,
@@ -26,15 +25,15 @@ pub struct Alert {
     pub severity: Severity,
     pub vg: String,
     pub lv: String,
-    /// The volume's UUID: its name may change while the alert lasts.
+    /// The volume's UUID, since its name may change.
     pub uuid: String,
-    /// The percentage that raised it or, when cleared, cleared it. `None` where there is none to know.
+    /// The percentage that raised or, once cleared, cleared it. `None` if unknown or not applicable.
     pub value: Option<f64>,
     pub raised_at: Timestamp,
     pub cleared_at: Option<Timestamp>,
-    /// The worst that it was; what is kept of an alert that is over.
+    /// The highest severity so far; cleared alerts keep it.
     pub worst: Severity,
-    /// What is wrong and what helps; when cleared, how it ended.
+    /// The problem and its remedy; once cleared, how it ended.
     pub sentence: String,
 }
 
@@ -54,10 +53,7 @@ impl Severity {
     }
 }
 
-/// What is told: an alert that was raised, grew worse, or is over (`cleared_at` is set).
-pub type News = Alert;
-
-/// The rules, and the alerts that they have raised.
+/// The rules and their open alerts.
 pub struct Rules {
     settings: Settings,
     open: Vec<Alert>,
@@ -65,43 +61,43 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Goes on with the alerts that were open when the program ended.
+    /// Continues with the alerts that were open when the program ended.
     pub fn resume(settings: Settings, open: Vec<Alert>, last_id: i64) -> Self {
         Self { settings, open, last_id }
     }
 
-    /// Alerts that are raised now, the oldest first.
+    /// Open alerts, the oldest first.
     pub fn open(&self) -> &[Alert] {
         &self.open
     }
 
-    /// Closes alerts of which somebody was not told when the program ends: the next start raises, and tells, them anew.
-    pub fn forget(&mut self, ids: &[i64], at: Timestamp) -> Vec<News> {
+    /// Clears undelivered alerts when the program stops, so that the next start raises and delivers them again.
+    pub fn forget(&mut self, ids: &[i64], at: Timestamp) -> Vec<Alert> {
         let mut forgotten = Vec::new();
         while let Some(index) = self.open.iter().position(|alert| ids.contains(&alert.id)) {
-            let how = "Not everybody was told of this before cowbell ended.".to_string();
+            let how = "cowbell stopped before all receivers were notified.".to_string();
             let value = self.open[index].value;
             forgotten.push(self.clear(index, value, at, how));
         }
         forgotten
     }
 
-    /// Judges a tick; gives what is to be told.
-    pub fn judge(&mut self, interval: &Interval) -> Vec<News> {
+    /// Evaluates all rules for a tick; returns alerts to deliver: raised, escalated or cleared ones.
+    pub fn judge(&mut self, interval: &Interval) -> Vec<Alert> {
         if !interval.devices_listed {
             return Vec::new();
         }
-        let mut news = Vec::new();
+        let mut changed = Vec::new();
         for (volume, state) in interval.volumes() {
             for rule in Rule::OF_VOLUMES.into_iter().filter(|rule| rule.concerns(volume.kind)) {
-                news.extend(self.apply(rule, volume, state, interval));
+                changed.extend(self.apply(rule, volume, state, interval));
             }
         }
-        news.extend(self.clear_gone(interval));
-        news.extend(self.clear_old_backups(interval.at));
-        // Whoever is told by pager hears of the worse first.
-        news.sort_by_key(|alert| alert.cleared_at.is_some());
-        news
+        changed.extend(self.clear_gone(interval));
+        changed.extend(self.clear_old_backups(interval.at));
+        // Delivers raised alerts before cleared ones.
+        changed.sort_by_key(|alert| alert.cleared_at.is_some());
+        changed
     }
 
     fn apply(
@@ -110,21 +106,21 @@ impl Rules {
         volume: &Volume,
         state: &VolumeState,
         interval: &Interval,
-    ) -> Option<News> {
+    ) -> Option<Alert> {
         let index = self.open.iter().position(|alert| alert.rule == rule && alert.uuid == *volume.uuid);
         let raised = index.map(|index| self.open[index].severity);
-        let verdict = verdict(rule, state, rule.thresholds(&self.settings), raised);
-        match (verdict, index) {
-            (Verdict::Raised(severity), None) => Some(self.raise(rule, severity, volume, state, interval)),
-            (Verdict::Raised(severity), Some(index)) => {
-                self.go_on(index, severity, volume, state, interval);
+        let evaluate = evaluate(rule, state, rule.thresholds(&self.settings), raised);
+        match (evaluate, index) {
+            (Evaluation::Raised(severity), None) => Some(self.raise(rule, severity, volume, state, interval)),
+            (Evaluation::Raised(severity), Some(index)) => {
+                self.update(index, severity, volume, state, interval);
                 (Some(severity) > raised).then(|| self.open[index].clone())
             }
-            (Verdict::AsBefore, Some(index)) if rule.fill(state).is_some() => {
-                self.go_on(index, self.open[index].severity, volume, state, interval);
+            (Evaluation::Unchanged, Some(index)) if rule.fill(state).is_some() => {
+                self.update(index, self.open[index].severity, volume, state, interval);
                 None
             }
-            (Verdict::Clear, Some(index)) => {
+            (Evaluation::Clear, Some(index)) => {
                 let how = sentence::cleared(rule, volume, state);
                 Some(self.clear(index, rule.fill(state).map(Fill::percent), interval.at, how))
             }
@@ -139,7 +135,7 @@ impl Rules {
         volume: &Volume,
         state: &VolumeState,
         interval: &Interval,
-    ) -> News {
+    ) -> Alert {
         self.last_id += 1;
         let thresholds = rule.thresholds(&self.settings);
         let alert = Alert {
@@ -159,8 +155,8 @@ impl Rules {
         alert
     }
 
-    /// What is shown of an alert that lasts is how it is now; only when it grows worse is it told again.
-    fn go_on(
+    /// Updates an open alert. It is delivered again only if its severity rises.
+    fn update(
         &mut self,
         index: usize,
         severity: Severity,
@@ -177,29 +173,29 @@ impl Rules {
         (alert.vg, alert.lv) = (volume.vg.clone(), volume.lv.clone());
     }
 
-    fn clear(&mut self, index: usize, value: Option<f64>, at: Timestamp, how: String) -> News {
+    fn clear(&mut self, index: usize, value: Option<f64>, at: Timestamp, how: String) -> Alert {
         let mut alert = self.open.remove(index);
         alert.cleared_at = Some(at.max(alert.raised_at));
         alert.severity = alert.worst;
-        // What had been wrong is said with how it ended: this is all that is kept of it.
+        // The store keeps only this sentence, so it includes the problem.
         let before = alert.sentence.split(". ").next().unwrap_or_default().trim_end_matches('.');
         alert.sentence = format!("{how} Before: {before}.");
         alert.value = value.or(alert.value);
         alert
     }
 
-    /// An alert is over when its volume is not there any more, or is something else.
-    fn clear_gone(&mut self, interval: &Interval) -> Vec<News> {
+    /// Clears alerts whose volume is gone or changed its kind.
+    fn clear_gone(&mut self, interval: &Interval) -> Vec<Alert> {
         let is_there = |alert: &Alert| {
             let mut volumes = interval.topology.volumes.iter();
             volumes.any(|volume| *volume.uuid == *alert.uuid && alert.rule.concerns(volume.kind))
         };
-        let mut news = Vec::new();
+        let mut changed = Vec::new();
         let is_gone = |alert: &Alert| alert.rule != Rule::BackupUntrustworthy && !is_there(alert);
         while let Some(index) = self.open.iter().position(is_gone) {
             let how = sentence::gone(&self.open[index]);
-            news.push(self.clear(index, None, interval.at, how));
+            changed.push(self.clear(index, None, interval.at, how));
         }
-        news
+        changed
     }
 }

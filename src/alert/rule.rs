@@ -1,4 +1,4 @@
-//! The rules: what each is about, and what it says of one volume in one tick, given what it said before.
+//! Alert rules: the volumes that each applies to, and its evaluation for one volume in one tick.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,7 +8,7 @@ use crate::config::{Alerts as Settings, Thresholds};
 use crate::topology::{State, VolumeKind, VolumeState};
 use crate::units::Fill;
 
-/// An alert that was raised is cleared this many percentage points below its threshold, so that it does not flutter.
+/// Hysteresis: an alert clears this many percentage points below its threshold.
 pub(super) const CLEARANCE: f64 = 5.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -18,12 +18,12 @@ pub enum Rule {
     PoolData,
     PoolMetadata,
     SnapshotInvalid,
-    /// A backup reported success, but lost what it read.
+    /// A backup reported success, but its snapshot failed.
     BackupUntrustworthy,
 }
 
 impl Rule {
-    /// Those that are judged on volumes.
+    /// The rules that apply to volumes.
     pub(super) const OF_VOLUMES: [Self; 4] =
         [Self::SnapshotFill, Self::PoolData, Self::PoolMetadata, Self::SnapshotInvalid];
 
@@ -37,7 +37,7 @@ impl Rule {
         }
     }
 
-    /// As it is written for people.
+    /// For display.
     pub fn text(self) -> &'static str {
         match self {
             Self::SnapshotFill => "snapshot fill",
@@ -73,39 +73,39 @@ impl Rule {
     }
 }
 
-/// What one rule says of one volume in one tick.
+/// The result of a rule for one volume in one tick.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum Evaluation {
     Raised(Severity),
     Clear,
-    /// Nothing can be said, or the value is between raising and clearing.
-    AsBefore,
+    /// The value is unknown, or between raising and clearing.
+    Unchanged,
 }
 
-/// One rule's word, given what it said before.
-pub(super) fn verdict(
+/// Evaluates a rule, given the severity of its open alert.
+pub(super) fn evaluate(
     rule: Rule,
     state: &VolumeState,
     thresholds: Thresholds,
     raised: Option<Severity>,
-) -> Verdict {
+) -> Evaluation {
     match state.state {
-        State::Invalid if rule == Rule::SnapshotInvalid => return Verdict::Raised(Severity::Critical),
-        // The alert that it is invalid says all there is to say.
-        State::Invalid | State::Inactive => return Verdict::Clear,
-        State::Unknown => return Verdict::AsBefore,
-        // What is invalid never becomes valid again: it is being removed.
-        _ if rule == Rule::SnapshotInvalid => return Verdict::AsBefore,
+        State::Invalid if rule == Rule::SnapshotInvalid => return Evaluation::Raised(Severity::Critical),
+        // The alert `SnapshotInvalid` covers it.
+        State::Invalid | State::Inactive => return Evaluation::Clear,
+        State::Unknown => return Evaluation::Unchanged,
+        // An invalid snapshot stays invalid: another state means that it is being removed.
+        _ if rule == Rule::SnapshotInvalid => return Evaluation::Unchanged,
         _ => {}
     }
-    let Some(percent) = rule.fill(state).map(Fill::percent) else { return Verdict::AsBefore };
+    let Some(percent) = rule.fill(state).map(Fill::percent) else { return Evaluation::Unchanged };
     let cleared_below = |threshold: f64| percent < threshold - CLEARANCE;
     match raised {
-        _ if percent >= thresholds.critical => Verdict::Raised(Severity::Critical),
-        Some(Severity::Critical) if !cleared_below(thresholds.critical) => Verdict::AsBefore,
-        _ if percent >= thresholds.warning => Verdict::Raised(Severity::Warning),
-        Some(_) if !cleared_below(thresholds.warning) => Verdict::Raised(Severity::Warning),
-        _ => Verdict::Clear,
+        _ if percent >= thresholds.critical => Evaluation::Raised(Severity::Critical),
+        Some(Severity::Critical) if !cleared_below(thresholds.critical) => Evaluation::Unchanged,
+        _ if percent >= thresholds.warning => Evaluation::Raised(Severity::Warning),
+        Some(_) if !cleared_below(thresholds.warning) => Evaluation::Raised(Severity::Warning),
+        _ => Evaluation::Clear,
     }
 }
 
@@ -113,17 +113,17 @@ pub(super) fn verdict(
 mod tests {
     use super::*;
 
-    /// What the rule says as a snapshot's fill goes through `percents`, one letter each: `-`, `W`, `C`.
+    /// The rule's state while a snapshot's fill changes, one character each: `-`, `W`, `C`.
     fn course(percents: &[f64]) -> String {
         let thresholds = Thresholds { warning: 70.0, critical: 85.0 };
         let mut raised = None;
         let letters = percents.iter().map(|percent| {
             let fill = Fill { used: (percent * 100.0) as u64, total: 10_000, unit: 512 };
             let state = VolumeState { fill: Some(fill), metadata: None, sync: None, state: State::Ok };
-            match verdict(Rule::SnapshotFill, &state, thresholds, raised) {
-                Verdict::Raised(severity) => raised = Some(severity),
-                Verdict::Clear => raised = None,
-                Verdict::AsBefore => {}
+            match evaluate(Rule::SnapshotFill, &state, thresholds, raised) {
+                Evaluation::Raised(severity) => raised = Some(severity),
+                Evaluation::Clear => raised = None,
+                Evaluation::Unchanged => {}
             }
             raised.map_or('-', |severity| if severity == Severity::Warning { 'W' } else { 'C' })
         });
@@ -142,11 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_changes_nothing() {
+    fn unknown_values_change_nothing() {
         let unknown = VolumeState { fill: None, metadata: None, sync: None, state: State::Unknown };
         let thresholds = Thresholds::default();
         for rule in Rule::OF_VOLUMES {
-            assert_eq!(verdict(rule, &unknown, thresholds, Some(Severity::Warning)), Verdict::AsBefore);
+            assert_eq!(evaluate(rule, &unknown, thresholds, Some(Severity::Warning)), Evaluation::Unchanged);
         }
     }
 }

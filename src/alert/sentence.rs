@@ -1,4 +1,4 @@
-//! The sentences of alerts: what is wrong, how far it has gone, and the command that would help.
+//! The messages of alerts: the problem, its extent, and a command that helps.
 
 use super::rule::CLEARANCE;
 use super::{Alert, Rule, Severity};
@@ -7,13 +7,13 @@ use crate::interval::Interval;
 use crate::topology::{Group, State, Volume, VolumeState};
 use crate::units::{Fill, Prefix, bytes_text};
 
-/// A volume is grown by at least this share of its size: less would ring again at once.
-const LEAST_GROWTH: f64 = 0.2;
-/// Points below that, so that the alert does not come back at once.
-const ROOM: f64 = 5.0;
+/// The least growth to suggest, as a share of the size: less would raise the alert again soon.
+const MIN_GROWTH: f64 = 0.2;
+/// Additional percentage points of free space to suggest, for the same reason.
+const EXTRA_ROOM: f64 = 5.0;
 const MIB: u64 = 1024 * 1024;
 
-/// What is wrong with a volume, and what helps.
+/// The problem of a volume, and its remedy.
 pub fn raised(
     rule: Rule,
     severity: Severity,
@@ -26,8 +26,8 @@ pub fn raised(
     let Some(fill) = rule.fill(state) else {
         let origin = volume.origin.as_deref().map_or_else(String::new, |origin| format!(" of {origin}"));
         return format!(
-            "Snapshot {name}{origin} is invalid: it overflowed or its COW area could not be written, and what reads \
-             it is lost. Remove it with `lvremove {name}` and make the next one larger than {}.",
+            "Snapshot {name}{origin} is invalid: it overflowed, or its COW area had an I/O error. Any backup that reads it is \
+             lost. Remove it with `lvremove {name}` and make the next one larger than {}.",
             size_text(volume.size)
         );
     };
@@ -42,24 +42,24 @@ pub fn raised(
     )
 }
 
-/// How an alert ended while its volume is still there.
+/// How an alert ended while its volume exists.
 pub fn cleared(rule: Rule, volume: &Volume, state: &VolumeState) -> String {
     let name = volume.full_name();
     match (state.state, rule.fill(state)) {
         (State::Invalid, _) => {
-            format!("{} {name} is invalid now, which is an alert of its own.", subject(rule))
+            format!("{} {name} is now invalid, which has its own alert.", subject(rule))
         }
         (State::Inactive, _) => format!("{} {name} was deactivated.", subject(rule)),
         (_, Some(fill)) => {
-            format!("{} {name} is at {:.2} % again{}.", subject(rule), fill.percent(), used_text(fill))
+            format!("{} {name} is back to {:.2} %{}.", subject(rule), fill.percent(), used_text(fill))
         }
-        (_, None) => format!("{} {name} is as it should be again.", subject(rule)),
+        (_, None) => format!("{} {name} is back to normal.", subject(rule)),
     }
 }
 
-/// How an alert ended with its volume.
+/// How an alert ended because its volume is gone.
 pub fn gone(alert: &Alert) -> String {
-    format!("{} {}/{} is gone: it was removed or deactivated.", subject(alert.rule), alert.vg, alert.lv)
+    format!("{} {}/{} was removed or deactivated.", subject(alert.rule), alert.vg, alert.lv)
 }
 
 fn subject(rule: Rule) -> &'static str {
@@ -74,32 +74,32 @@ fn subject(rule: Rule) -> &'static str {
 fn remedy(rule: Rule, volume: &Volume, fill: Fill, warning: f64, group: Option<&Group>) -> String {
     let (name, vg) = (volume.full_name(), &volume.vg);
     if fill.unit == 0 {
-        return format!("`lvs {name}` tells its size: make it larger with `lvextend`, or end what writes.");
+        return format!("Extend it with `lvextend` (`lvs {name}` shows its size), or stop the writes.");
     }
     let option = if rule == Rule::PoolMetadata { "--poolmetadatasize" } else { "-L" };
     let extent = group.and_then(|group| group.extent).unwrap_or(4 * MIB);
-    let wished = growth(fill, warning).div_ceil(extent).saturating_mul(extent);
+    let preferred = growth(fill, warning).div_ceil(extent).saturating_mul(extent);
     let command = |bytes: u64| format!("`lvextend {option} +{}m {name}`", bytes / MIB);
     match group.and_then(|group| group.free) {
         Some(free) if free >= extent => {
-            let bytes = wished.min(free / extent * extent);
-            format!("VG {vg} has {} free: {} helps.", size_text(Some(free)), command(bytes))
+            let bytes = preferred.min(free / extent * extent);
+            format!("VG {vg} has {} free: run {}.", size_text(Some(free)), command(bytes))
         }
         Some(_) => {
-            format!("VG {vg} has no free space: add a PV with `vgextend {vg} DEVICE`, or end what writes.")
+            format!("VG {vg} has no free space: add a PV with `vgextend {vg} DEVICE`, or stop the writes.")
         }
-        None => format!("If VG {vg} has free space, {} helps.", command(wished)),
+        None => format!("If VG {vg} has free space, run {}.", command(preferred)),
     }
 }
 
-/// Bytes that bring the fill to where the alert is over.
+/// The growth in bytes that clears the alert.
 fn growth(fill: Fill, warning: f64) -> u64 {
     let total = fill.total_bytes() as f64;
-    let enough = fill.used_bytes() as f64 * 100.0 / (warning - CLEARANCE - ROOM).max(1.0) - total;
-    enough.max(total * LEAST_GROWTH).ceil() as u64
+    let enough = fill.used_bytes() as f64 * 100.0 / (warning - CLEARANCE - EXTRA_ROOM).max(1.0) - total;
+    enough.max(total * MIN_GROWTH).ceil() as u64
 }
 
-/// `: 4 of 5 GiB used`; nothing where only the percentage is known.
+/// `: 4 of 5 GiB used`; empty if only the percentage is known.
 fn used_text(fill: Fill) -> String {
     if fill.unit == 0 {
         return String::new();

@@ -1,31 +1,31 @@
-//! What is drawn with what: a role and a look, carried through plotters as a colour that nobody sees.
+//! Maps each shape's class names (role and look) to a colour and back.
 //!
-//! plotters knows colours only. Each ink has a colour of its own; the backend turns it back into class names.
+//! plotters supports colours only, so each class has a colour of its own. The backend turns it back into class names.
 
 use plotters::style::{RGBColor, ShapeStyle};
 use plotters_backend::BackendColor;
 
-use super::Grade;
+use crate::alert::Severity;
 
 const ROLES: [&str; 8] = ["grid", "axis", "tick", "envelope", "area", "line", "dot", "level"];
 const LOOKS: [&str; 12] = ["", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8", "kf", "warning", "critical"];
 
-/// Looks that are neither reading, writing nor a fill.
+/// The number of looks for lines that show neither reads, writes nor a fill.
 const OTHERS: u8 = 6;
 
-/// Colour and dash of a line. Reading is a whole line, writing a dashed one.
+/// Colour and dash of a line: reads are solid, writes are dashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     Read,
     Write,
-    /// How full something is.
+    /// Usage.
     Fill,
-    /// Six further looks, counted from 0, then again from the first.
+    /// One of six further looks, by number modulo six.
     Other(u8),
 }
 
 impl Look {
-    /// The class of the style sheet.
+    /// The class in the style sheet.
     pub fn class(self) -> &'static str {
         LOOKS[usize::from(self.number())]
     }
@@ -40,7 +40,7 @@ impl Look {
     }
 }
 
-/// What a shape is for.
+/// The purpose of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Grid,
@@ -50,10 +50,10 @@ pub enum Role {
     Area,
     Line,
     Dot,
-    Level,
+    Threshold,
 }
 
-/// A role with its look.
+/// A role and its look.
 #[derive(Clone, Copy, Debug)]
 pub struct Ink {
     role: Role,
@@ -69,12 +69,12 @@ impl Ink {
         Self { role, look: look.number() }
     }
 
-    pub fn level(grade: Grade) -> Self {
-        let look = match grade {
-            Grade::Warning => 10,
-            Grade::Critical => 11,
+    pub fn threshold(severity: Severity) -> Self {
+        let look = match severity {
+            Severity::Warning => 10,
+            Severity::Critical => 11,
         };
-        Self { role: Role::Level, look }
+        Self { role: Role::Threshold, look }
     }
 
     pub fn colour(self) -> RGBColor {
@@ -90,7 +90,7 @@ impl Ink {
     }
 }
 
-/// The class names of an ink's colour.
+/// The class names of a colour.
 pub fn classes(colour: BackendColor) -> String {
     let (role, _, look) = colour.rgb;
     let name =
@@ -101,7 +101,7 @@ pub fn classes(colour: BackendColor) -> String {
     }
 }
 
-/// Whether a shape is only a tint, for which whole pixels are fine enough.
+/// Whether whole pixels are precise enough for a shape, as for tints.
 pub fn is_coarse(colour: BackendColor) -> bool {
     colour.rgb.0 == Role::Envelope as u8
 }

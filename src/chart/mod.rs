@@ -1,8 +1,7 @@
 //! Series → SVG: a chart is a function from its description to text.
 //!
-//! The picture names classes where others write colours, so one text serves the light and the dark theme; the style
-//! sheet gives them their look. Whatever the description holds, an SVG comes out: unknown values are gaps, labels are
-//! escaped, sizes are limited. Legends are HTML and made from the same description.
+//! The SVG uses CSS classes instead of colours, so one text serves the light and the dark theme. Any description yields
+//! an SVG: unknown values are gaps, labels are escaped, sizes are limited. Legends are HTML from the same description.
 
 mod band;
 mod ink;
@@ -17,37 +16,38 @@ mod unit;
 
 use jiff::Timestamp;
 
+use crate::alert::Severity;
 use crate::series::{Range, Series};
 pub use ink::Look;
 pub use unit::Unit;
 
-/// Width and height in pixels, smallest to largest that is drawn; what is outside is brought inside.
+/// Limits of width and height in pixels; values outside are clamped.
 pub const WIDTHS: std::ops::RangeInclusive<u32> = 240..=4_000;
 pub const HEIGHTS: std::ops::RangeInclusive<u32> = 80..=2_000;
 
-/// Everything a chart shows. Labels may hold any text.
+/// The description of a chart. Labels may hold any text.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// What a screen reader says of the picture.
+    /// The label for screen readers.
     pub title: String,
     pub range: Range,
-    /// What the labels of the time axis say.
-    pub times: Times,
+    /// The labels of the time axis.
+    pub time_labels: TimeLabels,
     pub size: Size,
     pub left: Axis,
     pub right: Option<Axis>,
     pub lines: Vec<Line>,
     pub bands: Vec<Band>,
-    pub levels: Vec<Level>,
+    pub thresholds: Vec<Threshold>,
 }
 
-/// What a time axis counts from.
+/// The labels of a time axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Times {
-    /// The time of day, in UTC.
+pub enum TimeLabels {
+    /// Time of day in UTC.
     #[default]
     Clock,
-    /// Hours, minutes and seconds since 1970 began: for lines that are laid over each other by their starts.
+    /// Time since 1970 as a duration, for lines that are aligned by their start.
     Elapsed,
 }
 
@@ -62,8 +62,8 @@ pub struct Size {
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
     pub unit: Unit,
-    /// The fixed upper end; without it the largest value decides. Values above it are drawn at the upper edge.
-    pub most: Option<f64>,
+    /// A fixed upper end; otherwise the largest value decides. Larger values are drawn at the upper edge.
+    pub max: Option<f64>,
 }
 
 /// One quantity, in the unit of the axis on its side.
@@ -77,46 +77,40 @@ pub struct Line {
     pub area: bool,
 }
 
-/// The axis that a value belongs to. Without an axis on the right everything belongs to the left.
+/// The axis of a value. Without a right axis, all values use the left one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Left,
     Right,
 }
 
-/// A span of time behind the lines: a job.
+/// A job's time range, drawn behind the lines.
 #[derive(Clone, Debug)]
 pub struct Band {
     pub from: Timestamp,
-    /// `None` while it goes on.
+    /// `None` while the job runs.
     pub to: Option<Timestamp>,
     pub label: String,
-    /// A path on this site; anything else is not linked. For the pointer only: the page must link it elsewhere too.
+    /// A path on this site; other values are ignored. The page must also link it elsewhere, for keyboards.
     pub href: Option<String>,
 }
 
-/// A horizontal line that must not be crossed; not drawn where it lies above the axis.
+/// A horizontal line at an alert threshold; omitted if above the axis.
 #[derive(Clone, Debug)]
-pub struct Level {
+pub struct Threshold {
     pub value: f64,
     pub side: Side,
     pub label: String,
-    pub grade: Grade,
+    pub severity: Severity,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grade {
-    Warning,
-    Critical,
-}
-
-/// What the legend says of one line.
+/// A line's entry in the legend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegendEntry {
     pub label: String,
-    /// The class that gives the key its colour and dash, as in the picture.
+    /// The CSS class for the line's colour and dash.
     pub class: &'static str,
-    /// The value of the last point, with its unit; `None` where it is unknown.
+    /// The value of the last point, with unit; `None` if unknown.
     pub last: Option<String>,
 }
 
@@ -127,13 +121,13 @@ pub fn draw(chart: &Chart) -> String {
         height: chart.size.height.clamp(*HEIGHTS.start(), *HEIGHTS.end()),
     };
     let mut picture = svg::opening(&chart.title, size);
-    // Writing to memory cannot fail, and a picture with a part missing still says more than none.
+    // Writing to a string cannot fail, and an incomplete chart is better than none.
     paint::paint(chart, size, &mut picture).ok();
     picture.push_str("</svg>");
     picture
 }
 
-/// One entry per line, in the same order.
+/// The legend: one entry per line, in the same order.
 pub fn legend(chart: &Chart) -> Vec<LegendEntry> {
     chart.lines.iter().map(|line| line.legend_entry(chart.axis(line.side).unit)).collect()
 }
@@ -146,9 +140,9 @@ impl Chart {
         }
     }
 
-    /// The side on which something is drawn.
-    fn side(&self, wished: Side) -> Side {
-        if self.right.is_some() { wished } else { Side::Left }
+    /// The side that something is drawn on.
+    fn side(&self, preferred: Side) -> Side {
+        if self.right.is_some() { preferred } else { Side::Left }
     }
 }
 

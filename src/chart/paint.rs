@@ -1,4 +1,4 @@
-//! The parts of a chart, laid one over the other: grid, bands, tints, lines, levels, labels.
+//! The layers of a chart: grid, bands, tints, lines, thresholds, labels.
 
 use plotters::coord::Shift;
 use plotters::coord::cartesian::Cartesian2d;
@@ -11,32 +11,32 @@ use plotters::style::{IntoFont, TextStyle};
 
 use super::band::{self, BandShape};
 use super::ink::{Ink, Role};
-use super::runs::{Seen, runs};
+use super::runs::{FinitePoint, runs};
 use super::scale::Scale;
 use super::svg::{ClassSvg, TENTHS};
-use super::{Chart, Level, Line, Side, Size, time_axis};
+use super::{Chart, Line, Side, Size, Threshold, time_axis};
 
-/// Space around the plot, in pixels: for the labels of the axes and, above, for units and the names of jobs.
+/// Margins of the plot in pixels, for axis labels and, above, for units and job names.
 const TOP: i32 = 22;
 const BOTTOM: i32 = 20;
 const LEFT: i32 = 52;
 const RIGHT_WITH_AXIS: i32 = 48;
 const RIGHT: i32 = 14;
-/// From this width on the right margin is the same with and without an axis, so that stacked charts share their time.
+/// From this width on, charts with and without a right axis have the same margin, so stacked charts align.
 const ALIGNED_FROM: u32 = 560;
 
-/// Distance of labels from what they name, in tenths of a pixel.
-const AWAY: i32 = 6 * TENTHS;
-/// Radius of a point that has no neighbours, in tenths of a pixel.
+/// Distance of labels from their position, in tenths of a pixel.
+const LABEL_DISTANCE: i32 = 6 * TENTHS;
+/// Radius of an isolated point, in tenths of a pixel.
 const DOT: i32 = 2 * TENTHS;
-/// Tinted columns narrower than this are joined, in pixels: the eye sees no finer, and the text stays short.
+/// Minimum width of envelope columns in pixels; narrower ones are merged to keep the SVG short.
 const COLUMN: f64 = 3.0;
 
 type DrawResult = Result<(), DrawingAreaErrorKind<std::convert::Infallible>>;
 type Canvas<'a> = DrawingArea<ClassSvg<'a>, Shift>;
 type Plot<'a> = DrawingArea<ClassSvg<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// One picture in the making: seconds and values are drawn on the plots, labels on the canvas.
+/// A chart in progress: plots take seconds and values, the canvas takes labels.
 struct Painter<'a> {
     chart: &'a Chart,
     size: Size,
@@ -52,10 +52,10 @@ pub fn paint(chart: &Chart, size: Size, out: &mut String) -> DrawResult {
     painter.grid()?;
     painter.lines(Painter::tints)?;
     painter.lines(Painter::strokes)?;
-    painter.levels()?;
+    painter.thresholds()?;
     painter.values(Side::Left)?;
     painter.values(Side::Right)?;
-    painter.times()
+    painter.time_labels()
 }
 
 impl<'a> Painter<'a> {
@@ -63,7 +63,7 @@ impl<'a> Painter<'a> {
         let canvas = ClassSvg::new(out, size).into_drawing_area();
         let side = |side| {
             let scale = scale(chart, side, height(size));
-            (scale, plot(&canvas, chart, size, scale.most))
+            (scale, plot(&canvas, chart, size, scale.max))
         };
         let (left, right) = (side(Side::Left), chart.right.map(|_| side(Side::Right)));
         Self { chart, size, canvas, left, right }
@@ -81,7 +81,7 @@ impl<'a> Painter<'a> {
         for band in band::shapes(&self.chart.bands, self.chart.range, f64::from(width(self.chart, self.size)))
         {
             let (from, to) = (band.from, band.to);
-            plot.draw(&BandShape { corners: [(from, scale.most), (to, 0.0)], band })?;
+            plot.draw(&BandShape { corners: [(from, scale.max), (to, 0.0)], band })?;
         }
         Ok(())
     }
@@ -96,18 +96,18 @@ impl<'a> Painter<'a> {
         Ok(())
     }
 
-    fn lines(&self, draw: impl Fn(&Plot<'a>, &Line, &[Seen], f64) -> DrawResult) -> DrawResult {
+    fn lines(&self, draw: impl Fn(&Plot<'a>, &Line, &[FinitePoint], f64) -> DrawResult) -> DrawResult {
         for line in &self.chart.lines {
             let (scale, plot) = self.side(line.side);
             for run in runs(&line.series, self.chart.range) {
-                draw(plot, line, &clamped(run, scale.most), self.seconds_per_pixel())?;
+                draw(plot, line, &clamped(run, scale.max), self.seconds_per_pixel())?;
             }
         }
         Ok(())
     }
 
-    /// What lies behind a line: the space below it, and from the smallest to the largest.
-    fn tints(plot: &Plot<'a>, line: &Line, run: &[Seen], seconds_per_pixel: f64) -> DrawResult {
+    /// The area below a line, and the envelope from minimum to maximum.
+    fn tints(plot: &Plot<'a>, line: &Line, run: &[FinitePoint], seconds_per_pixel: f64) -> DrawResult {
         if run.len() < 2 {
             return Ok(());
         }
@@ -123,7 +123,7 @@ impl<'a> Painter<'a> {
         Ok(())
     }
 
-    fn strokes(plot: &Plot<'a>, line: &Line, run: &[Seen], _: f64) -> DrawResult {
+    fn strokes(plot: &Plot<'a>, line: &Line, run: &[FinitePoint], _: f64) -> DrawResult {
         if let [alone] = run {
             let dot = Circle::new((alone.at, alone.avg), DOT, Ink::line(Role::Dot, line.look).fill());
             return plot.draw(&dot);
@@ -132,19 +132,25 @@ impl<'a> Painter<'a> {
         plot.draw(&PathElement::new(points, Ink::line(Role::Line, line.look).stroke()))
     }
 
-    fn levels(&self) -> DrawResult {
-        self.chart.levels.iter().try_for_each(|level| self.level(level))
+    fn thresholds(&self) -> DrawResult {
+        self.chart.thresholds.iter().try_for_each(|threshold| self.threshold(threshold))
     }
 
-    fn level(&self, level: &Level) -> DrawResult {
-        let (scale, plot) = self.side(level.side);
-        if !(0.0..=scale.most).contains(&level.value) {
+    fn threshold(&self, threshold: &Threshold) -> DrawResult {
+        let (scale, plot) = self.side(threshold.side);
+        if !(0.0..=scale.max).contains(&threshold.value) {
             return Ok(());
         }
-        let (end, ink) = (seconds(self.chart), Ink::level(level.grade));
-        plot.draw(&PathElement::new(vec![(0.0, level.value), (end, level.value)], ink.stroke()))?;
-        let (x, y) = plot.map_coordinate(&(end, level.value));
-        self.text(&level.label, (x - AWAY / 2, y - AWAY / 2), ink, HPos::Right, VPos::Bottom)
+        let (end, ink) = (seconds(self.chart), Ink::threshold(threshold.severity));
+        plot.draw(&PathElement::new(vec![(0.0, threshold.value), (end, threshold.value)], ink.stroke()))?;
+        let (x, y) = plot.map_coordinate(&(end, threshold.value));
+        self.text(
+            &threshold.label,
+            (x - LABEL_DISTANCE / 2, y - LABEL_DISTANCE / 2),
+            ink,
+            HPos::Right,
+            VPos::Bottom,
+        )
     }
 
     /// The labels of a vertical axis, with the unit above them.
@@ -154,8 +160,8 @@ impl<'a> Painter<'a> {
         }
         let (scale, plot) = self.side(side);
         let (at, away, anchor) = match side {
-            Side::Left => (0.0, -AWAY, HPos::Right),
-            Side::Right => (seconds(self.chart), AWAY, HPos::Left),
+            Side::Left => (0.0, -LABEL_DISTANCE, HPos::Right),
+            Side::Right => (seconds(self.chart), LABEL_DISTANCE, HPos::Left),
         };
         let ink = Ink::plain(Role::Tick);
         for (value, label) in scale.ticks() {
@@ -166,19 +172,19 @@ impl<'a> Painter<'a> {
         self.text(scale.name(), (x + away, TENTHS), ink, anchor, VPos::Top)
     }
 
-    fn times(&self) -> DrawResult {
+    fn time_labels(&self) -> DrawResult {
         let (ink, (_, plot)) = (Ink::plain(Role::Tick), &self.left);
         let (start, bottom) = plot.map_coordinate(&(0.0, 0.0));
-        let row = bottom + AWAY;
-        let (range, times) = (self.chart.range, self.chart.times);
-        let (name, ticks) = time_axis::ticks(range, times, f64::from(width(self.chart, self.size)));
-        self.text(name, (start - AWAY, row), ink, HPos::Right, VPos::Top)?;
+        let row = bottom + LABEL_DISTANCE;
+        let (range, time_labels) = (self.chart.range, self.chart.time_labels);
+        let (name, ticks) = time_axis::ticks(range, time_labels, f64::from(width(self.chart, self.size)));
+        self.text(name, (start - LABEL_DISTANCE, row), ink, HPos::Right, VPos::Top)?;
         for (at, label) in ticks {
             let (x, _) = plot.map_coordinate(&(at, 0.0));
-            let tick = vec![(x, bottom), (x, bottom + AWAY / 2)];
+            let tick = vec![(x, bottom), (x, bottom + LABEL_DISTANCE / 2)];
             self.canvas.draw(&PathElement::new(tick, Ink::plain(Role::Axis).stroke()))?;
             let half = label.len() as i32 * 3 * TENTHS;
-            if x - half >= start - AWAY / 2 && x + half <= self.size.width as i32 * TENTHS {
+            if x - half >= start - LABEL_DISTANCE / 2 && x + half <= self.size.width as i32 * TENTHS {
                 self.text(&label, (x, row), ink, HPos::Center, VPos::Top)?;
             }
         }
@@ -216,11 +222,11 @@ fn right_margin(chart: &Chart, size: Size) -> i32 {
     if chart.right.is_some() || size.width >= ALIGNED_FROM { RIGHT_WITH_AXIS } else { RIGHT }
 }
 
-fn plot<'a>(canvas: &Canvas<'a>, chart: &Chart, size: Size, most: f64) -> Plot<'a> {
+fn plot<'a>(canvas: &Canvas<'a>, chart: &Chart, size: Size, max: f64) -> Plot<'a> {
     let right = right_margin(chart, size);
     let inner = canvas.margin(TOP * TENTHS, BOTTOM * TENTHS, LEFT * TENTHS, right * TENTHS);
     let (across, down) = inner.get_pixel_range();
-    let axes = Cartesian2d::new(0.0..seconds(chart), 0.0..most, (across, down.end..down.start));
+    let axes = Cartesian2d::new(0.0..seconds(chart), 0.0..max, (across, down.end..down.start));
     inner.apply_coord_spec(axes)
 }
 
@@ -232,22 +238,27 @@ fn scale(chart: &Chart, side: Side, height: f64) -> Scale {
         .flatten()
         .map(|seen| seen.max)
         .reduce(f64::max);
-    Scale::new(axis.unit, axis.most, largest, height)
+    Scale::new(axis.unit, axis.max, largest, height)
 }
 
-fn clamped(run: Vec<Seen>, most: f64) -> Vec<Seen> {
-    let inside = |value: f64| value.clamp(0.0, most);
+fn clamped(run: Vec<FinitePoint>, max: f64) -> Vec<FinitePoint> {
+    let inside = |value: f64| value.clamp(0.0, max);
     run.into_iter()
-        .map(|Seen { at, min, avg, max }| Seen { at, min: inside(min), avg: inside(avg), max: inside(max) })
+        .map(|FinitePoint { at, min, avg, max }| FinitePoint {
+            at,
+            min: inside(min),
+            avg: inside(avg),
+            max: inside(max),
+        })
         .collect()
 }
 
 /// The outline along the largest values and back along the smallest, in columns of this many seconds.
-fn envelope(run: &[Seen], column: f64) -> Vec<(f64, f64)> {
-    let columns: Vec<&[Seen]> =
+fn envelope(run: &[FinitePoint], column: f64) -> Vec<(f64, f64)> {
+    let columns: Vec<&[FinitePoint]> =
         run.chunk_by(|a, b| (a.at / column).floor() == (b.at / column).floor()).collect();
-    let largest = |seen: &[Seen]| seen.iter().map(|seen| seen.max).fold(0.0, f64::max);
-    let smallest = |seen: &[Seen]| seen.iter().map(|seen| seen.min).fold(f64::INFINITY, f64::min);
+    let largest = |seen: &[FinitePoint]| seen.iter().map(|seen| seen.max).fold(0.0, f64::max);
+    let smallest = |seen: &[FinitePoint]| seen.iter().map(|seen| seen.min).fold(f64::INFINITY, f64::min);
     let last = run.len() - 1;
     let mut corners = vec![(run[0].at, largest(columns[0]))];
     corners.extend(columns.iter().map(|seen| (middle(seen), largest(seen))));
@@ -258,6 +269,6 @@ fn envelope(run: &[Seen], column: f64) -> Vec<(f64, f64)> {
     corners
 }
 
-fn middle(seen: &[Seen]) -> f64 {
+fn middle(seen: &[FinitePoint]) -> f64 {
     (seen[0].at + seen[seen.len() - 1].at) / 2.0
 }

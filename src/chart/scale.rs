@@ -1,18 +1,18 @@
-//! A vertical axis's upper end and labels, at distances people count in.
+//! The upper end and the labels of a vertical axis, at round values.
 
 use super::unit::{Multiple, Unit, grouped};
 
-/// Labels above zero at most; more make a grid that is looked at instead of the lines.
-const MOST_STEPS: f64 = 5.0;
-/// Pixels between two labels at least.
-const LEAST_DISTANCE: f64 = 22.0;
-/// No quantity here is larger; what claims to be is a mistake and must not break the arithmetic.
-const LARGEST: f64 = 1e18;
+/// Maximum number of labels above zero; more would distract from the lines.
+const MAX_STEPS: f64 = 5.0;
+/// Minimum distance of labels in pixels.
+const MIN_DISTANCE: f64 = 22.0;
+/// Upper limit of values, which keeps the arithmetic finite.
+const MAX_VALUE: f64 = 1e18;
 
-/// From zero to `most`, labelled every `step`, in the axis's own unit.
+/// From zero to `max`, labelled every `step`, in the axis's own unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    pub most: f64,
+    pub max: f64,
     step: f64,
     multiple: Multiple,
 }
@@ -20,17 +20,18 @@ pub struct Scale {
 impl Scale {
     /// A scale on `height` pixels that holds `largest`, or ends at `fixed`.
     pub fn new(unit: Unit, fixed: Option<f64>, largest: Option<f64>, height: f64) -> Self {
-        let fixed = fixed.filter(|most| most.is_finite() && *most > 0.0).map(|most| most.min(LARGEST));
-        let wished = fixed.unwrap_or_else(|| largest.unwrap_or(0.0).clamp(unit.least(), LARGEST));
-        let steps = (height / LEAST_DISTANCE).floor().clamp(2.0, MOST_STEPS);
-        let step = if unit.is_binary() { power_of_two(wished / steps) } else { round_number(wished / steps) };
-        let most = fixed.unwrap_or_else(|| (wished / step).ceil() * step);
-        Self { most, step, multiple: unit.multiple(step) }
+        let fixed = fixed.filter(|max| max.is_finite() && *max > 0.0).map(|max| max.min(MAX_VALUE));
+        let preferred = fixed.unwrap_or_else(|| largest.unwrap_or(0.0).clamp(unit.least(), MAX_VALUE));
+        let steps = (height / MIN_DISTANCE).floor().clamp(2.0, MAX_STEPS);
+        let step =
+            if unit.is_binary() { power_of_two(preferred / steps) } else { round_number(preferred / steps) };
+        let max = fixed.unwrap_or_else(|| (preferred / step).ceil() * step);
+        Self { max, step, multiple: unit.multiple(step) }
     }
 
-    /// Where labels stand and what they say, from zero up.
+    /// Positions and texts of the labels, from zero up.
     pub fn ticks(&self) -> Vec<(f64, String)> {
-        let last = (self.most / self.step * (1.0 + 1e-9)).floor() as u32;
+        let last = (self.max / self.step * (1.0 + 1e-9)).floor() as u32;
         let decimals = decimals(self.step / self.multiple.by);
         (0..=last)
             .map(|number| f64::from(number) * self.step)
@@ -38,7 +39,7 @@ impl Scale {
             .collect()
     }
 
-    /// What the labels count.
+    /// The unit of the labels.
     pub fn name(&self) -> &'static str {
         self.multiple.name
     }

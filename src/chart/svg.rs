@@ -1,6 +1,6 @@
-//! The plotters backend that writes SVG: classes in place of colours, relative paths, escaped text.
+//! A plotters backend that writes SVG with CSS classes instead of colours, relative paths and escaped text.
 //!
-//! plotters counts in whole numbers; here they are tenths of a pixel.
+//! plotters uses integer coordinates; here they are tenths of a pixel.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -18,13 +18,13 @@ pub const TENTHS: i32 = 10;
 
 type SvgResult = Result<(), DrawingErrorKind<Infallible>>;
 
-/// Writes shapes to the end of `out`.
+/// Appends shapes to `out`.
 pub struct ClassSvg<'a> {
     out: &'a mut String,
     size: Size,
 }
 
-/// The start tag, with what a screen reader says.
+/// The start tag, with a label for screen readers.
 pub fn opening(title: &str, Size { width, height }: Size) -> String {
     let title = escaped(title);
     format!(
@@ -32,7 +32,7 @@ pub fn opening(title: &str, Size { width, height }: Size) -> String {
     )
 }
 
-/// Text that stands for itself in an element or a quoted attribute; control characters are dropped.
+/// Escapes text for elements and quoted attributes, and drops control characters.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -64,7 +64,7 @@ impl<'a> ClassSvg<'a> {
         Self { out, size }
     }
 
-    /// Appends an element or a tag as it is.
+    /// Appends markup verbatim.
     pub fn raw(&mut self, markup: &str) {
         self.out.push_str(markup);
     }
@@ -95,7 +95,7 @@ fn whole_pixel((x, y): BackendCoord) -> BackendCoord {
     (rounded(x), rounded(y))
 }
 
-/// Path data: the first point as it is, each other by its distance from the one before.
+/// Path data: an absolute start and relative steps.
 fn relative(points: impl Iterator<Item = BackendCoord>) -> String {
     let mut data = String::new();
     let mut before: Option<BackendCoord> = None;
@@ -114,7 +114,7 @@ fn relative(points: impl Iterator<Item = BackendCoord>) -> String {
     data
 }
 
-/// Appends a number, with a space where two numbers would run together.
+/// Appends a number, after a space if two numbers would join.
 fn separate(data: &mut String, number: &str) {
     if !data.ends_with('l') && !number.starts_with('-') {
         data.push(' ');

@@ -1,9 +1,9 @@
-//! Labels of the time axis: whole seconds, minutes, hours or days, in UTC or since a start.
+//! Labels of the time axis: whole seconds, minutes, hours or days, in UTC or elapsed.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::Times;
+use super::TimeLabels;
 use crate::series::Range;
 
 const MINUTE: i64 = 60;
@@ -40,24 +40,24 @@ const STEPS: [i64; 25] = [
     364 * DAY,
 ];
 
-/// Pixels that a label with its space needs.
+/// The width of a label with its margin, in pixels.
 const LABEL_WIDTH: f64 = 76.0;
 
-/// Where a label stands, in seconds from the start of the range, and what it says.
-pub type Tick = (f64, String);
+/// A label and its position in seconds from the start of the range.
+pub type TimeLabel = (f64, String);
 
-/// The unit of the labels, and labels for a range that is `width` pixels wide.
-pub fn ticks(range: Range, times: Times, width: f64) -> (&'static str, Vec<Tick>) {
+/// The unit and labels of a range that is `width` pixels wide.
+pub fn ticks(range: Range, time_labels: TimeLabels, width: f64) -> (&'static str, Vec<TimeLabel>) {
     let step = step(range.seconds().max(0.0) * LABEL_WIDTH / width.max(LABEL_WIDTH));
-    let name = match times {
-        Times::Clock => "UTC",
-        Times::Elapsed if step < MINUTE => "min:s",
-        Times::Elapsed => "h:min",
+    let name = match time_labels {
+        TimeLabels::Clock => "UTC",
+        TimeLabels::Elapsed if step < MINUTE => "min:s",
+        TimeLabels::Elapsed => "h:min",
     };
-    (name, labels(range, times, step))
+    (name, labels(range, time_labels, step))
 }
 
-fn labels(range: Range, times: Times, step: i64) -> Vec<Tick> {
+fn labels(range: Range, time_labels: TimeLabels, step: i64) -> Vec<TimeLabel> {
     let (from, to) = (range.from.as_second(), range.to.as_second());
     if to <= from {
         return Vec::new();
@@ -68,19 +68,19 @@ fn labels(range: Range, times: Times, step: i64) -> Vec<Tick> {
         .filter(|second| *second >= from)
         .filter_map(|second| Timestamp::from_second(second).ok())
         .filter(|at| range.contains(*at))
-        .map(|at| (Range { from: range.from, to: at }.seconds(), label(at, times, step)))
+        .map(|at| (Range { from: range.from, to: at }.seconds(), label(at, time_labels, step)))
         .collect()
 }
 
-/// The first step not below `least`; in ranges of many years the longest, doubled until it is.
+/// The first step of at least `least`; for many years, a multiple of the longest.
 fn step(least: f64) -> i64 {
     let longest = STEPS[STEPS.len() - 1];
     let known = STEPS.into_iter().find(|step| *step as f64 >= least);
     known.unwrap_or_else(|| (least / longest as f64).ceil() as i64 * longest)
 }
 
-fn label(at: Timestamp, times: Times, step: i64) -> String {
-    if times == Times::Elapsed {
+fn label(at: Timestamp, time_labels: TimeLabels, step: i64) -> String {
+    if time_labels == TimeLabels::Elapsed {
         let (whole, part) = if step < MINUTE { (MINUTE, 1) } else { (HOUR, MINUTE) };
         return format!("{}:{:02}", at.as_second() / whole, at.as_second() % whole / part);
     }

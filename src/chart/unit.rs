@@ -1,12 +1,12 @@
-//! The units of axes: what a value is called in the legend, and in which multiple an axis counts.
+//! Units of axes and of values in the legend.
 
 use crate::units::{Prefix, bytes_text, three_figures};
 
-/// What the numbers of an axis are.
+/// The unit of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     BytesPerSecond(Prefix),
-    /// The unit of `vmstat`'s `bi` and `bo`; values are KiB per second.
+    /// KiB per second, as in `vmstat`'s `bi` and `bo`.
     KibPerSecond,
     /// Values from 0 to 100.
     Percent,
@@ -18,7 +18,7 @@ pub enum Unit {
     Requests,
 }
 
-/// The multiple in which an axis counts: its labels are `value / by`, and `name` stands above them.
+/// A multiple of the unit: labels show `value / by`, with `name` above them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Multiple {
     pub by: f64,
@@ -31,7 +31,7 @@ const COUNTS: [&str; 4] = ["", "thousand", "million", "billion"];
 const REQUESTS: [&str; 4] = ["req/s", "k req/s", "M req/s", "G req/s"];
 
 impl Unit {
-    /// One value as people read it: `312 MiB/s`, `41.0 %`.
+    /// A value for display: `312 MiB/s`, `41.0 %`.
     pub fn value_text(self, value: f64) -> String {
         match self {
             Self::BytesPerSecond(prefix) => format!("{}/s", bytes_text(value, prefix)),
@@ -49,7 +49,7 @@ impl Unit {
         self == Self::BytesPerSecond(Prefix::Binary)
     }
 
-    /// The least upper end of an axis, so that next to nothing looks like next to nothing.
+    /// The minimum upper end of an axis, so that tiny values look tiny.
     pub fn least(self) -> f64 {
         match self {
             Self::BytesPerSecond(Prefix::Binary) => 65_536.0,
@@ -62,12 +62,12 @@ impl Unit {
         }
     }
 
-    /// The multiple in which neighbouring labels, `step` apart, are short whole numbers where that can be.
+    /// The multiple that gives labels at this `step` short, preferably whole numbers.
     pub fn multiple(self, step: f64) -> Multiple {
         match self {
             Self::BytesPerSecond(Prefix::Binary) => largest_below(step, 1024.0, &BINARY),
             Self::BytesPerSecond(Prefix::Decimal) => largest_below(step, 1000.0, &DECIMAL),
-            // As vmstat counts, for as long as there is room beside the plot.
+            // Uses vmstat's unit as long as the labels fit beside the plot.
             Self::KibPerSecond if step < 2e5 => Multiple { by: 1.0, name: "KiB/s" },
             Self::KibPerSecond if step < 2e8 => Multiple { by: 1e3, name: "k KiB/s" },
             Self::KibPerSecond => Multiple { by: 1e6, name: "M KiB/s" },

@@ -163,7 +163,7 @@ fn everything_was_told_once(told: &std::path::Path) {
         ),
         (1, &["vg0/data_snapshot", "85.00 %", "1.00 GiB free", "`lvextend -L +"]),
         (2, &["vg0/data_snapshot", "invalid", "lvremove"]),
-        (3, &["invalid now", "Before: Snapshot vg0/data_snapshot is 99.95 % full"]),
+        (3, &["now invalid", "Before: Snapshot vg0/data_snapshot is 99.95 % full"]),
         (4, &["vg0/data_snapshot", "removed", "Before: Snapshot vg0/data_snapshot of data is invalid"]),
     ] {
         for part in parts {

@@ -153,7 +153,7 @@ fn a_webhook_that_says_no_is_told_again() {
     let daemon = Start::playing(&tape, "1").config(&hook.config()).start();
     let messages = hook.messages(1);
     assert_eq!(statuses(&messages), [("raised", "warning")]);
-    assert!(daemon.log().contains("could not be told"), "{}", daemon.log());
+    assert!(daemon.log().contains("cannot deliver alert"), "{}", daemon.log());
 }
 
 #[test]

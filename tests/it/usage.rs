@@ -48,7 +48,7 @@ fn what_a_snapshot_holds_is_known_while_it_is_mounted() {
     let (bytes, complaint) = held(6.0, &[(Part::Usage, refused)]);
     assert_eq!(bytes, None);
     assert!(
-        complaint.unwrap().contains("on /mnt/my snap (device 253:3) holds is not known: Permission denied")
+        complaint.unwrap().contains("on /mnt/my snap (device 253:3) is unknown: Permission denied")
     );
 }
 

@@ -1,37 +1,37 @@
-//! What stands at the axes, and in which unit.
+//! Axis labels and units.
 
 use super::*;
 
 #[test]
-fn axes_say_their_unit_once_and_count_in_round_numbers() {
+fn axes_have_one_unit_and_round_numbers() {
     let mut chart = percent_chart(300, &[(0, Some(3e8)), (300, Some(1e8))]);
     for (unit, expected) in [
         (Unit::BytesPerSecond(Prefix::Binary), ["0", "128", "256", "384", "MiB/s", "UTC"]),
         (Unit::BytesPerSecond(Prefix::Decimal), ["0", "100", "200", "300", "MB/s", "UTC"]),
         (Unit::Count, ["0", "100", "200", "300", "million", "UTC"]),
     ] {
-        chart.left = Axis { unit, most: None };
+        chart.left = Axis { unit, max: None };
         let svg = draw(&chart);
         assert_eq!(labels(&svg)[..6], expected, "{unit:?}");
     }
 }
 
 #[test]
-fn labels_have_room_beside_the_plot() {
+fn labels_fit_beside_the_plot() {
     let mut chart = percent_chart(300, &[(0, Some(1_500_000.0)), (300, Some(1e5))]);
-    chart.left = Axis { unit: Unit::KibPerSecond, most: None };
+    chart.left = Axis { unit: Unit::KibPerSecond, max: None };
     assert_eq!(labels(&draw(&chart))[..6], ["0", "500", "1,000", "1,500", "k KiB/s", "UTC"]);
-    for most in [1e3, 99_999.0, 1e6, 4.2e6, 1e8, 3e9] {
+    for max in [1e3, 99_999.0, 1e6, 4.2e6, 1e8, 3e9] {
         for unit in [Unit::KibPerSecond, Unit::Count, Unit::Requests, Unit::BytesPerSecond(Prefix::Binary)] {
-            chart.left = Axis { unit, most: None };
-            chart.lines[0].series = series(&[(0, Some(most)), (300, Some(0.0))]);
+            chart.left = Axis { unit, max: None };
+            chart.lines[0].series = series(&[(0, Some(max)), (300, Some(0.0))]);
             let svg = draw(&chart);
             let numbers = labels(&svg).into_iter().filter(|label| !label.contains([':', ' ', '/']));
             let numbers = numbers.filter(|label| label.starts_with(|first: char| first.is_ascii_digit()));
             let longest = numbers.map(str::len).max();
             assert!(
                 longest.is_some_and(|longest| longest <= "500,000".len()),
-                "{unit:?} to {most}: {:?}",
+                "{unit:?} to {max}: {:?}",
                 labels(&svg)
             );
         }
@@ -39,7 +39,7 @@ fn labels_have_room_beside_the_plot() {
 }
 
 #[test]
-fn times_are_whole_and_named_once_as_utc() {
+fn time_labels_are_round_and_in_utc() {
     for (seconds, expected) in [
         (40, vec!["UTC", "22:14:10", "22:14:20", "22:14:30"]),
         (3_600, vec!["UTC", "22:30", "22:45", "23:00"]),
@@ -47,31 +47,35 @@ fn times_are_whole_and_named_once_as_utc() {
     ] {
         let chart = percent_chart(seconds, &[]);
         let svg = draw(&chart);
-        let times: Vec<&str> = labels(&svg).into_iter().skip_while(|label| *label != "UTC").collect();
-        assert_eq!(times, expected);
+        let time_labels: Vec<&str> = labels(&svg).into_iter().skip_while(|label| *label != "UTC").collect();
+        assert_eq!(time_labels, expected);
     }
 }
 
 #[test]
-fn elapsed_time_is_counted_from_the_start() {
+fn elapsed_time_counts_from_the_start() {
     for (seconds, expected) in
         [(40, vec!["min:s", "0:10", "0:20", "0:30", "0:40"]), (39_600, vec!["h:min", "3:00", "6:00", "9:00"])]
     {
         let mut chart = percent_chart(seconds, &[]);
-        (chart.times, chart.range) = (
-            Times::Elapsed,
+        (chart.time_labels, chart.range) = (
+            TimeLabels::Elapsed,
             Range { from: Timestamp::UNIX_EPOCH, to: Timestamp::from_second(seconds).unwrap() },
         );
         let svg = draw(&chart);
-        let times: Vec<&str> = labels(&svg).into_iter().skip_while(|label| *label != expected[0]).collect();
-        assert_eq!(times.iter().filter(|label| **label != "0:00").copied().collect::<Vec<_>>(), expected);
+        let time_labels: Vec<&str> =
+            labels(&svg).into_iter().skip_while(|label| *label != expected[0]).collect();
+        assert_eq!(
+            time_labels.iter().filter(|label| **label != "0:00").copied().collect::<Vec<_>>(),
+            expected
+        );
     }
 }
 
 #[test]
-fn two_axes_each_hold_their_own_lines() {
+fn two_axes_scale_independently() {
     let mut chart = percent_chart(100, &[(0, Some(0.0)), (100, Some(100.0))]);
-    chart.right = Some(Axis { unit: Unit::KibPerSecond, most: Some(200_000.0) });
+    chart.right = Some(Axis { unit: Unit::KibPerSecond, max: Some(200_000.0) });
     chart.lines.push(Line {
         label: "read".into(),
         series: series(&[(0, Some(0.0)), (100, Some(100_000.0))]),
@@ -85,7 +89,7 @@ fn two_axes_each_hold_their_own_lines() {
 }
 
 #[test]
-fn units_are_written_as_people_read_them() {
+fn values_have_readable_units() {
     for (unit, value, text) in [
         (Unit::BytesPerSecond(Prefix::Binary), 1_572_864.0, "1.50 MiB/s"),
         (Unit::KibPerSecond, 204_800.0, "204,800 KiB/s"),
@@ -99,7 +103,7 @@ fn units_are_written_as_people_read_them() {
 }
 
 #[test]
-fn a_chart_with_nothing_still_has_its_axes() {
+fn an_empty_chart_has_axes() {
     let svg = draw(&percent_chart(0, &[]));
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>") && labels(&svg).contains(&"100"));
 }

@@ -1,9 +1,9 @@
-//! What stands beside the lines: bands of jobs, levels of alerts, the legend.
+//! Job bands, thresholds and the legend.
 
 use super::*;
 
 #[test]
-fn a_job_is_a_band_behind_the_lines_that_leads_to_its_report() {
+fn a_job_is_a_linked_band_behind_the_lines() {
     let mut chart = percent_chart(60, &every_second(0, 60));
     chart.bands.push(Band {
         from: at(15),
@@ -29,7 +29,7 @@ fn a_long_name_of_a_short_job_is_shortened() {
 }
 
 #[test]
-fn a_link_to_elsewhere_is_no_link() {
+fn external_links_are_omitted() {
     let mut chart = percent_chart(60, &[]);
     for href in ["javascript:alert(1)", "//evil.example/", "https://evil.example/", "/\\evil.example"] {
         chart.bands = vec![Band { from: at(1), to: None, label: "job".into(), href: Some(href.into()) }];
@@ -38,18 +38,22 @@ fn a_link_to_elsewhere_is_no_link() {
 }
 
 #[test]
-fn a_level_is_named_and_left_out_above_the_axis() {
+fn a_threshold_is_labelled_and_omitted_above_the_axis() {
     let mut chart = percent_chart(60, &[]);
-    let level =
-        |value| Level { value, side: Side::Left, label: "critical 85 %".into(), grade: Grade::Critical };
-    chart.levels = vec![level(85.0), level(120.0)];
+    let level = |value| Threshold {
+        value,
+        side: Side::Left,
+        label: "critical 85 %".into(),
+        severity: Severity::Critical,
+    };
+    chart.thresholds = vec![level(85.0), level(120.0)];
     let svg = draw(&chart);
     assert_eq!(svg.matches(r#"<path class="level critical""#).count(), 1);
     assert!(svg.contains(">critical 85 %</text>"));
 }
 
 #[test]
-fn the_legend_tells_the_last_value_and_admits_not_knowing_it() {
+fn the_legend_shows_the_last_value_if_known() {
     let mut chart = percent_chart(60, &[(0, Some(12.0)), (1, Some(41.23))]);
     let entry =
         |last: Option<&str>| LegendEntry { label: "fill".into(), class: "kf", last: last.map(str::to_owned) };

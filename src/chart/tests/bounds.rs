@@ -1,4 +1,4 @@
-//! What holds whatever comes: labels are escaped, sizes have a limit, and every chart is drawn.
+//! Invariants for any input: labels are escaped, sizes are limited, and there is always a chart.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,12 @@ fn hostile_labels_are_escaped() {
         label: hostile.into(),
         href: Some("/\"onclick='x'".into()),
     });
-    chart.levels.push(Level { value: 50.0, side: Side::Right, label: hostile.into(), grade: Grade::Warning });
+    chart.thresholds.push(Threshold {
+        value: 50.0,
+        side: Side::Right,
+        label: hostile.into(),
+        severity: Severity::Warning,
+    });
     let svg = draw(&chart);
     assert!(!svg.contains("<script") && !svg.contains("\"onclick") && !svg.contains('\u{0}'));
     assert!(svg.contains("&quot;&gt;&lt;script&gt;alert(&#39;&amp;&#39;)"));
@@ -69,7 +74,7 @@ prop_compose! {
             Just(Unit::KibPerSecond), Just(Unit::Percent), Just(Unit::Share), Just(Unit::Milliseconds),
             Just(Unit::Count), Just(Unit::Requests),
         ],
-        most in any_value(),
+        max in any_value(),
         has_right in any::<bool>(),
         (from, to) in (any_time(), any_time()),
         (width, height) in (any::<u32>(), any::<u32>()),
@@ -78,11 +83,11 @@ prop_compose! {
         (look, area) in (any::<u8>(), any::<bool>()),
     ) -> Chart {
         let points = points.into_iter().map(|(t, min, avg, max)| Point { t, min, avg, max }).collect();
-        let axis = Axis { unit, most };
+        let axis = Axis { unit, max };
         Chart {
             title: label.clone(),
             range: Range { from, to },
-            times: if has_right { Times::Clock } else { Times::Elapsed },
+            time_labels: if has_right { TimeLabels::Clock } else { TimeLabels::Elapsed },
             size: Size { width, height },
             left: axis,
             right: has_right.then_some(axis),
@@ -90,8 +95,8 @@ prop_compose! {
                 label: label.clone(), series: Series { points }, side: Side::Right, look: Look::Other(look), area,
             }],
             bands: vec![Band { from: start, to: end, label: label.clone(), href: Some(label.clone()) }],
-            levels: vec![
-                Level { value: most.unwrap_or(1.0), side: Side::Right, label, grade: Grade::Warning },
+            thresholds: vec![
+                Threshold { value: max.unwrap_or(1.0), side: Side::Right, label, severity: Severity::Warning },
             ],
         }
     }
@@ -99,7 +104,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn whatever_comes_in_a_picture_comes_out(chart in any_chart()) {
+    fn any_chart_is_drawn(chart in any_chart()) {
         let svg = draw(&chart);
         legend(&chart);
         prop_assert!(svg.ends_with("</svg>") && !svg.contains("NaN") && !svg.contains("inf"));

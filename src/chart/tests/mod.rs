@@ -1,4 +1,4 @@
-//! What a person sees in a chart, read off the SVG.
+//! Tests of charts through their SVG.
 
 mod axes;
 mod beside;
@@ -29,9 +29,9 @@ fn percent_chart(seconds: i64, values: &[(i64, Option<f64>)]) -> Chart {
     Chart {
         title: "Fill".into(),
         range: Range { from: at(0), to: at(seconds) },
-        times: Times::Clock,
+        time_labels: TimeLabels::Clock,
         size: Size { width: 400, height: 142 },
-        left: Axis { unit: Unit::Percent, most: Some(100.0) },
+        left: Axis { unit: Unit::Percent, max: Some(100.0) },
         right: None,
         lines: vec![Line {
             label: "fill".into(),
@@ -41,16 +41,16 @@ fn percent_chart(seconds: i64, values: &[(i64, Option<f64>)]) -> Chart {
             area: false,
         }],
         bands: Vec::new(),
-        levels: Vec::new(),
+        thresholds: Vec::new(),
     }
 }
 
-/// How often a class stands in the picture.
+/// Occurrences of a class.
 fn count(svg: &str, class: &str) -> usize {
     svg.matches(&format!(r#"class="{class}""#)).count()
 }
 
-/// The path data of the first shape of a class.
+/// The path data of the first shape with a class.
 fn path<'a>(svg: &'a str, class: &str) -> &'a str {
     let rest = svg.split_once(&format!(r#"class="{class}" d=""#)).expect("the shape is drawn").1;
     rest.split('"').next().unwrap()

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::charts::{BYTES, Figure};
 use super::rows::{self, JobTable};
 use super::{Answer, Content, Prefix, Refresh, framed, job_list, moment, shown};
-use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, Times, Unit};
+use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, TimeLabels, Unit};
 use crate::job::{Job, JobKind};
 use crate::report::compare::{Cell, Difference};
 use crate::report::outline::OutlinePoint;
@@ -238,7 +238,7 @@ fn figures(columns: &[Column], width: u32) -> Vec<Figure> {
             (false, _) => "Read from all disks",
             (true, true) => "Read from the snapshot, or from all disks",
         };
-    let percent = Axis { unit: Unit::Percent, most: None };
+    let percent = Axis { unit: Unit::Percent, max: None };
     let sketches: [(&str, Axis, Value); 3] = [
         (read, BYTES, |point| point.read),
         ("Fill", percent, |point| point.fill_percent),
@@ -270,13 +270,13 @@ fn figure(title: &str, axis: Axis, value: Value, columns: &[Column], width: u32)
     let chart = Chart {
         title: format!("{title}, by elapsed time"),
         range: Range { from: Timestamp::UNIX_EPOCH, to: elapsed(longest) },
-        times: Times::Elapsed,
+        time_labels: TimeLabels::Elapsed,
         size: Size { width, height: HEIGHT },
         left: axis,
         right: None,
         lines,
         bands: Vec::new(),
-        levels: Vec::new(),
+        thresholds: Vec::new(),
     };
     Figure { legend, svg: chart::draw(&chart), title: title.into(), gaps: Vec::new() }
 }

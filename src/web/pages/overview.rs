@@ -157,7 +157,7 @@ pub fn disks(present: &Present) -> Sketch {
     let disks = busiest(present, has_pvs);
     let title = if has_pvs { "Throughput of the PVs" } else { "Throughput of the disks" };
     let traces = disks.iter().zip(0..).flat_map(|(device, number)| disk_traces(device, number)).collect();
-    Sketch { title: title.into(), left: charts::BYTES, right: None, traces, levels: Vec::new() }
+    Sketch { title: title.into(), left: charts::BYTES, right: None, traces, thresholds: Vec::new() }
 }
 
 /// The part of that which is copying for thick snapshots, while there are any or were.

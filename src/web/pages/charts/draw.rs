@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{Sketch, Trace, View};
-use crate::chart::{self, Band, Chart, LegendEntry, Line, Size, Times};
+use crate::chart::{self, Band, Chart, LegendEntry, Line, Size, TimeLabels};
 use crate::job::Job;
 use crate::present::Present;
 use crate::series::{Range, Series};
@@ -45,13 +45,13 @@ pub async fn draw(
         figure(Chart {
             title: sketch.title,
             range,
-            times: Times::Clock,
+            time_labels: TimeLabels::Clock,
             size: Size { width: view.width(), height: HEIGHT },
             left: sketch.left,
             right: sketch.right,
             lines: lines.collect(),
             bands: jobs.iter().map(band).collect(),
-            levels: sketch.levels,
+            thresholds: sketch.thresholds,
         })
     });
     let mut figures: Vec<Figure> = figures.collect();

@@ -3,7 +3,8 @@
 mod draw;
 mod view;
 
-use crate::chart::{Axis, Grade, Level, Look, Side, Unit};
+use crate::alert::Severity;
+use crate::chart::{Axis, Look, Side, Threshold, Unit};
 use crate::config::Thresholds;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
@@ -14,8 +15,8 @@ use crate::units::Prefix;
 pub use draw::{Figure, draw};
 pub use view::{RangeLink, View};
 
-pub const BYTES: Axis = Axis { unit: Unit::BytesPerSecond(Prefix::Binary), most: None };
-const PERCENT: Axis = Axis { unit: Unit::Percent, most: Some(100.0) };
+pub const BYTES: Axis = Axis { unit: Unit::BytesPerSecond(Prefix::Binary), max: None };
+const PERCENT: Axis = Axis { unit: Unit::Percent, max: Some(100.0) };
 
 /// A line before its series is read.
 pub struct Trace {
@@ -32,7 +33,7 @@ pub struct Sketch {
     pub left: Axis,
     pub right: Option<Axis>,
     pub traces: Vec<Trace>,
-    pub levels: Vec<Level>,
+    pub thresholds: Vec<Threshold>,
 }
 
 pub fn trace(label: impl Into<String>, subject: &Subject, quantity: Quantity, look: Look) -> Trace {
@@ -49,7 +50,7 @@ pub fn throughput(title: &str, subject: &Subject) -> Sketch {
         left: BYTES,
         right: None,
         traces: vec![Trace { area: true, ..read }, written],
-        levels: Vec::new(),
+        thresholds: Vec::new(),
     }
 }
 
@@ -78,7 +79,7 @@ pub fn copying<'a>(pvs: impl Iterator<Item = &'a Device>) -> Sketch {
         left: BYTES,
         right: None,
         traces: traces.collect(),
-        levels: Vec::new(),
+        thresholds: Vec::new(),
     }
 }
 
@@ -95,8 +96,8 @@ pub fn latency(subject: &Subject) -> Sketch {
         trace("read", subject, Quantity::Device(DeviceQuantity::ReadAwaitMs), Look::Read),
         trace("written", subject, Quantity::Device(DeviceQuantity::WriteAwaitMs), Look::Write),
     ];
-    let left = Axis { unit: Unit::Milliseconds, most: None };
-    Sketch { title: "Latency (await)".into(), left, right: None, traces, levels: Vec::new() }
+    let left = Axis { unit: Unit::Milliseconds, max: None };
+    Sketch { title: "Latency (await)".into(), left, right: None, traces, thresholds: Vec::new() }
 }
 
 pub fn utilisation(subject: &Subject) -> Sketch {
@@ -104,10 +105,10 @@ pub fn utilisation(subject: &Subject) -> Sketch {
     let queue = trace("queue depth", subject, Quantity::Device(DeviceQuantity::QueueDepth), Look::Other(1));
     Sketch {
         title: "Busy and queue depth".into(),
-        left: Axis { unit: Unit::Share, most: Some(1.0) },
-        right: Some(Axis { unit: Unit::Count, most: None }),
+        left: Axis { unit: Unit::Share, max: Some(1.0) },
+        right: Some(Axis { unit: Unit::Count, max: None }),
         traces: vec![Trace { area: true, ..busy }, Trace { side: Side::Right, ..queue }],
-        levels: Vec::new(),
+        thresholds: Vec::new(),
     }
 }
 
@@ -117,13 +118,13 @@ pub fn paging() -> Sketch {
         trace("bi", &Subject::Host, Quantity::Host(HostQuantity::BiKibPerS), Look::Read),
         trace("bo", &Subject::Host, Quantity::Host(HostQuantity::BoKibPerS), Look::Write),
     ];
-    let left = Axis { unit: Unit::KibPerSecond, most: None };
+    let left = Axis { unit: Unit::KibPerSecond, max: None };
     Sketch {
         title: "Paged in and out (vmstat's bi and bo)".into(),
         left,
         right: None,
         traces,
-        levels: Vec::new(),
+        thresholds: Vec::new(),
     }
 }
 
@@ -134,7 +135,7 @@ pub fn fills(traces: Vec<Trace>, thresholds: Thresholds) -> Sketch {
         left: PERCENT,
         right: None,
         traces,
-        levels: levels(thresholds, Side::Left),
+        thresholds: threshold_lines(thresholds, Side::Left),
     }
 }
 
@@ -147,7 +148,7 @@ pub fn fill_and_read_speed(subject: &Subject, thresholds: Thresholds) -> Sketch 
         left: BYTES,
         right: Some(PERCENT),
         traces: vec![Trace { area: true, ..read }, Trace { side: Side::Right, ..fill }],
-        levels: levels(thresholds, Side::Right),
+        thresholds: threshold_lines(thresholds, Side::Right),
     }
 }
 
@@ -162,11 +163,10 @@ pub fn fill_traces(name: &str, subject: &Subject, has_metadata: bool, number: u8
     traces
 }
 
-fn levels(thresholds: Thresholds, side: Side) -> Vec<Level> {
-    let level =
-        |value: f64, word: &str, grade| Level { value, side, label: format!("{word} {value} %"), grade };
-    vec![
-        level(thresholds.warning, "warning", Grade::Warning),
-        level(thresholds.critical, "critical", Grade::Critical),
-    ]
+fn threshold_lines(thresholds: Thresholds, side: Side) -> Vec<Threshold> {
+    let line = |value: f64, severity: Severity| {
+        let label = format!("{} {value} %", severity.text());
+        Threshold { value, side, label, severity }
+    };
+    vec![line(thresholds.warning, Severity::Warning), line(thresholds.critical, Severity::Critical)]
 }
