@@ -1,4 +1,4 @@
-//! What is known at this moment: made by the loop after each tick, for whoever wants to show it.
+//! The current state, which the loop publishes after each tick.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,44 +20,44 @@ use crate::store::Health;
 use crate::tally::Tallies;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 
-/// Ticks are fresh for three intervals, and never for less than this.
-const LEAST_FRESHNESS: Duration = Duration::from_secs(3);
+/// The minimum time for which a tick counts as fresh; otherwise three intervals.
+const MIN_FRESHNESS: Duration = Duration::from_secs(3);
 
-/// What is known at this moment, for whoever wants to show it.
+/// The current state.
 #[derive(Clone, Debug)]
 pub struct Present {
     pub host: String,
     pub started_at: Timestamp,
     pub interval_length: Duration,
     pub interval: Arc<Interval>,
-    /// The levels at which alerts are raised.
+    /// The alert thresholds.
     pub thresholds: config::Alerts,
     pub tallies: Arc<Tallies>,
-    /// Jobs that run, and the last ones that ended.
+    /// Running jobs, and the last ones that ended.
     pub jobs: Vec<Arc<Job>>,
-    /// How fast snapshots that live were read and filled of late.
+    /// Recent read and fill rates of live snapshots.
     pub recent_rates: Arc<RecentRates>,
     pub alerts: Vec<Alert>,
     pub ticks: Ticks,
     pub parts: BTreeMap<Part, PartState>,
     pub store: Health,
-    /// For how long what was seen is kept.
+    /// The retention settings.
     pub keep: config::Store,
-    /// What somebody should know of how this program was set up: a sentence each.
+    /// Hints on this program's setup, a sentence each.
     pub notes: Vec<String>,
-    /// Ticks, jobs and alerts that could not be kept since the start.
+    /// Ticks, jobs and alerts that were dropped since the start.
     pub lost: u64,
-    /// When the tick was published, on this program's clock.
+    /// Monotonic time of publication.
     pub published: Instant,
-    /// Set when a recording is at its end; then nothing more comes.
+    /// Set at the end of a recording; no more ticks follow.
     pub ended: Option<String>,
 }
 
-/// How sampling goes.
+/// Statistics of sampling.
 #[derive(Clone, Debug, Default)]
 pub struct Ticks {
     pub taken: u64,
-    /// Whole intervals without a reading.
+    /// Intervals without a reading.
     pub missed: u64,
     pub took_us: Percentiles,
 }
@@ -69,26 +69,25 @@ pub struct Percentiles {
 }
 
 impl Present {
-    /// The job that a snapshot's life is.
+    /// The running job of a snapshot.
     pub fn job_of(&self, volume: &Volume) -> Option<&Job> {
         self.jobs.iter().map(Arc::as_ref).find(|job| job.is_running() && job.key == *volume.uuid)
     }
 
-    /// Why the usage of a snapshot or pool is unknown, in a sentence; LVM's report may know it where the kernel does not.
+    /// Explains in a sentence why the usage of a snapshot or pool is unknown, if the device-mapper cannot be read.
     pub fn why_usage_is_unknown(&self, volume: &Volume, state: &VolumeState) -> Option<String> {
         let error = self.parts.get(&Part::Dm)?.error.as_deref()?;
         (volume.kind.fills() && state.state == State::Unknown).then(|| usage_unknown(error))
     }
 
-    /// All parts in the order in which they are read, and how they did; `None` of one that has not answered yet.
+    /// All parts in reading order, with their last results; `None` before the first.
     pub fn parts_in_order(&self) -> impl Iterator<Item = (Part, Option<&PartState>)> {
         let parts = Part::ALL.into_iter().map(|part| (part, self.parts.get(&part)));
-        // A recording of before it was read has none, and lacks nothing.
+        // Recordings of older versions lack this part.
         parts.filter(|(part, state)| *part != Part::Usage || state.is_some())
     }
 
-    /// What can be expected of a snapshot's job that runs; `None` of one that is over, or whose snapshot is dead. Takes
-    /// milliseconds.
+    /// The forecast for a running job with a live snapshot. Takes milliseconds.
     pub fn outlook(&self, job: &Job) -> Option<Outlook> {
         let snapshot = self.interval.topology.volume(&job.key)?;
         if !job.is_running() || job.died_at.is_some() {
@@ -99,14 +98,14 @@ impl Present {
         Some(outlook(left, overflows(&self.interval, snapshot).and_then(room), &self.recent_rates.of(job.id)))
     }
 
-    /// Whether LVM's dmeventd watches snapshots here, and unmounts those that die.
+    /// Whether LVM's dmeventd monitors snapshots, and unmounts invalid ones.
     pub fn is_monitored(&self) -> bool {
         self.interval.policies.is_some_and(|policies| policies.monitoring && policies.dmeventd)
     }
 
-    /// Whether ticks come as they should. A recording that is at its end is not late.
+    /// Whether ticks arrive in time. The end of a recording is not late.
     pub fn is_fresh(&self) -> bool {
-        self.ended.is_some() || self.published.elapsed() < LEAST_FRESHNESS.max(self.interval_length * 3)
+        self.ended.is_some() || self.published.elapsed() < MIN_FRESHNESS.max(self.interval_length * 3)
     }
 }
 

@@ -1,6 +1,6 @@
-//! Looks at everything that tonight's backup by mylvmbackup needs; `tonight` says what that means.
+//! Collects the facts that decide whether tonight's backup by mylvmbackup works; `tonight` evaluates them.
 //!
-//! Where there is no mylvmbackup, nothing is said at all.
+//! Reports nothing on hosts without mylvmbackup.
 
 use super::Finding;
 use super::tonight::{self, Facts, place};
@@ -12,45 +12,45 @@ use crate::source::backup::{self, CONFIGURATION, PROGRAM, Standing};
 use crate::source::files::Root;
 use crate::source::lvm::setting;
 
-/// What LVM does with new thin snapshots.
+/// LVM's setting that leaves new thin snapshots inactive.
 const SKIPS_ACTIVATION: &str = "activation/auto_set_activation_skip";
 
-/// What mylvmbackup is set to do here; `None` where there is none, with what was found of its configuration.
+/// mylvmbackup's plan and findings about its configuration; no plan without mylvmbackup.
 pub fn plan(root: &Root) -> (Option<BackupPlan>, Vec<Finding>) {
     let is_installed = backup::program(root, PROGRAM) == Standing::Runs;
     match backup::configuration(root) {
-        Ok(Some(text)) => understood(&mylvmbackup::parse(&text)),
+        Ok(Some(text)) => from_configuration(&mylvmbackup::parse(&text)),
         Ok(None) if is_installed => (
             None,
             vec![Finding::Missing(format!(
-                "mylvmbackup is installed, but {CONFIGURATION} is not there: what it would back up tonight is not known here; \
-             write that file, which it reads first, whatever its `--configfile` says"
+                "mylvmbackup is installed, but {CONFIGURATION} does not exist, so tonight's backup cannot be checked; create that \
+                 file, which mylvmbackup reads before the one that `--configfile` names"
             ))],
         ),
         Ok(None) => (None, Vec::new()),
         Err(why) => (
             None,
             vec![Finding::Missing(format!(
-                "cannot read {CONFIGURATION}: {why}: whether tonight's backup can work is not known; run `cowbell check` as root"
+                "cannot read {CONFIGURATION}: {why}; run `cowbell check` as root to check tonight's backup"
             ))],
         ),
     }
 }
 
-fn understood(written: &Configuration) -> (Option<BackupPlan>, Vec<Finding>) {
+fn from_configuration(written: &Configuration) -> (Option<BackupPlan>, Vec<Finding>) {
     let findings = tonight::of_configuration(written);
     let is_read = written.invalid_lines.is_empty() && !written.is_empty;
     (is_read.then(|| BackupPlan::of(written)), findings)
 }
 
-/// Whether what is planned can work.
+/// Checks whether the planned backup can work.
 pub async fn check(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Vec<Finding> {
     let facts = facts(root, plan, report).await;
     let mut findings = tonight::judge(plan, &facts);
     if findings.iter().all(|finding| matches!(finding, Finding::Good(_))) {
         findings.push(Finding::Good(format!(
-            "as {CONFIGURATION} has it, nothing here would stop mylvmbackup tonight; what its command line says instead, \
-             and the database itself, were not looked at"
+            "with {CONFIGURATION}, nothing here would stop mylvmbackup tonight; its command-line options and the database were \
+             not checked"
         )));
     }
     findings
@@ -64,7 +64,7 @@ async fn facts(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Facts 
     let mounts =
         root.keep("proc/self/mountinfo").read().map_or_else(|_| Vec::new(), |text| mounts::parse(&text).0);
     let devices = root.read_block_devices().map_or_else(|_| Vec::new(), |text| sysfs::parse(&text));
-    let backupdir = if plan.writes_here() { look(root, &plan.backupdir).await } else { Ok(None) };
+    let backupdir = if plan.writes_here() { read_directory(root, &plan.backupdir).await } else { Ok(None) };
     let on = backupdir
         .as_ref()
         .ok()
@@ -74,8 +74,8 @@ async fn facts(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Facts 
         is_installed: backup::program(root, PROGRAM) == Standing::Runs,
         skips_activation: skips_activation(plan).await,
         tools: tools(root, plan),
-        mountdir: look(root, &plan.mountdir).await,
-        mount_point: look(root, &format!("{}/{}", plan.mountdir, plan.prefix)).await,
+        mountdir: read_directory(root, &plan.mountdir).await,
+        mount_point: read_directory(root, &format!("{}/{}", plan.mountdir, plan.prefix)).await,
         backupdir_is_on_origin: on
             .zip(origin.as_deref())
             .map(|(device, uuid)| place::is_on(device, uuid, &devices)),
@@ -103,15 +103,15 @@ fn tools(root: &Root, plan: &BackupPlan) -> Vec<(Tool, Standing)> {
     found.filter(|(_, standing)| *standing != Standing::Runs).collect()
 }
 
-/// What the origin's file system holds, where it is mounted.
+/// Used bytes of the origin's file system, if mounted.
 async fn used(root: &Root, uuid: Option<&str>, mounts: &[Mount], devices: &[BlockDevice]) -> Option<u64> {
     let number = place::number_of(uuid?, devices)?;
     let mount = mounts.iter().find(|mount| mount.number == number)?;
     backup::folder(root, &mount.point).await.ok()??.used
 }
 
-/// A folder; with the time of the backup in its name it cannot be known before, and nothing is known of it.
-async fn look(root: &Root, folder: &str) -> tonight::Look {
+/// Reads a directory. Nothing is known of one whose name contains the time of the backup.
+async fn read_directory(root: &Root, folder: &str) -> tonight::Look {
     if folder.contains('%') {
         return Ok(Some(backup::Folder::default()));
     }

@@ -1,5 +1,4 @@
-//! `cowbell check`: what can and cannot be seen here, in sentences, and what to do about it; and by day, whether tonight's
-//! backup by mylvmbackup can work.
+//! `cowbell check`: what cowbell can see here, how to fix the rest, and whether tonight's backup by mylvmbackup can work.
 
 mod backup;
 mod hooks;
@@ -15,18 +14,18 @@ use crate::source::{dm, lvm as report};
 use crate::store;
 use crate::units::{Prefix, bytes_text, count_text};
 
-/// What was found of one thing.
+/// The result of one check.
 enum Finding {
-    /// It is as it should be.
+    /// Works.
     Good(String),
-    /// Something cannot be seen; all else goes on.
+    /// Something is unavailable; the rest works.
     Missing(String),
-    /// `cowbell serve` would not work.
+    /// `cowbell serve` would fail.
     Fatal(String),
 }
 
 impl Finding {
-    /// One line, whatever the words in it are that somebody wrote.
+    /// One line; control characters in quoted text become spaces.
     fn line(&self) -> String {
         let (word, sentence) = match self {
             Self::Good(sentence) => ("ok       ", sentence),
@@ -37,9 +36,9 @@ impl Finding {
     }
 }
 
-/// Looks at everything that `serve` needs; gives the text, and whether `serve` would work.
+/// Checks everything that `serve` needs; returns the text, and whether `serve` would work.
 ///
-/// `named` is the database that was named, if one was.
+/// `named` is the database from the command line, if any.
 pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (String, bool) {
     let database = store::path(named);
     let mut findings = vec![devices(root), paging(root), processors(root), pressure(root), names(root)];
@@ -51,8 +50,8 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
         Err(error) => Finding::Fatal(store::in_words(error)),
     });
     if let Ok(path) = database {
-        findings.push(lies_on(root, &path));
-        findings.push(will_need(config, root, &path).await);
+        findings.push(device_finding(root, &path));
+        findings.push(size_forecast(config, root, &path).await);
     }
     findings.push(address(config).await);
     findings.extend(token(config));
@@ -69,41 +68,40 @@ fn devices(root: &Root) -> Finding {
         )),
         Ok(found) => Finding::Missing(format!(
             "/proc/diskstats has {}, such as {:?}: please report it",
-            count_text(found.unparsed.len(), "line that is not understood", "lines that are not understood"),
+            count_text(found.unparsed.len(), "line that cannot be parsed", "lines that cannot be parsed"),
             found.unparsed[0]
         )),
-        Err(error) => Finding::Fatal(format!("{error}: without it there is no throughput")),
+        Err(error) => Finding::Fatal(format!("{error}: cowbell needs it to measure throughput")),
     }
 }
 
 fn paging(root: &Root) -> Finding {
     let found = root.keep("proc/vmstat").read().and_then(|text| host::parse_vmstat(&text));
-    seen(found.map(|_| "/proc/vmstat shows bi and bo".into()), "bi and bo are not shown")
+    finding(found.map(|_| "/proc/vmstat shows bi and bo".into()), "bi and bo are unavailable")
 }
 
 fn processors(root: &Root) -> Finding {
     let found = root.keep("proc/stat").read().and_then(|text| host::parse_stat(&text));
-    seen(
-        found.map(|_| "/proc/stat shows processor time and blocked processes".into()),
-        "processor time is not shown",
+    finding(
+        found.map(|_| "/proc/stat shows CPU time and blocked processes".into()),
+        "CPU time is unavailable",
     )
 }
 
 fn pressure(root: &Root) -> Finding {
     let found = root.keep("proc/pressure/io").read().and_then(|text| host::parse_pressure(&text));
-    let remedy =
-        "I/O pressure is not shown; kernels from 4.20 have it, on Red Hat's with the boot option psi=1";
-    seen(found.map(|_| "/proc/pressure/io shows I/O pressure".into()), remedy)
+    let remedy = "I/O pressure is unavailable; it needs Linux 4.20, and on Red Hat the boot option psi=1";
+    finding(found.map(|_| "/proc/pressure/io shows I/O pressure".into()), remedy)
 }
 
 fn names(root: &Root) -> Finding {
     let found = root.read_block_devices().map(|text| sysfs::parse(&text));
-    let told = found.map(|devices| {
+    let sentence = found.map(|devices| {
         let mapped = devices.iter().filter(|device| device.dm_uuid.is_some()).count();
         let named = count_text(devices.len(), "block device", "block devices");
-        format!("/sys names {named}, {mapped} of the device-mapper")
+        format!("/sys names {named}, {mapped} of them from the device-mapper")
     });
-    seen(told, "devices have the kernel's names only")
+    finding(sentence, "devices have only kernel names")
 }
 
 fn device_mapper() -> Finding {
@@ -122,16 +120,16 @@ async fn lvm_report() -> (Finding, Option<lvm::Report>) {
     reporter.start();
     let found =
         reporter.answer().await.report.map_err(report::NoReport::sentence).and_then(|text| lvm::parse(&text));
-    let told = found.as_ref().map_err(String::clone).map(|report| {
+    let sentence = found.as_ref().map_err(String::clone).map(|report| {
         let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
         let groups = count_text(report.groups.len(), "volume group", "volume groups");
         format!("LVM reports {groups} with {}", count_text(volumes, "volume", "volumes"))
     });
-    let without = "free space, layouts, tags, inactive volumes and origins of thin snapshots are not shown";
-    (seen(told, without), found.ok())
+    let without = "free space, layouts, tags, inactive volumes and thin origins are unavailable";
+    (finding(sentence, without), found.ok())
 }
 
-/// Nothing where there is no mylvmbackup.
+/// Empty without mylvmbackup.
 async fn tonights_backup(config: &Config, root: &Root, report: Option<lvm::Report>) -> Vec<Finding> {
     let (plan, mut findings) = backup::plan(root);
     if let Some(plan) = plan {
@@ -148,7 +146,7 @@ async fn daemon_runs(config: &Config) -> bool {
     }
 }
 
-fn seen(found: Result<String, String>, without: &str) -> Finding {
+fn finding(found: Result<String, String>, without: &str) -> Finding {
     match found {
         Ok(sentence) => Finding::Good(sentence),
         Err(error) => Finding::Missing(format!("{error}: {without}")),
@@ -162,57 +160,55 @@ async fn database_at(path: &Path, is_named: bool) -> Finding {
     }
 }
 
-/// A database on a volume that is watched waits when that volume does.
+/// Warns if the database is on a volume, whose writes can be suspended.
 pub fn waits_with_a_volume(root: &Root, path: &Path) -> Option<String> {
     let device = root.device_below(path).ok().flatten().filter(|device| device.starts_with("dm-"))?;
     Some(format!(
-        "the database lies on {device}, a volume of this host: when a snapshot of it is made, or its pool is full, \
-         writing waits; a disk without LVM is better, see --db"
+        "the database is on {device}, a volume of this host: writes wait while a snapshot of it is created, or its pool is \
+         full; prefer a disk without LVM, see --db"
     ))
 }
 
-fn lies_on(root: &Root, path: &Path) -> Finding {
+fn device_finding(root: &Root, path: &Path) -> Finding {
     if let Some(sentence) = waits_with_a_volume(root, path) {
         return Finding::Missing(sentence);
     }
     match root.device_below(path) {
-        Ok(Some(device)) => Finding::Good(format!("the database lies on {device}, which is no LVM volume")),
-        Ok(None) => Finding::Good("the database lies on no block device of this host".into()),
-        Err(error) => Finding::Missing(format!("cannot tell what the database lies on: {error}")),
+        Ok(Some(device)) => Finding::Good(format!("the database is on {device}, which is no LVM volume")),
+        Ok(None) => Finding::Good("the database is on no block device of this host".into()),
+        Err(error) => Finding::Missing(format!("cannot determine the device of the database: {error}")),
     }
 }
 
-/// What the database will come to need, from what is in it; before there is anything, from what others need.
-async fn will_need(config: &Config, root: &Root, path: &Path) -> Finding {
+/// Forecasts the size of the database, from its content or else from the number of devices.
+async fn size_forecast(config: &Config, root: &Root, path: &Path) -> Finding {
     let (keep, stock) = (&config.store, store::stock_of(path).await.ok());
     let devices = root.keep("proc/diskstats").read().map_or(0, |text| diskstats::parse(&text).devices.len());
     let (basis, need) = match stock.as_ref().and_then(|stock| stock.forecast_bytes(keep)) {
-        Some(need) => ("goes on".to_string(), need),
-        None => (format!("is usual for {devices} devices"), store::usual_bytes(keep, devices)),
+        Some(need) => ("at the current rate".to_string(), need),
+        None => (format!("if its {devices} devices are typical"), store::usual_bytes(keep, devices)),
     };
     let (need, limit) = (bytes_text(need as f64, Prefix::default()), need.cmp(&keep.size.0).is_gt());
     let size = bytes_text(keep.size.0 as f64, Prefix::default());
     let held = stock.map_or_else(String::new, |stock| {
-        format!("it has {} now; ", bytes_text(stock.size_bytes as f64, Prefix::default()))
+        format!(" has {} and", bytes_text(stock.size_bytes as f64, Prefix::default()))
     });
     match limit {
         false => Finding::Good(format!(
-            "{held}if it {basis}, the database will need {need} of the {size} it may take"
+            "the database{held} will grow to {need} {basis}, within its limit of {size}"
         )),
         true => Finding::Missing(format!(
-            "{held}if it {basis}, the database will need {need}, and may take {size}: the oldest ticks will go before \
-             their time; set `size` in [store], or keep less"
+            "the database{held} will grow to {need} {basis}, beyond its limit of {size}: the oldest ticks will be deleted \
+             early; raise `size` in [store], or shorten retention"
         )),
     }
 }
 
-/// Nothing where no token is named.
+/// `None` without a configured token.
 fn token(config: &Config) -> Option<Finding> {
     match config.changes.token() {
         Ok(None) => None,
-        Ok(Some(_)) => {
-            Some(Finding::Good("the token can be read, with which other machines tell of jobs".into()))
-        }
+        Ok(Some(_)) => Some(Finding::Good("the token for other machines can be read".into())),
         Err(error) => Some(Finding::Fatal(error.to_string())),
     }
 }
@@ -220,12 +216,12 @@ fn token(config: &Config) -> Option<Finding> {
 async fn address(config: &Config) -> Finding {
     let address = config.listen.0;
     let Err(error) = tokio::net::TcpListener::bind(address).await else {
-        return Finding::Good(format!("{address} is free for the pages"));
+        return Finding::Good(format!("{address} is free"));
     };
     match daemon_runs(config).await {
-        true => Finding::Good(format!("cowbell runs already, at http://{address}/")),
-        false => {
-            Finding::Fatal(format!("cannot listen on {address}: {error}; --listen names another address"))
-        }
+        true => Finding::Good(format!("cowbell already runs at http://{address}/")),
+        false => Finding::Fatal(format!(
+            "cannot listen on {address}: {error}; choose another address with --listen"
+        )),
     }
 }

@@ -171,12 +171,12 @@ fn check_tells_of_tonights_backup_below_the_root_and_fails_for_none_of_it() {
     let found = check_here(&machine, &["--listen", &free]);
     assert_eq!(found.code, Some(0), "{found:?}");
     for part in [
-        "the program mylvmbackup is not among root's commands",
-        "`tar`: \"/opt/tar\" is not there",
-        "`mountdir` \"/var/cache/mylvmbackup/mnt\" is not there",
+        "mylvmbackup is not in root's PATH",
+        "`tar`: \"/opt/tar\" does not exist",
+        "`mountdir` \"/var/cache/mylvmbackup/mnt\" does not exist",
         "`backupdir` \"/srv/backup\" has ",
         "the largest of the last 1 backups has 7 B",
-        "the file that `mycnf` names is not there",
+        "the file that `mycnf` names does not exist",
     ] {
         assert!(found.out.contains(part), "expected {part:?} in {}", found.out);
     }
@@ -209,7 +209,7 @@ fn check_knows_a_cowbell_that_runs_already() {
     let address = format!("127.0.0.1:{}", daemon.port);
     let found = check_here(&machine, &["--listen", &address]);
     assert!(
-        found.out.lines().any(|line| line.contains("cowbell runs already") && line.contains(&address)),
+        found.out.lines().any(|line| line.contains("cowbell already runs") && line.contains(&address)),
         "{found:?}"
     );
 }

@@ -47,9 +47,7 @@ fn what_a_snapshot_holds_is_known_while_it_is_mounted() {
     let refused = "253:3\t/mnt/my\\040snap\tPermission denied (os error 13)\n";
     let (bytes, complaint) = held(6.0, &[(Part::Usage, refused)]);
     assert_eq!(bytes, None);
-    assert!(
-        complaint.unwrap().contains("on /mnt/my snap (device 253:3) is unknown: Permission denied")
-    );
+    assert!(complaint.unwrap().contains("on /mnt/my snap (device 253:3) is unknown: Permission denied"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Whether tonight's backup by mylvmbackup can work: a plan and what was found on the machine, into sentences.
+//! Whether tonight's backup by mylvmbackup can work: evaluates its plan against facts about the machine.
 //!
-//! Nothing is looked at here. What is not known is said as that, and never taken for well.
+//! Reads nothing itself. Unknown facts are reported as unknown, never as good.
 
 pub mod place;
 mod room;
@@ -12,72 +12,71 @@ use crate::sample::mylvmbackup::{BackupPlan, BackupType, Configuration, Tool};
 use crate::source::backup::{CONFIGURATION, Folder, Standing};
 use crate::units::{Prefix, bytes_text};
 
-/// What is shown of a word that somebody wrote.
-const LONGEST_WORD: usize = 60;
+/// Quoted words are truncated to this length.
+const MAX_QUOTED: usize = 60;
 
-/// A folder, `None` where there is none, or why that is not known.
+/// A directory; `None` if it does not exist, or an error.
 pub type Look = Result<Option<Folder>, String>;
 
-/// What was found on the machine.
+/// Facts about the machine.
 pub struct Facts {
     pub is_installed: bool,
     pub report: Option<Report>,
-    /// Whether LVM leaves new thin snapshots inactive; `None` where it did not say.
+    /// Whether LVM creates thin snapshots inactive; `None` if unknown.
     pub skips_activation: Option<bool>,
-    /// Programs that cannot be run.
+    /// Programs that cannot run.
     pub tools: Vec<(Tool, Standing)>,
     pub mountdir: Look,
-    /// The folder in it that the snapshot is mounted on, which has to be empty.
+    /// The directory in `mountdir` for the snapshot, which must be empty.
     pub mount_point: Look,
     pub backupdir: Look,
-    /// Whether that lies on the volume that is backed up; `None` where it cannot be told.
+    /// Whether `backupdir` lies on the volume to be backed up; `None` if unknown.
     pub backupdir_is_on_origin: Option<bool>,
-    /// What the file system of the origin holds, where that is mounted.
+    /// Used bytes of the origin's file system, if mounted.
     pub origin_used: Option<u64>,
     pub has_mycnf: bool,
 }
 
-/// What the file itself says.
+/// Evaluates the configuration file.
 pub fn of_configuration(written: &Configuration) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(first) = written.invalid_lines.first() {
         let more = match written.invalid_lines.len() {
             1 => String::new(),
-            count => format!(", nor are {} more", count - 1),
+            count => format!(" (and {} more)", count - 1),
         };
         findings.push(missing(format!(
-            "line {first} of {CONFIGURATION} is no comment, no [section] and no key=value{more}: mylvmbackup ends at once \
-             because of that; mend or remove what is wrong"
+            "line {first} of {CONFIGURATION}{more} is neither a comment nor [section] nor key=value: mylvmbackup exits at \
+             once; fix or remove it"
         )));
     } else if written.is_empty {
         findings.push(missing(format!(
-            "{CONFIGURATION} has no section: mylvmbackup ends at once because of that; write it anew, or remove it"
+            "{CONFIGURATION} has no section: mylvmbackup exits at once; rewrite or remove it"
         )));
     }
     for key in &written.duplicate_keys {
         findings.push(missing(format!(
-            "`{key}` is written more than once in {CONFIGURATION}: mylvmbackup takes all of them as one value with line \
-             breaks in it, which no command understands; leave one"
+            "`{key}` appears more than once in {CONFIGURATION}: mylvmbackup joins the values with line breaks, which no command \
+             accepts; keep one"
         )));
     }
     if !written.ignored_keys.is_empty() {
         let places: Vec<&str> = written.ignored_keys.iter().take(5).map(String::as_str).collect();
         findings.push(missing(format!(
-            "{CONFIGURATION} has keys that mylvmbackup passes over, so that they change nothing: {}; correct them, or \
-             remove them",
+            "{CONFIGURATION} has keys that mylvmbackup ignores: {}; correct or remove them",
             places.join(", ")
         )));
     }
     findings
 }
 
-/// Everything that would stop or spoil the backup, and what was found to be well.
+/// Returns everything that would stop or spoil the backup, and what is good.
 pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !facts.is_installed {
         findings.push(missing(format!(
-            "{CONFIGURATION} is there, but the program mylvmbackup is not among root's commands: nothing would be backed \
-             up; install it, or remove the file"
+            "{CONFIGURATION} exists, but mylvmbackup is not in root's PATH: nothing would be backed up; install it, or remove the \
+             file"
         )));
     }
     findings.extend(kind(plan));
@@ -87,8 +86,8 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     findings.extend(room::judge(plan, facts));
     if plan.mycnf.is_some() && !facts.has_mycnf {
         findings.push(missing(
-            "the file that `mycnf` names is not there: mylvmbackup ends at once because of that; name the database's own \
-             configuration, or set `skip_mycnf=1`",
+            "the file that `mycnf` names does not exist: mylvmbackup exits at once; name the database's configuration, or set \
+             `skip_mycnf=1`",
         ));
     }
     findings
@@ -97,8 +96,8 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
 fn kind(plan: &BackupPlan) -> Option<Finding> {
     let BackupType::Unknown(word) = &plan.backup_type else { return None };
     Some(missing(format!(
-        "`backuptype` is {}: mylvmbackup does not know it, takes no backup and still reports success; set it to tar, \
-         rsync, rsnap, zbackup or none",
+        "`backuptype` is {}, which mylvmbackup does not know: it takes no backup but reports success; set it to tar, rsync, \
+         rsnap, zbackup or none",
         quoted(word)
     )))
 }
@@ -108,24 +107,22 @@ fn tools(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
         let (key, wrong) = (
             tool.key,
             match standing {
-                Standing::NotExecutable => "cannot be executed",
-                _ => "is not there",
+                Standing::NotExecutable => "is not executable",
+                _ => "does not exist",
             },
         );
-        let program = if tool.is_secret { "what it names".into() } else { quoted(&tool.program) };
+        let program = if tool.is_secret { "its program".into() } else { quoted(&tool.program) };
         let mend = match (standing, key) {
             (Standing::NotExecutable, _) => "make it executable, or name another".into(),
-            (_, "compress") => {
-                "install it, or name another, or leave it empty for no compression".to_string()
-            }
-            _ => "install it, or name it with its whole path".into(),
+            (_, "compress") => "install it, name another, or leave it empty for no compression".to_string(),
+            _ => "install it, or name it with its absolute path".into(),
         };
-        missing(format!("`{key}`: {program} {wrong}, and mylvmbackup needs it; {mend}"))
+        missing(format!("`{key}`: {program} {wrong}, but mylvmbackup needs it; {mend}"))
     };
     let mut findings: Vec<Finding> = facts.tools.iter().map(of_tool).collect();
     if findings.is_empty() {
         let names: Vec<&str> = plan.tools.iter().map(|tool| tool.key).collect();
-        findings.push(Finding::Good(format!("mylvmbackup's programs are there: {}", names.join(", "))));
+        findings.push(Finding::Good(format!("mylvmbackup's programs are installed: {}", names.join(", "))));
     }
     findings
 }
@@ -133,17 +130,15 @@ fn tools(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
 fn mountdir(plan: &BackupPlan, facts: &Facts) -> Option<Finding> {
     let sentence = match (&facts.mountdir, &facts.mount_point) {
         (Err(why), _) | (_, Err(why)) => format!(
-            "{why}: whether the snapshot could be mounted is not known, and mylvmbackup may hang there; see what \
-             `mountdir` lies on"
+            "{why}: cannot tell whether the snapshot can be mounted, and mylvmbackup may hang; check what `mountdir` lies on"
         ),
         (Ok(None), _) => format!(
-            "`mountdir` {} is not there: mylvmbackup would make it if it can, so see that the name is right, and run \
-             `mkdir -p` with it",
+            "`mountdir` {} does not exist: mylvmbackup would try to create it; check the name, and run `mkdir -p` on it",
             quoted(&plan.mountdir)
         ),
         (_, Ok(Some(folder))) if folder.files.iter().any(|file| !file.name.starts_with('.')) => format!(
-            "{} is not empty, as an earlier run left it unless a backup is under way: mylvmbackup ends at once because of \
-             that; `umount` it, or empty it",
+            "{} is not empty, so mylvmbackup would exit at once: an earlier run left it, unless a backup is running; `umount` it, \
+             or empty it",
             quoted(&format!("{}/{}", plan.mountdir, plan.prefix))
         ),
         _ => return None,
@@ -156,7 +151,7 @@ fn named(plan: &BackupPlan, volume: &str) -> String {
 }
 
 fn quoted(word: &str) -> String {
-    let start: String = word.chars().take(LONGEST_WORD).collect();
+    let start: String = word.chars().take(MAX_QUOTED).collect();
     format!("{start:?}")
 }
 

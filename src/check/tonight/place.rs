@@ -1,4 +1,4 @@
-//! What a folder lies on, by the table of mounts and the layers of block devices.
+//! The volume that a directory lies on, from mounts and layers of block devices.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use crate::sample::lvm::{Group, Volume};
 use crate::sample::mounts::Mount;
 use crate::sample::sysfs::BlockDevice;
 
-/// The block device that a folder is mounted from; `None` where it is from none, or that is not known.
+/// The block device of the mount that contains a directory; `None` if there is none or it is unknown.
 pub fn device_of<'a>(folder: &Path, mounts: &[Mount], devices: &'a [BlockDevice]) -> Option<&'a BlockDevice> {
     let around = mounts.iter().filter(|mount| folder.starts_with(&mount.point));
-    // Of two on one folder the later one is what is seen.
+    // The last mount on a directory hides the others.
     let mount = around.max_by_key(|mount| Path::new(&mount.point).components().count())?;
     devices.iter().find(|device| device.number == Some(mount.number))
 }
 
-/// Whether a device is this volume, or lies on it.
+/// Whether a device is this volume or lies on it.
 pub fn is_on(device: &BlockDevice, uuid: &str, devices: &[BlockDevice]) -> bool {
     let is_it = |device: &BlockDevice| {
         let rest = device.dm_uuid.as_deref().and_then(|found| found.strip_prefix(uuid));
@@ -35,12 +35,12 @@ pub fn is_on(device: &BlockDevice, uuid: &str, devices: &[BlockDevice]) -> bool 
     false
 }
 
-/// A volume's UUID as the device-mapper has it.
+/// A volume's UUID in the device-mapper.
 pub fn dm_uuid(group: &Group, volume: &Volume) -> String {
     format!("LVM-{}", [&*group.uuid, &*volume.uuid].concat().replace('-', ""))
 }
 
-/// The number of the device that people use of a volume.
+/// The number of a volume's own device.
 pub fn number_of(uuid: &str, devices: &[BlockDevice]) -> Option<Number> {
     devices.iter().find(|device| device.dm_uuid.as_deref() == Some(uuid))?.number
 }

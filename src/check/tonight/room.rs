@@ -1,17 +1,17 @@
-//! Whether the backup itself has room where it is written, as far as that can be known before.
+//! Whether the backup fits where it is written, as far as can be known.
 
 use super::super::Finding;
 use super::{Facts, bytes, missing, named, quoted};
 use crate::sample::mylvmbackup::{BackupPlan, BackupType};
 use crate::source::backup::Folder;
 
-/// So many of the last backups tell how large the next will be.
+/// The number of recent backups that predict the size of the next.
 const LAST_BACKUPS: usize = 5;
 
-/// All that is to be said of the folder that backups go to.
+/// Evaluates `backupdir`.
 pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     if plan.is_remote() {
-        let sentence = "mylvmbackup's backups go to another machine: what room there is cannot be told here";
+        let sentence = "backups go to another machine, whose free space cannot be checked here";
         return vec![Finding::Good(sentence.into())];
     }
     if !plan.writes_here() {
@@ -21,14 +21,13 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     let folder = match &facts.backupdir {
         Err(why) => {
             return vec![missing(format!(
-                "{why}: whether there is room for the backup is not known, and mylvmbackup may hang there; see what \
-                 `backupdir` lies on"
+                "{why}: cannot tell whether there is room for the backup, and mylvmbackup may hang; check what `backupdir` lies on"
             ))];
         }
         Ok(None) => {
             return vec![missing(format!(
-                "{place} is not there: mylvmbackup would make it on whatever is mounted there then; mount the \
-                 disk for backups, or run `mkdir -p` with it"
+                "{place} does not exist: mylvmbackup would create it on the file system that is mounted there then; mount the \
+                 backup disk, or run `mkdir -p` on it"
             ))];
         }
         Ok(Some(folder)) => folder,
@@ -37,8 +36,8 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     if facts.backupdir_is_on_origin == Some(true) {
         let kind = if plan.is_thin { "the pool" } else { "its own snapshot" };
         findings.push(missing(format!(
-            "{place} lies on {}, the volume that is backed up: what the backup writes fills {kind} while it is \
-             read; name a folder on another volume",
+            "{place} lies on {}, the volume to be backed up: the backup would fill {kind} while it reads it; choose a \
+             directory on another volume",
             named(plan, &plan.origin)
         )));
     }
@@ -46,11 +45,11 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// By the last backups; before there are any, by what the origin holds.
+/// Predicts the size from recent backups, or else from the origin's used space.
 fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Folder) -> Finding {
     let place = format!("`backupdir` {}", quoted(&plan.backupdir));
     let Some(free) = folder.free else {
-        return missing(format!("how much {place} has free is not known: see with `df` that a backup fits"));
+        return missing(format!("the free space of {place} is unknown: check with `df` that a backup fits"));
     };
     if let Some((count, largest)) = last_backups(plan, folder) {
         let known = format!(
@@ -59,23 +58,21 @@ fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Folder) -> Finding 
             bytes(largest)
         );
         return match free < largest {
-            true => missing(format!(
-                "{known}: tonight's would not fit beside them; remove old ones, or make room"
-            )),
+            true => missing(format!("{known}: tonight's would not fit; remove old ones, or make room")),
             false => Finding::Good(known),
         };
     }
     let is_copy = plan.backup_type == BackupType::Rsync || plan.backup_type == BackupType::Tar;
     match facts.origin_used.filter(|_| is_copy) {
         Some(used) if free < used && plan.is_compressed => missing(format!(
-            "{place} has {} free, and {} holds {}: whether that fits when it is compressed is not known, since no earlier \
-             backup is there; watch the first one, or make room",
+            "{place} has {} free, and {} holds {}: without an earlier backup it is unknown whether the compressed one fits; watch \
+             the first one, or make room",
             bytes(free),
             named(plan, &plan.origin),
             bytes(used)
         )),
         Some(used) if free < used => missing(format!(
-            "{place} has {} free, and {} holds {}, which is not compressed: the backup would not fit; make room",
+            "{place} has {} free, but {} holds {}, which is not compressed: the backup would not fit; make room",
             bytes(free),
             named(plan, &plan.origin),
             bytes(used)
@@ -87,18 +84,18 @@ fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Folder) -> Finding 
             bytes(used)
         )),
         None => Finding::Good(format!(
-            "{place} has {} free; how large a backup will be is not known, since {}",
+            "{place} has {} free; the size of a backup is unknown, since {}",
             bytes(free),
             if is_copy {
-                "no earlier one is there and the origin is not mounted"
+                "there is no earlier one and the origin is not mounted"
             } else {
-                "only what changed is copied"
+                "only changes are copied"
             }
         )),
     }
 }
 
-/// How many of the last backups are known, and the largest one's size.
+/// The number of recent backups with known size, and the largest size.
 fn last_backups(plan: &BackupPlan, folder: &Folder) -> Option<(usize, u64)> {
     if plan.backup_type != BackupType::Tar {
         return None;

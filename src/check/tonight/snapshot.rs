@@ -1,4 +1,4 @@
-//! Whether the snapshot can be made: group, origin, names, room, and what an earlier run left behind.
+//! Whether the snapshot can be created: group, origin, names, free space, and leftovers of an earlier run.
 
 use super::super::Finding;
 use super::{Facts, bytes, missing, named, quoted};
@@ -6,19 +6,19 @@ use crate::sample::lvm::{Group, Volume};
 use crate::sample::mylvmbackup::{BackupPlan, size_bytes};
 use crate::source::backup::CONFIGURATION;
 
-/// lvcreate's default, which mylvmbackup does not change.
+/// lvcreate's default chunk size, which mylvmbackup uses.
 const CHUNK: u64 = 4096;
-/// Bytes that tell of one chunk within a COW area.
+/// Bytes of metadata per chunk in a COW area.
 const ENTRY: u64 = 16;
 
-/// All that is to be said of the snapshot.
+/// Evaluates the snapshot.
 pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     if let Some(finding) = misnamed(plan) {
         return vec![finding];
     }
     let Some(report) = &facts.report else {
         return vec![missing(format!(
-            "whether {} can be made is not known, since LVM gave no report: run `cowbell check` as root",
+            "cannot tell whether {} can be created, since LVM's report is unavailable; run `cowbell check` as root",
             named(plan, &plan.snapshot)
         ))];
     };
@@ -44,18 +44,18 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The first of the names that LVM does not take.
+/// The first name that is invalid in LVM.
 fn misnamed(plan: &BackupPlan) -> Option<Finding> {
     let names = [("vgname", &plan.group), ("lvname", &plan.origin), ("backuplv", &plan.snapshot)];
     let (key, name) = names.into_iter().find(|(key, name)| !is_name(name, *key == "backuplv"))?;
     Some(missing(format!(
-        "`{key}` is {}: expected a name as LVM has it, without blanks, quotes or a comment behind it, or lvcreate \
-         fails; correct it in {CONFIGURATION}",
+        "`{key}` is {}: expected an LVM name, without spaces, quotes or a comment, or lvcreate fails; correct it in \
+         {CONFIGURATION}",
         quoted(name)
     )))
 }
 
-/// A snapshot of the same name, or of the same pattern where its name has the time in it.
+/// An existing snapshot with the planned name, or one that matches its pattern.
 fn left_behind(plan: &BackupPlan, group: &Group) -> Option<Finding> {
     let is_it = |volume: &&Volume| match plan.snapshot.split_once('%') {
         None => volume.name == plan.snapshot,
@@ -72,8 +72,8 @@ fn left_behind(plan: &BackupPlan, group: &Group) -> Option<Finding> {
         false => "it slows the origin's writes and fills up",
     };
     Some(missing(format!(
-        "{name} is there already, left behind by an earlier run unless a backup is under way: {harm}; when nobody uses \
-         it, `umount` it and run `lvremove {name}`"
+        "{name} already exists, left by an earlier run unless a backup is running: {harm}; if it is unused, `umount` it and \
+         run `lvremove {name}`"
     )))
 }
 
@@ -81,20 +81,20 @@ fn thin(plan: &BackupPlan, facts: &Facts, origin: &Volume) -> Option<Finding> {
     let name = named(plan, &origin.name);
     let sentence = match (plan.is_thin, is_thin(origin)) {
         (true, false) => format!(
-            "`thin` is on, but {name} is no thin volume: lvcreate is given no size and fails while the database is \
-             locked; set `thin=0` in {CONFIGURATION}"
+            "`thin` is on, but {name} is no thin volume: lvcreate would get no size and fail while the database is locked; set \
+             `thin=0` in {CONFIGURATION}"
         ),
         (false, true) => format!(
-            "{name} is a thin volume, but `thin` is off: its snapshot would be a thick one beside the pool, which copies \
-             each first write and can overflow; set `thin=1` under [misc] and `lvcreate=lvcreate -kn` under [tools]"
+            "{name} is a thin volume, but `thin` is off: its snapshot would be a thick one outside the pool, which copies each \
+             first write and can overflow; set `thin=1` under [misc] and `lvcreate=lvcreate -kn` under [tools]"
         ),
         (true, true) if facts.skips_activation == Some(true) && !plan.activates_snapshot() => format!(
-            "LVM leaves new thin snapshots inactive, so mylvmbackup would make one of {name} and fail to mount it; set \
-             `lvcreate=lvcreate -kn` under [tools] in {CONFIGURATION}"
+            "LVM creates thin snapshots inactive, so mylvmbackup could not mount its snapshot of {name}; set `lvcreate=lvcreate -kn` \
+             under [tools] in {CONFIGURATION}"
         ),
         (true, true) if facts.skips_activation.is_none() && !plan.activates_snapshot() => format!(
-            "whether LVM leaves new thin snapshots inactive is not known, and one of {name} that is could not be \
-             mounted; set `lvcreate=lvcreate -kn` under [tools] in {CONFIGURATION}, which is right in any case"
+            "cannot tell whether LVM creates thin snapshots inactive; mylvmbackup could not mount such a snapshot of {name}. Set \
+             `lvcreate=lvcreate -kn` under [tools] in {CONFIGURATION}, which works in either case"
         ),
         _ => return None,
     };
@@ -104,8 +104,8 @@ fn thin(plan: &BackupPlan, facts: &Facts, origin: &Volume) -> Option<Finding> {
 fn room_in_group(plan: &BackupPlan, group: &Group, origin: &Volume) -> Finding {
     let Some(asked) = size_bytes(&plan.size) else {
         return missing(format!(
-            "`lvsize` is {}: expected a number with a unit such as 5G, and no percentage, or lvcreate fails while the \
-             database is locked; correct it in {CONFIGURATION}",
+            "`lvsize` is {}: expected a number with a unit such as 5G, and no percentage, or lvcreate fails while the database is \
+             locked; correct it in {CONFIGURATION}",
             quoted(&plan.size)
         ));
     };
@@ -113,13 +113,13 @@ fn room_in_group(plan: &BackupPlan, group: &Group, origin: &Volume) -> Finding {
     let origin = named(plan, &origin.name);
     match group.free {
         None => missing(format!(
-            "how much {} has free is not known: whether a snapshot of {} fits must be seen with `vgs`",
+            "the free space of {} is unknown: check with `vgs` that a snapshot of {} fits",
             group.name,
             bytes(needed)
         )),
         Some(free) if free < needed => missing(format!(
             "{} has {} free, and the snapshot of {origin} takes {}: lvcreate would fail while the database is locked; \
-             make room, add a disk with `vgextend`, or set a smaller `lvsize` in {CONFIGURATION}",
+             free space, add a disk with `vgextend`, or reduce `lvsize` in {CONFIGURATION}",
             group.name,
             bytes(free),
             bytes(needed)
@@ -133,7 +133,7 @@ fn room_in_group(plan: &BackupPlan, group: &Group, origin: &Volume) -> Finding {
     }
 }
 
-/// What a COW area takes of its group: whole extents, and no more than can ever be used.
+/// The size of a COW area: whole extents, and at most what it can ever use.
 fn taken(asked: u64, group: &Group, origin: &Volume) -> u64 {
     let extent = group.extent.unwrap_or(1);
     let whole = |bytes: u64| bytes.div_ceil(extent).saturating_mul(extent);
@@ -143,7 +143,7 @@ fn taken(asked: u64, group: &Group, origin: &Volume) -> u64 {
     }
 }
 
-/// Every chunk of the origin once, what tells of them, and a header.
+/// Each chunk of the origin once, with metadata and a header.
 fn most_used(origin: u64) -> u64 {
     let chunks = origin.div_ceil(CHUNK);
     let tables = chunks / (CHUNK / ENTRY) + 1;

@@ -1,4 +1,4 @@
-//! What is said of tonight's backup, each sentence once, and that a machine where all is well gets none of them.
+//! Each finding about tonight's backup, and none on a good machine.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -29,7 +29,7 @@ fn group(volumes: Vec<Volume>, free_mib: u64) -> Group {
     Group { name, uuid, extent, free: Some(free_mib * MIB), volumes, ..Group::default() }
 }
 
-/// A machine where all is well.
+/// A machine without problems.
 fn facts() -> Facts {
     let folder = Folder { path: "/mnt/backup".into(), free: Some(500 * MIB), ..Folder::default() };
     Facts {
@@ -56,7 +56,7 @@ fn lines(conf: &str, change: impl FnOnce(&mut Facts)) -> Vec<String> {
     judge(&BackupPlan::of(&mylvmbackup::parse(conf)), &facts).iter().map(Finding::line).collect()
 }
 
-/// Exactly one thing is wrong, and is said like this.
+/// Expects exactly one problem, with this text.
 fn wrong(conf: &str, change: impl FnOnce(&mut Facts), expected: &str) {
     let lines = lines(conf, change);
     let wrong: Vec<&String> = lines.iter().filter(|line| line.starts_with("missing")).collect();
@@ -77,13 +77,13 @@ fn with(line: &str) -> String {
 }
 
 #[test]
-fn a_machine_where_all_is_well_is_told_of_its_room() {
+fn a_good_machine_gets_its_free_space() {
     well(CONF, |_| {}, "vg0 has 80.0 MiB free, and mylvmbackup's snapshot of vg0/data takes 52.0 MiB");
     well(CONF, |_| {}, "`backupdir` \"/mnt/backup\" has 500 MiB free, and vg0/data holds 60.0 MiB");
 }
 
 #[test]
-fn a_group_needs_room_for_whole_extents_and_no_more_than_a_snapshot_can_use() {
+fn a_group_needs_whole_extents_and_no_more_than_a_snapshot_can_use() {
     wrong(
         CONF,
         |facts| has(facts).free = Some(51 * MIB),
@@ -95,7 +95,7 @@ fn a_group_needs_room_for_whole_extents_and_no_more_than_a_snapshot_can_use() {
         |facts| has(facts).free = Some(100 * MIB),
         "takes 104 MiB: lvcreate would fail",
     );
-    wrong(CONF, |facts| has(facts).free = None, "how much vg0 has free is not known");
+    wrong(CONF, |facts| has(facts).free = None, "the free space of vg0 is unknown");
     wrong(
         &CONF.replace("50M", "10%ORIGIN"),
         |_| {},
@@ -104,30 +104,30 @@ fn a_group_needs_room_for_whole_extents_and_no_more_than_a_snapshot_can_use() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_things_are_named() {
     wrong(&CONF.replace("vg0", "vg1"), |_| {}, "there is no volume group vg1");
     wrong(&CONF.replace("=data", "=dat"), |_| {}, "there is no volume vg0/dat:");
     wrong(
         &CONF.replace("=data", "=data # the database"),
         |_| {},
-        "`lvname` is \"data # the database\": expected a name",
+        "`lvname` is \"data # the database\": expected an LVM name",
     );
-    wrong(CONF, |facts| facts.report = None, "whether vg0/data_snapshot can be made is not known");
-    wrong(CONF, |facts| facts.is_installed = false, "the program mylvmbackup is not among root's commands");
-    wrong(CONF, |facts| facts.mountdir = Ok(None), "`mountdir` \"/mnt/snap\" is not there");
-    wrong(CONF, |facts| facts.backupdir = Ok(None), "`backupdir` \"/mnt/backup\" is not there");
-    wrong(&CONF.replace("skip_mycnf=1", ""), |_| {}, "the file that `mycnf` names is not there");
+    wrong(CONF, |facts| facts.report = None, "cannot tell whether vg0/data_snapshot can be created");
+    wrong(CONF, |facts| facts.is_installed = false, "mylvmbackup is not in root's PATH");
+    wrong(CONF, |facts| facts.mountdir = Ok(None), "`mountdir` \"/mnt/snap\" does not exist");
+    wrong(CONF, |facts| facts.backupdir = Ok(None), "`backupdir` \"/mnt/backup\" does not exist");
+    wrong(&CONF.replace("skip_mycnf=1", ""), |_| {}, "the file that `mycnf` names does not exist");
     well(&CONF.replace("skip_mycnf=1", ""), |facts| facts.has_mycnf = true, "vg0 has");
 }
 
 #[test]
-fn a_snapshot_that_was_left_behind_is_found_by_its_name_or_its_pattern() {
+fn a_leftover_snapshot_is_found_by_name_or_pattern() {
     let left = |name: &str| {
         let mut snapshot = volume(name, "linear");
         snapshot.origin = Some("data".into());
         move |facts: &mut Facts| has(facts).volumes.push(snapshot)
     };
-    wrong(CONF, left("data_snapshot"), "vg0/data_snapshot is there already");
+    wrong(CONF, left("data_snapshot"), "vg0/data_snapshot already exists");
     wrong(
         &CONF.replace("lvsize", "backuplv=nightly_%Y%m%d\nlvsize"),
         left("nightly_20261120"),
@@ -137,26 +137,26 @@ fn a_snapshot_that_was_left_behind_is_found_by_its_name_or_its_pattern() {
 }
 
 #[test]
-fn thin_and_thick_are_told_apart() {
+fn thin_and_thick_must_match_the_configuration() {
     let is_thin = |facts: &mut Facts| has(facts).volumes = vec![volume("data", "thin")];
     wrong(&with("thin=1"), |_| {}, "vg0/data is no thin volume");
     wrong(CONF, is_thin, "is a thin volume, but `thin` is off");
-    wrong(&with("thin=1"), is_thin, "LVM leaves new thin snapshots inactive");
+    wrong(&with("thin=1"), is_thin, "LVM creates thin snapshots inactive, so");
     let unknown = |facts: &mut Facts| {
         is_thin(facts);
         facts.skips_activation = None;
     };
-    wrong(&with("thin=1"), unknown, "whether LVM leaves new thin snapshots inactive is not known");
+    wrong(&with("thin=1"), unknown, "cannot tell whether LVM creates thin snapshots inactive");
     let is_active = |facts: &mut Facts| {
         is_thin(facts);
         facts.skips_activation = Some(false);
     };
-    well(&with("thin=1"), is_active, "programs are there");
-    well(&with("thin=1\n[tools]\nlvcreate=lvcreate -kn"), is_thin, "programs are there");
+    well(&with("thin=1"), is_active, "programs are installed");
+    well(&with("thin=1\n[tools]\nlvcreate=lvcreate -kn"), is_thin, "programs are installed");
 }
 
 #[test]
-fn room_for_the_backup_is_judged_by_the_last_ones() {
+fn recent_backups_predict_the_next() {
     let last = |sizes: &'static [u64]| {
         move |facts: &mut Facts| {
             let folder = facts.backupdir.as_mut().unwrap().as_mut().unwrap();
@@ -176,68 +176,72 @@ fn room_for_the_backup_is_judged_by_the_last_ones() {
 }
 
 #[test]
-fn before_there_is_a_backup_it_is_said_what_is_not_known() {
+fn the_first_backups_size_is_unknown() {
     let holds = |used: Option<u64>| move |facts: &mut Facts| facts.origin_used = used;
-    wrong(CONF, holds(Some(600 * MIB)), "whether that fits when it is compressed is not known");
+    wrong(CONF, holds(Some(600 * MIB)), "it is unknown whether the compressed one fits");
     wrong(&with("backuptype=rsync"), holds(Some(600 * MIB)), "the backup would not fit");
-    well(CONF, holds(None), "not known, since no earlier one is there and the origin is not mounted");
-    well(&with("backuptype=rsnap"), holds(None), "only what changed is copied");
+    well(CONF, holds(None), "unknown, since there is no earlier one and the origin is not mounted");
+    well(&with("backuptype=rsnap"), holds(None), "only changes are copied");
     well(
         &CONF.replace("/mnt/backup", "nas:/b").replace("[misc]", "[misc]\nbackuptype=rsync"),
         |_| {},
         "another machine",
     );
     let hangs = |facts: &mut Facts| facts.backupdir = Err("/mnt/backup gave no answer for 2 s".into());
-    wrong(CONF, hangs, "gave no answer for 2 s: whether there is room for the backup is not known");
+    wrong(CONF, hangs, "gave no answer for 2 s: cannot tell whether there is room for the backup");
 }
 
 #[test]
-fn a_folder_on_the_origin_and_one_that_is_not_empty_are_told() {
-    wrong(CONF, |facts| facts.backupdir_is_on_origin = Some(true), "fills its own snapshot while it is read");
+fn a_directory_on_the_origin_or_with_leftovers_is_reported() {
+    wrong(
+        CONF,
+        |facts| facts.backupdir_is_on_origin = Some(true),
+        "would fill its own snapshot while it reads it",
+    );
     let left = Folder { files: vec![store("ibdata1", 1, 0)], ..Folder::default() };
     wrong(CONF, |facts| facts.mount_point = Ok(Some(left)), "\"/mnt/snap/backup\" is not empty");
 }
 
 #[test]
-fn a_word_that_takes_no_backup_is_told() {
-    wrong(&with("backuptype=Tar"), |_| {}, "takes no backup and still reports success");
+fn an_unknown_backup_type_is_reported() {
+    wrong(&with("backuptype=Tar"), |_| {}, "takes no backup but reports success");
 }
 
 #[test]
-fn a_program_that_cannot_be_run_is_told_with_its_key_and_no_secret() {
+fn a_missing_program_is_named_unless_it_is_secret() {
     let tool = |key, program: &str, is_secret| Tool { key, program: program.into(), is_secret };
     let cannot = |tool: Tool, standing| move |facts: &mut Facts| facts.tools = vec![(tool, standing)];
     wrong(
         CONF,
         cannot(tool("compress", "pigz", false), Standing::NotThere),
-        "`compress`: \"pigz\" is not there",
+        "`compress`: \"pigz\" does not exist",
     );
     wrong(
         CONF,
         cannot(tool("tar", "/opt/tar", false), Standing::NotExecutable),
-        "\"/opt/tar\" cannot be executed",
+        "\"/opt/tar\" is not executable",
     );
     let lines = lines(CONF, cannot(tool("mysqld_safe", "hunter2", true), Standing::NotThere));
     assert!(!lines.concat().contains("hunter2"), "{lines:?}");
 }
 
 #[test]
-fn what_is_wrong_with_the_file_is_told_without_its_words() {
+fn configuration_errors_quote_no_secrets() {
     let said = |text: &str| {
         of_configuration(&mylvmbackup::parse(text)).iter().map(Finding::line).collect::<String>()
     };
     assert!(said("[mysql]\nhunter2\nhunter3").contains(
-        "line 2 of /etc/mylvmbackup.conf is no comment, no [section] and no key=value, nor are 1 more"
+        "line 2 of /etc/mylvmbackup.conf (and 1 more) is neither a comment nor [section] nor key=value"
     ));
     assert!(!said("[mysql]\nhunter2\npassword\nhunter3=hunter4").contains("hunter"));
     assert!(said("").contains("has no section"));
-    assert!(said("[lvm]\nlvsize=1\nlvsize=2").contains("`lvsize` is written more than once"));
+    assert!(said("[lvm]\nlvsize=1\nlvsize=2").contains("`lvsize` appears more than once"));
     assert!(said("[lvm]\nthin=1").contains("`thin` in line 2, which belongs under [misc]"));
     assert_eq!(said("[lvm]\nlvsize=1"), "");
 }
 
 #[test]
-fn a_folder_is_found_to_its_volume_through_what_lies_between() {
+fn a_directorys_volume_is_found_through_layers() {
     let mounts = mounts::parse(
         "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 254:3 / /srv rw - xfs x rw\n3 1 0:40 / /srv/nfs rw - nfs x rw\n",
     );

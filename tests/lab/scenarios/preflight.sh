@@ -80,7 +80,7 @@ snapshot_cannot_be_made() {
     says "no room" "vg0 has 0 B free, and the snapshot of vg0/data takes 100 MiB"
     lvremove -qq -f vg0/ballast
     new_volume -s -L 20M -n data_snapshot vg0/data
-    says "left behind" "vg0/data_snapshot is there already"
+    says "left behind" "vg0/data_snapshot already exists"
     lvremove -qq -f vg0/data_snapshot
     check "in the end all is well" "" "$(look; of_backup)"
 }
@@ -91,7 +91,7 @@ thin_snapshots() {
     configure 's/=data/=thin/'
     says "not thin, but the origin is" 'vg0/thin is a thin volume, but `thin` is off'
     configure 's/=data/=thin/;s/skip_mycnf=1/&\nthin=1/'
-    says "activation is skipped" "LVM leaves new thin snapshots inactive"
+    says "activation is skipped" "LVM creates thin snapshots inactive"
     configure 's/=data/=thin/;s/skip_mycnf=1/&\nthin=1/;s/compress=/lvcreate=lvcreate -kn\n&/'
     look
     check "activation is asked for" "" "$(of_backup)"
@@ -103,39 +103,39 @@ thin_snapshots() {
 
 places_and_programs() {
     configure 's#/mnt/snap/#/mnt/none/#'
-    says "no mountdir" '`mountdir` "/mnt/none" is not there'
+    says "no mountdir" '`mountdir` "/mnt/none" does not exist'
     mkdir /mnt/snap/backup
     touch /mnt/snap/backup/ibdata1
     configure
     says "mountdir is not empty" '"/mnt/snap/backup" is not empty'
     rm -r /mnt/snap/backup
     configure 's#/mnt/backup/#/mnt/none/#'
-    says "no backupdir" '`backupdir` "/mnt/none" is not there'
+    says "no backupdir" '`backupdir` "/mnt/none" does not exist'
     configure 's#/mnt/backup/#/mnt/data/backup#'
     mkdir /mnt/data/backup
-    says "backupdir on the origin" "lies on vg0/data, the volume that is backed up"
+    says "backupdir on the origin" "lies on vg0/data, the volume to be backed up"
     configure 's#/mnt/backup/#/mnt/spare#'
     dd if=/dev/urandom of=/mnt/spare/backup-1_mysql.tar.gz bs=1M count=30 status=none
     says "no room for another" "the largest of the last 1 backups has 30.0 MiB: tonight's would not fit"
     rm /mnt/spare/backup-1_mysql.tar.gz
     dd if=/dev/urandom of=/mnt/data/ballast bs=1M count=100 status=none
-    says "no backup yet" "whether that fits when it is compressed is not known"
+    says "no backup yet" "it is unknown whether the compressed one fits"
     rm /mnt/data/ballast
     configure 's/=gzip/=pigz-that-is-not-there/'
-    says "no compressor" '`compress`: "pigz-that-is-not-there" is not there'
+    says "no compressor" '`compress`: "pigz-that-is-not-there" does not exist'
     : >/mnt/gzip
     configure 's#=gzip#=/mnt/gzip -9#'
-    says "a compressor that is no program" '`compress`: "/mnt/gzip" cannot be executed'
+    says "a compressor that is no program" '`compress`: "/mnt/gzip" is not executable'
 }
 
 the_file_itself() {
     configure '$a geheim-4711'
-    says "a line that is not understood" "line 15 of /etc/mylvmbackup.conf is no comment"
+    says "a syntax error" "line 15 of /etc/mylvmbackup.conf is neither a comment"
     check "no secret is shown" 0 "$(grep -c geheim "$OUT/said.log")"
     configure 's/lvsize=.*/&\n&/'
-    says "a key written twice" '`lvsize` is written more than once'
+    says "a duplicate key" '`lvsize` appears more than once'
     configure '/skip_mycnf/d;s/password=.*/&\nmycnf=\/mnt\/geheim/'
-    says "no my.cnf" 'the file that `mycnf` names is not there'
+    says "no my.cnf" 'the file that `mycnf` names does not exist'
     configure
     chmod 600 "$conf"
     chmod 711 /mnt /mnt/state
@@ -167,19 +167,19 @@ a_folder_that_hangs() {
 hooks_are_linked_and_heard() {
     mkdir /mnt/hooks
     configure 's/skip_mycnf=1/&\nhooksdir=\/mnt\/hooks/'
-    says "no hook is linked" "these are not linked, so that cowbell does not learn of those steps: preconnect, preflush, "
-    says "nobody listens" "nobody listens for hooks at /run/cowbell/hooks now"
+    says "no hook is linked" "hooks are not linked for these steps: preconnect, preflush, "
+    says "no listener" "no process listens for hooks at /run/cowbell/hooks"
     ln -s "$repo"/systemd/mylvmbackup/[pb]* /mnt/hooks
-    says "all hooks are linked" "all ten hooks of mylvmbackup in /mnt/hooks tell cowbell"
+    says "all hooks are linked" "all ten hooks of mylvmbackup in /mnt/hooks call cowbell"
     rm /mnt/hooks/premount
-    says "one is missing" "those steps: premount; run"
+    says "one is missing" "these steps: premount; run"
     start_cowbell
-    says "cowbell is deaf" "cowbell runs, but nobody listens at /run/cowbell/hooks"
+    says "cowbell listens elsewhere" "cowbell runs, but no process listens at /run/cowbell/hooks"
     stop_cowbell
     mkdir -m 700 /run/cowbell
     printf '[hooks]\nsocket = "/run/cowbell/hooks"\n' >/mnt/cowbell.toml
     start_cowbell
-    says "hooks are heard" "hooks of backups are heard at /run/cowbell/hooks"
+    says "hooks are received" "cowbell receives backup hooks at /run/cowbell/hooks"
     check "exit status" 0 "$status"
     stop_cowbell
 }
