@@ -142,7 +142,7 @@ fn check_tells_of_each_thing_and_ends_well_where_serve_would_work() {
         "device-mapper",
         "LVM",
         "cowbell.db",
-        "lies on",
+        "the database is on",
         &free,
     ] {
         assert!(found.out.contains(part), "expected {part:?} in {}", found.out);
