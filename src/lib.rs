@@ -4,6 +4,8 @@
 
 /// Sectors, bytes and fills: arithmetic and formatting.
 pub mod units;
+/// A table as plain text, Markdown, CSV or HTML.
+pub mod table;
 /// The configuration file: types, defaults, validation.
 pub mod config;
 /// Observes the machine: `/proc`, `/sys`, the device-mapper and LVM; or plays a recording.

@@ -7,8 +7,8 @@ use anyhow::Context;
 use super::Daemon;
 use super::job::{Form, ask_for, understood};
 use crate::report::compare::Row;
-use crate::report::plain::plain;
-use crate::report::text::{csv, markdown};
+use crate::report::text::{csv, text};
+use crate::table::Style;
 use crate::units::Prefix;
 use crate::web::CompareBody;
 
@@ -42,9 +42,9 @@ pub async fn compare(
     let of_all = body.sentences.len().saturating_sub(body.comparison.remarks.len());
     let of_all: String = body.sentences[..of_all].iter().map(|sentence| format!("{sentence}\n\n")).collect();
     Ok(match form {
-        Form::Markdown => of_all + &markdown(&body.comparison, Prefix::default()),
-        Form::Csv => csv(&body.comparison),
-        Form::Text | Form::Json => of_all + &plain(&body.comparison, Prefix::default()),
+        Form::Markdown => of_all + &text(&body.comparison, Prefix::default(), Style::Markdown),
+        Form::Csv => String::from_utf8(csv(&body.comparison).csv()?)?,
+        Form::Text | Form::Json => of_all + &text(&body.comparison, Prefix::default(), Style::Plain),
     })
 }
 

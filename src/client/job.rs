@@ -1,6 +1,5 @@
 //! `cowbell job`: which jobs there were, and what one of them cost, as text, Markdown or JSON.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -8,13 +7,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::Daemon;
-use crate::job::finish::Outlook;
-use crate::job::{JobKind, Outcome};
-use crate::report::account::Account;
-use crate::report::figure::figures;
+use crate::job::Outcome;
 use crate::report::job::JobReport;
-use crate::report::phases::plain;
-use crate::source::Note;
+use crate::table::{Cell, Column, Style, Table};
 use crate::units::{Prefix, bytes_text, duration_text, took_text};
 use crate::web::{FiguresBody, JobBody, StatusBody};
 
@@ -48,9 +43,10 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
     }
     let body: FiguresBody = understood(&answer)?;
     let report = JobReport::new(&body.name, body.figures, &body.setup, body.sizing, Prefix::default());
+    let text = |style| report.text(&body.account, &body.notes, body.outlook.as_ref(), style);
     Ok(match form {
-        Form::Markdown => report.markdown(&body.account, &body.notes),
-        _ => shown(&report, &body.account, &body.notes, body.outlook.as_ref()),
+        Form::Markdown => text(Style::Markdown),
+        _ => text(Style::Plain),
     })
 }
 
@@ -85,88 +81,43 @@ fn listed(jobs: &[JobBody], now: Timestamp) -> String {
     if jobs.is_empty() {
         return "no job ran in this span; --from names a longer one\n".into();
     }
-    let head = ["ID", "JOB", "OUTCOME", "BEGAN (UTC)", "TOOK", "READ", "PEAK FILL", "OF"].map(String::from);
-    let rows: Vec<[String; 8]> = [head].into_iter().chain(jobs.iter().map(|job| row(job, now))).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..8).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
-    }
-    text
+    let columns = [
+        Column::name("ID"),
+        Column::text("Job"),
+        Column::text("Outcome"),
+        Column::text("Began (UTC)"),
+        Column::number("Took"),
+        Column::number("Read"),
+        Column::number("Peak fill"),
+        Column::text("Of"),
+    ];
+    Table::new("", columns, jobs.iter().map(|job| row(job, now))).write(Style::Plain)
 }
 
-fn row(job: &JobBody, now: Timestamp) -> [String; 8] {
-    let unknown = || "?".to_string();
+fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
     let ms = job.ended_at.unwrap_or(now).as_millisecond() - job.started_at.as_millisecond();
     let took = if job.ended_at.is_none() { duration_text } else { took_text };
     let since = if job.partly_seen { " or longer" } else { "" };
     let of = job.vg.as_ref().zip(job.origin.as_ref());
+    let of = of.map_or_else(|| job.kind.text().into(), |(vg, origin)| format!("{vg}/{origin}"));
     let label = job.label.as_ref().map_or_else(String::new, |label| label.in_few_words(&job.name));
     let host = job.imported_from.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
-    [
-        job.id.to_string(),
-        format!("{} {label}", job.name).trim_end().into(),
+    vec![
+        job.id.to_string().into(),
+        Cell::from(&*job.name).small(label),
         job.outcome.map_or("running", Outcome::text).into(),
-        job.started_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-        format!("{}{since}", took(ms.max(0) as f64 / 1000.0)),
-        job.bytes_read.map_or_else(unknown, |bytes| bytes_text(bytes as f64, Prefix::default())),
-        match (job.kind, job.peak_fill_percent) {
-            (JobKind::Snapshot, percent) => percent.map_or_else(unknown, |percent| format!("{percent:.2} %")),
-            _ => String::new(),
-        },
-        format!(
-            "{}{host}",
-            of.map_or_else(|| job.kind.text().into(), |(vg, origin)| format!("{vg}/{origin}"))
-        ),
+        job.started_at.strftime("%Y-%m-%d %H:%M:%S").to_string().into(),
+        format!("{}{since}", took(ms.max(0) as f64 / 1000.0)).into(),
+        Cell::known(job.bytes_read.map(|bytes| bytes_text(bytes as f64, Prefix::default()))),
+        Cell::known(job.peak_fill_percent.map(|percent| format!("{percent:.2} %"))),
+        format!("{of}{host}").into(),
     ]
-}
-
-/// What it was and how it ended, what can be expected, what the figures say, what would help, and every figure that is
-/// known.
-fn shown(report: &JobReport, account: &Account, notes: &[Note], outlook: Option<&Outlook>) -> String {
-    let mut text = format!("{}: {}\n{}\n", report.name, account.ended(), account.heading);
-    for sentence in account.warning.iter().chain(&account.remarks) {
-        let _ = writeln!(text, "{sentence}");
-    }
-    for note in notes {
-        let _ = writeln!(text, "Noted at {} UTC: {}", note.at.strftime("%F %T"), note.text);
-    }
-    text.push('\n');
-    if let Some(outlook) = outlook {
-        let _ = writeln!(text, "{}\n{}\n", outlook.text, outlook.left.text);
-    }
-    for sentence in &report.sentences {
-        let _ = writeln!(text, "{}", sentence.text);
-    }
-    for advice in &report.advice {
-        let _ = writeln!(text, "\n{} {}", advice.text, advice.reason);
-        text.push_str(&advice.setting.as_deref().map(indented).unwrap_or_default());
-    }
-    if let Some(sizing) = &report.sizing {
-        let _ = write!(text, "\n{}\n{}", sizing.text, indented(&sizing.setting));
-    }
-    text.push_str(&plain(&report.figures.phases, Prefix::default()));
-    let known = figures(&report.figures)
-        .into_iter()
-        .filter_map(|figure| Some((figure.name, figure.unit, figure.value?)));
-    let known: Vec<_> = known.collect();
-    let width = known.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or_default();
-    text.push('\n');
-    for (name, unit, value) in known {
-        let _ = writeln!(text, "{name:width$}  {}", unit.text(value, Prefix::default()));
-    }
-    text
-}
-
-fn indented(setting: &str) -> String {
-    setting.lines().map(|line| format!("    {line}\n")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::JobKind;
     use crate::source::Label;
 
     fn job(id: i64, ended_s: Option<i64>, outcome: Option<Outcome>) -> JobBody {
@@ -215,10 +166,10 @@ mod tests {
         let now = Timestamp::from_second(1_772_330_430).unwrap();
         assert_eq!(
             listed(&jobs, now),
-            "ID  JOB            OUTCOME    BEGAN (UTC)          TOOK    READ      PEAK FILL  OF\n\
-             12  data_snapshot  running    2026-03-01 02:00:00  30 s    ?         ?          vg0/data\n\
-             3   data_snapshot  unknown    2026-03-01 02:00:00  60 s    3.00 MiB  12.50 %    vg0/data\n\
-             2   dd copy · #2   succeeded  2026-03-01 02:00:00  1.00 s  3.00 MiB             command\n"
+            "ID  Job            Outcome    Began (UTC)            Took      Read  Peak fill  Of\n\
+             12  data_snapshot  running    2026-03-01 02:00:00    30 s         -          -  vg0/data\n\
+             3   data_snapshot  unknown    2026-03-01 02:00:00    60 s  3.00 MiB    12.50 %  vg0/data\n\
+             2   dd copy · #2   succeeded  2026-03-01 02:00:00  1.00 s  3.00 MiB          -  command\n"
         );
     }
 

@@ -2,14 +2,15 @@
 
 use super::account::Account;
 use super::figure::figures;
-use super::phases;
-use super::text::inline;
+use super::phases::{OF_WHOLE_TICKS, tables};
 use crate::job::advice::{Advice, advice};
 use crate::job::diagnosis::{Sentence, diagnosis};
 use crate::job::figures::Figures;
+use crate::job::finish::Outlook;
 use crate::job::setup::Setup;
 use crate::job::sizing::Sizing;
 use crate::source::Note;
+use crate::table::{Column, Style, Table};
 use crate::units::Prefix;
 
 /// What is told of one job.
@@ -31,50 +32,47 @@ impl JobReport {
         Self { name: name.into(), figures, sentences, advice, sizing, prefix }
     }
 
-    pub fn markdown(&self, account: &Account, notes: &[Note]) -> String {
-        let mut text = format!(
-            "# {}: {}\n\n{}\n\n",
-            inline(&self.name),
-            inline(&account.ended()),
-            inline(&account.heading)
-        );
-        if let Some(warning) = &account.warning {
-            text.push_str(&format!("**{}**\n\n", inline(warning)));
-        }
-        let remarks = account.remarks.iter().map(|remark| inline(remark));
+    /// What it was and how it ended, what can be expected, what the figures say, what would help, and every figure that
+    /// is known.
+    pub fn text(&self, account: &Account, notes: &[Note], outlook: Option<&Outlook>, style: Style) -> String {
+        let (title, item, strong) = match style {
+            Style::Plain => ("", "", ""),
+            Style::Markdown => ("# ", "- ", "**"),
+        };
+        let line = |text: &str| style.line(text);
+        let list = |sentences: Vec<String>| {
+            let items: String = sentences.iter().map(|text| format!("{item}{}\n", line(text))).collect();
+            if items.is_empty() { items } else { format!("\n{items}") }
+        };
+        let heading = format!("{}: {}", self.name, account.ended());
+        let mut text = format!("{title}{}\n\n{}\n", line(&heading), line(&account.heading));
+        text +=
+            &account.warning.iter().map(|it| format!("\n{strong}{}{strong}\n", line(it))).collect::<String>();
         let notes =
-            notes.iter().map(|note| format!("{} UTC: {}", note.at.strftime("%F %T"), inline(&note.text)));
-        for line in remarks.chain(notes) {
-            text.push_str(&format!("- {line}\n"));
-        }
-        for sentence in &self.sentences {
-            text.push_str(&format!("- {}\n", inline(&sentence.text)));
-        }
-        text.push_str(&self.helps());
-        text.push_str(&phases::markdown(&self.figures.phases, self.prefix));
-        text.push_str("\n| figure | value |\n| --- | --- |\n");
-        for figure in figures(&self.figures) {
-            if let Some(value) = figure.value {
-                text.push_str(&format!(
-                    "| {} | {} |\n",
-                    inline(&figure.name),
-                    figure.unit.text(value, self.prefix)
-                ));
-            }
-        }
-        text
-    }
-
-    fn helps(&self) -> String {
-        let mut text = String::new();
+            notes.iter().map(|note| format!("Noted at {} UTC: {}", note.at.strftime("%F %T"), note.text));
+        text += &list(account.remarks.iter().cloned().chain(notes).collect());
+        text += &list(outlook.iter().flat_map(|it| [it.text.clone(), it.left.text.clone()]).collect());
+        text += &list(self.sentences.iter().map(|sentence| sentence.text.clone()).collect());
         for advice in &self.advice {
-            text.push_str(&format!("\n**{}** {}\n", inline(&advice.text), inline(&advice.reason)));
-            text.push_str(&advice.setting.as_deref().map(setting_text).unwrap_or_default());
+            text += &format!("\n{strong}{}{strong} {}\n", line(&advice.text), line(&advice.reason));
+            text += &advice.setting.as_deref().map(setting_text).unwrap_or_default();
         }
         if let Some(sizing) = &self.sizing {
-            text.push_str(&format!("\n{}\n{}", inline(&sizing.text), setting_text(&sizing.setting)));
+            text += &format!("\n{}\n{}", line(&sizing.text), setting_text(&sizing.setting));
         }
-        text
+        let phases = tables(&self.figures.phases, self.prefix);
+        let note = (!phases.is_empty()).then(|| format!("\n{OF_WHOLE_TICKS}\n"));
+        let tables = phases.iter().map(|table| format!("\n{}", table.write(style)));
+        text.extend(tables.chain(note));
+        text + "\n" + &self.table().write(style)
+    }
+
+    fn table(&self) -> Table {
+        let known = figures(&self.figures).into_iter().filter_map(|figure| {
+            let value = figure.unit.text(figure.value?, self.prefix);
+            Some(vec![figure.name.into(), value.into()])
+        });
+        Table::new("", [Column::name("Figure"), Column::number("Value")], known)
     }
 }
 
@@ -110,11 +108,11 @@ mod tests {
         let note = Note { at: jiff::Timestamp::UNIX_EPOCH, text: "tape".into() };
         let report = JobReport::new("night|ly", empty(), &Setup::default(), None, Prefix::Decimal);
         assert_eq!(
-            report.markdown(&account(), &[note]),
+            report.text(&account(), &[note], None, Style::Markdown),
             "# night\\|ly: untrustworthy, the snapshot was lost\n\n\
              Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC\n\n\
-             **Do not rely on it.**\n\n- Made by mylvmbackup.\n- 1970-01-01 00:00:00 UTC: tape\n\
-             - No reads were observed.\n\n| figure | value |\n| --- | --- |\n"
+             **Do not rely on it.**\n\n- Made by mylvmbackup.\n- Noted at 1970-01-01 00:00:00 UTC: tape\n\n\
+             - No reads were observed.\n\n| Figure | Value |\n| --- | ---: |\n"
         );
     }
 
@@ -125,8 +123,8 @@ mod tests {
         figures.copied.write_cost = Some(2.9);
         let peak = Peak { bytes: 15 << 20, overflowed: false };
         let sizing = sizing(&[peak], DEFAULT_MARGIN, Limits::default(), None);
-        let text =
-            JobReport::new("nightly", figures, &setup, sizing, Prefix::Decimal).markdown(&account(), &[]);
+        let report = JobReport::new("nightly", figures, &setup, sizing, Prefix::Decimal);
+        let text = report.text(&account(), &[], None, Style::Markdown);
         assert!(text.contains("\n**Move the origin to a thin pool and use thin snapshots."), "{text}");
         assert!(text.contains("\n\n    [misc]\n    thin=1\n"), "{text}");
         assert!(

@@ -13,5 +13,4 @@ pub mod job;
 pub mod outlier;
 pub mod outline;
 pub mod phases;
-pub mod plain;
 pub mod text;

@@ -1,42 +1,15 @@
-//! What each phase of a job did: tables for a terminal and for Markdown, and figures by the phase's name to compare.
+//! What each phase of a job did: tables, and figures by the phase's name to compare.
 //!
 //! One table is of the phases, one of the PVs in them: with eight PVs a row of all would be too long to read.
 
 use super::figure::{Figure, Unit};
-use super::plain::columns;
-use super::text::inline;
 use crate::job::figures::{PhasePv, PhaseWork};
+use crate::table::{Cell, Column, Table};
 use crate::units::Prefix;
 
 /// What is to be known of the tables.
 pub const OF_WHOLE_TICKS: &str = "Speeds are of the ticks that lie whole within a phase; an amount is there where \
                                   those are nine tenths of it, and a phase too short for any has a dash.";
-
-/// The tables as plain text in columns; nothing of a job without phases.
-pub fn plain(phases: &[PhaseWork], prefix: Prefix) -> String {
-    let table = |rows: Vec<Vec<String>>| format!("\n{}", columns(&rows));
-    let text: String = tables(phases, prefix).into_iter().map(table).chain(note(phases)).collect();
-    // A name may hold what a terminal takes for a command.
-    text.replace(|letter: char| letter.is_control() && letter != '\n', " ")
-}
-
-/// The same in Markdown.
-pub fn markdown(phases: &[PhaseWork], prefix: Prefix) -> String {
-    let row = |cells: &Vec<String>| {
-        let cells: Vec<String> = cells.iter().map(|cell| inline(cell)).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let table = |rows: Vec<Vec<String>>| {
-        let rule = format!("|{}\n", " --- |".repeat(rows[0].len()));
-        let body: String = rows[1..].iter().map(row).collect();
-        format!("\n{}{rule}{body}", row(&rows[0]))
-    };
-    tables(phases, prefix).into_iter().map(table).chain(note(phases)).collect()
-}
-
-fn note(phases: &[PhaseWork]) -> Option<String> {
-    (!phases.is_empty()).then(|| format!("\n{OF_WHOLE_TICKS}\n"))
-}
 
 /// Figures of these phases, each called as its phase and what it is.
 pub fn figures(phases: &[PhaseWork], of: &[String]) -> Vec<Figure> {
@@ -72,25 +45,20 @@ fn figures_of(name: &str, phase: &PhaseWork) -> Vec<Figure> {
     list
 }
 
-/// Of the phases, and of their PVs where anything of them is known; each with its head.
-fn tables(phases: &[PhaseWork], prefix: Prefix) -> Vec<Vec<Vec<String>>> {
-    if phases.is_empty() {
-        return Vec::new();
-    }
-    let head = ["phase", "began", "took", "read", "read speed", "written", "write speed"].map(String::from);
-    let work = std::iter::once(head.to_vec()).chain(phases.iter().map(|phase| work(phase, prefix)));
+/// Of the phases, and of their PVs where anything of them is known; none of a job without phases.
+pub fn tables(phases: &[PhaseWork], prefix: Prefix) -> Vec<Table> {
     let names = pvs(phases);
-    let head =
-        std::iter::once("phase, busy PVs".to_string()).chain(names.iter().map(|name| name.to_string()));
+    let columns = ["Began", "Took", "Read", "Read speed", "Written", "Write speed"].map(Column::number);
+    let columns = std::iter::once(Column::name("Phase")).chain(columns);
+    let work = Table::new("", columns, phases.iter().map(|phase| work(phase, prefix)));
+    let columns = names.iter().map(|name| Column::number(*name));
+    let columns = std::iter::once(Column::name("Phase, busy PVs")).chain(columns);
     let row = |phase: &PhaseWork| {
         let cells = names.iter().map(|name| pv(phase.pv(name), prefix));
-        std::iter::once(phase.name.clone()).chain(cells).collect()
+        std::iter::once(phase.name.clone().into()).chain(cells).collect()
     };
-    let mut tables = vec![work.collect()];
-    if !names.is_empty() {
-        tables.push(std::iter::once(head.collect()).chain(phases.iter().map(row)).collect());
-    }
-    tables
+    let busy = (!names.is_empty()).then(|| Table::new("", columns, phases.iter().map(row)));
+    std::iter::once(work).chain(busy).filter(|table| !table.is_empty()).collect()
 }
 
 /// PVs of which something is known in any phase.
@@ -105,10 +73,10 @@ pub fn pvs(phases: &[PhaseWork]) -> Vec<&str> {
     names
 }
 
-fn work(phase: &PhaseWork, prefix: Prefix) -> Vec<String> {
-    let text = |unit: Unit, value: Option<f64>| value.map_or("-".into(), |value| unit.text(value, prefix));
+fn work(phase: &PhaseWork, prefix: Prefix) -> Vec<Cell> {
+    let text = |unit: Unit, value: Option<f64>| Cell::known(value.map(|value| unit.text(value, prefix)));
     vec![
-        phase.name.clone(),
+        phase.name.clone().into(),
         text(Unit::Seconds, Some(phase.began_s)),
         text(Unit::Seconds, phase.seconds),
         text(Unit::Bytes, phase.read_bytes),
@@ -119,18 +87,17 @@ fn work(phase: &PhaseWork, prefix: Prefix) -> Vec<String> {
 }
 
 /// `98 %, 5.80 MiB/s`
-fn pv(pv: Option<&PhasePv>, prefix: Prefix) -> String {
+fn pv(pv: Option<&PhasePv>, prefix: Prefix) -> Cell {
     let busy = pv.and_then(|pv| pv.utilisation).map(|share| format!("{:.0} %", share * 100.0));
     let speed = pv.and_then(PhasePv::bytes_per_s).map(|speed| Unit::Rate.text(speed, prefix));
-    match (busy, speed) {
-        (None, None) => "-".into(),
-        (busy, speed) => busy.into_iter().chain(speed).collect::<Vec<_>>().join(", "),
-    }
+    let known: Vec<String> = busy.into_iter().chain(speed).collect();
+    Cell::known((!known.is_empty()).then(|| known.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Style;
 
     const MB: f64 = 1e6;
 
@@ -157,35 +124,19 @@ mod tests {
     #[test]
     fn phases_are_told_in_columns() {
         let phases = [phase("writing", 0.5, Some(1.0)), phase("se|ek\u{1b}ing", 3_700.0, None)];
+        let written = tables(&phases, Prefix::Decimal).into_iter().map(|table| table.write(Style::Plain));
         assert_eq!(
-            plain(&phases, Prefix::Decimal),
-            format!(
-                "\n\
-             phase      began       took    read  read speed  written  write speed\n\
-             writing    0.50 s      8.00 s  0 B   0 B/s       48.0 MB  6.00 MB/s\n\
-             se|ek ing  1 h 01 min  8.00 s  -     -           -        -\n\
-             \n\
-             phase, busy PVs  sda               sdb\n\
-             writing          100 %, 6.00 MB/s  0 %, 0 B/s\n\
-             se|ek ing        -                 -\n\
-             \n{OF_WHOLE_TICKS}\n"
-            )
+            written.collect::<Vec<_>>(),
+            [
+                "Phase           Began    Took  Read  Read speed  Written  Write speed\n\
+                 writing        0.50 s  8.00 s   0 B       0 B/s  48.0 MB    6.00 MB/s\n\
+                 se|ek ing  1 h 01 min  8.00 s     -           -        -            -\n",
+                "Phase, busy PVs               sda         sdb\n\
+                 writing          100 %, 6.00 MB/s  0 %, 0 B/s\n\
+                 se|ek ing                       -           -\n",
+            ]
         );
-    }
-
-    #[test]
-    fn in_markdown_a_name_is_never_markup() {
-        let phases = [phase("se|eking", 0.5, None)];
-        assert_eq!(
-            markdown(&phases, Prefix::Decimal),
-            format!(
-                "\n| phase | began | took | read | read speed | written | write speed |\n\
-             | --- | --- | --- | --- | --- | --- | --- |\n\
-             | se\\|eking | 0.50 s | 8.00 s | - | - | - | - |\n\
-             \n{OF_WHOLE_TICKS}\n"
-            )
-        );
-        assert_eq!(markdown(&[], Prefix::Decimal), "");
+        assert!(tables(&[], Prefix::Decimal).is_empty());
     }
 
     #[test]

@@ -146,11 +146,11 @@ fn the_command_prints_a_comparison_in_every_form() {
     assert_eq!((text.code, &*text.err), (Some(0), ""), "{text:?}");
     has(
         &text.out,
-        &["FIGURE", "64k, 5 runs", "4k, 5 runs", "no difference can be seen", "caches may have been cold"],
+        &["Figure", "64k, 5 runs", "4k, 5 runs", "no difference can be seen", "caches may have been cold"],
     );
-    has(&text.out, &["WHAT DIFFERS BESIDES", "how it ended"]);
+    has(&text.out, &["What differs besides", "how it ended"]);
     let markdown = job(&daemon, &["compare", "1", "11", "--markdown"]);
-    has(&markdown.out, &["| figure | chunk sizes: 64k, 1 run | dd (job 11), 1 run | ratio |"]);
+    has(&markdown.out, &["| Figure | chunk sizes: 64k, 1 run | dd (job 11), 1 run | Ratio |"]);
     let csv = job(&daemon, &["compare", "1", "11", "--csv"]);
     has(&csv.out, &["figure,unit,set,runs", "read speed mean,B/s,dd (job 11),1,"]);
     let json: Value = serde_json::from_str(&job(&daemon, &["compare", "1", "11", "--json"]).out).unwrap();

@@ -85,11 +85,11 @@ fn jobs_are_listed_and_shown_on_the_command_line() {
     let (_tape, daemon) = night();
     let list = job(&daemon, &["list"]);
     assert_eq!((list.code, &*list.err), (Some(0), ""), "{list:?}");
-    has(&list.out, &["ID  JOB", "1   data_snapshot", "vg0/data"]);
+    has(&list.out, &["ID  Job", "1   data_snapshot", "vg0/data"]);
     let shown = job(&daemon, &["show", "1"]);
     has(&shown.out, &["\n\nReads slowed", "    lvsize=", "read speed mean"]);
     let markdown = job(&daemon, &["show", "1", "--markdown"]);
-    has(&markdown.out, &["# data\\_snapshot", "| figure | value |"]);
+    has(&markdown.out, &["# data\\_snapshot", "| Figure | Value |"]);
     let json: Value = serde_json::from_str(&job(&daemon, &["show", "1", "--json"]).out).unwrap();
     assert_eq!(json["id"], 1);
     let none = job(&daemon, &["show", "9"]);

@@ -102,7 +102,7 @@ fn what_each_phase_did_is_told_with_the_job() {
     let text = job(&daemon, &["show", "1"]);
     has(
         &text,
-        &["phase    began   took    read     read speed", "reading  0.00 s  10.0 s  200 MiB  20.0 MiB/s"],
+        &["Phase     Began    Took     Read  Read speed", "reading  0.00 s  10.0 s  200 MiB  20.0 MiB/s"],
     );
     has(
         &job(&daemon, &["show", "1", "--markdown"]),
@@ -110,7 +110,7 @@ fn what_each_phase_did_is_told_with_the_job() {
     );
     for page in ["/jobs/1", "/api/v1/jobs/report?ids=1"] {
         let page = daemon.get(page).body;
-        has(&page, &["<caption>Phases</caption>", "20.0 MiB/s<small", "seeking</th>", "has a dash"]);
+        has(&page, &["<caption>Phases</caption>", "20.0 MiB/s <small", "seeking</th>", "has a dash"]);
     }
 }
 

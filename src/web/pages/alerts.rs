@@ -6,8 +6,9 @@ use axum::response::Html;
 use jiff::Timestamp;
 
 use super::rows::seconds_between;
-use super::{Answer, Content, Refresh, alert_list, framed, moment, shown, text};
+use super::{Answer, Content, Refresh, alert_list, framed, moment, shown};
 use crate::alert::{Alert, Severity};
+use crate::table::{Cell, Column, Table};
 use crate::units::duration_text;
 use crate::web::Site;
 use crate::web::answer::{Partial, Problem};
@@ -17,19 +18,8 @@ const MOST_ALERTS: usize = 200;
 #[derive(Template)]
 #[template(path = "alerts.html")]
 struct Alerts {
-    alerts: Vec<Row>,
+    alerts: Table,
     missing: Option<String>,
-}
-
-struct Row {
-    state: &'static str,
-    grade: &'static str,
-    /// What was raised, and of what.
-    rule: &'static str,
-    volume: String,
-    sentence: Vec<(bool, String)>,
-    raised: String,
-    lasted: String,
 }
 
 pub async fn page(State(site): State<Site>) -> Answer {
@@ -45,10 +35,19 @@ pub async fn fragment(State(site): State<Site>) -> Answer {
 async fn now(site: &Site) -> Result<String, Problem> {
     let now = site.present()?.interval.at;
     let Partial { found, missing } = alert_list(site, MOST_ALERTS).await?;
-    shown(&Alerts { alerts: found.into_iter().map(|alert| row(alert, now)).collect(), missing })
+    let columns = [
+        Column::text("State"),
+        Column::text("Rule").class("less"),
+        Column::text("Volume").class("less"),
+        Column::text("What"),
+        Column::text("Raised (UTC)"),
+        Column::number("Lasted").class("less"),
+    ];
+    let rows = found.iter().map(|alert| row(alert, now));
+    shown(&Alerts { alerts: Table::new("The latest first", columns, rows), missing })
 }
 
-fn row(alert: Alert, now: Timestamp) -> Row {
+fn row(alert: &Alert, now: Timestamp) -> Vec<Cell> {
     let (state, grade) = match (alert.cleared_at, alert.severity) {
         (Some(_), Severity::Critical) => ("over, was critical", "ok"),
         (Some(_), Severity::Warning) => ("over, was a warning", "ok"),
@@ -56,13 +55,12 @@ fn row(alert: Alert, now: Timestamp) -> Row {
         (None, Severity::Warning) => ("warning", "warning"),
     };
     let end = alert.cleared_at.unwrap_or(now);
-    Row {
-        state,
-        grade,
-        rule: alert.rule.text(),
-        volume: format!("{}/{}", alert.vg, alert.lv),
-        raised: moment(alert.raised_at, now),
-        lasted: duration_text(seconds_between(alert.raised_at, end)),
-        sentence: text::with_commands(&alert.sentence),
-    }
+    vec![
+        Cell::state(state, grade),
+        alert.rule.text().into(),
+        format!("{}/{}", alert.vg, alert.lv).into(),
+        Cell::sentence(&alert.sentence),
+        moment(alert.raised_at, now).into(),
+        duration_text(seconds_between(alert.raised_at, end)).into(),
+    ]
 }

@@ -9,14 +9,14 @@ use axum::response::Html;
 use jiff::Timestamp;
 
 use super::charts::{BYTES, Figure};
-use super::rows::{self, JobTable};
+use super::rows::{JobTable, outcome};
 use super::{Answer, Content, Prefix, Refresh, framed, job_list, moment, shown};
 use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, TimeLabels, Unit};
 use crate::job::{Job, JobKind};
-use crate::report::compare::{Cell, Difference};
 use crate::report::outline::OutlinePoint;
-use crate::report::text::{factor_text, ratio_bounds_text, sentence, set_text};
+use crate::report::text::{basis, besides, figures as figure_table, sentence};
 use crate::series::{Point, Range, Series};
+use crate::table::{Cell, Column as Head, Table};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
 use crate::web::compare::{Choice, Column, ComparisonData, MOST_COMPARED, sets};
@@ -46,13 +46,11 @@ struct SideBySide {
     title: String,
     columns: Vec<ColumnRow>,
     has_repeats: bool,
-    has_ratios: bool,
-    first: String,
     figures: Vec<Figure>,
     remarks: Vec<String>,
-    heads: Vec<String>,
-    rows: Vec<FigureRow>,
-    besides: Vec<(String, Vec<String>)>,
+    /// What differs besides, and every figure.
+    tables: [Table; 2],
+    basis: Option<String>,
     command: String,
 }
 
@@ -70,38 +68,12 @@ struct RunLink {
     grade: &'static str,
 }
 
-struct FigureRow {
-    name: String,
-    cells: Vec<FigureCell>,
-}
-
-/// A mean with its spread, and, of all but the first column, its ratio to the first.
-struct FigureCell {
-    value: String,
-    spread: String,
-    ratio: Option<RatioCell>,
-}
-
-struct RatioCell {
-    text: String,
-    bounds: String,
-    /// What is to be said of it in words.
-    says: &'static str,
-    class: &'static str,
-}
-
 #[derive(Template)]
 #[template(path = "choose.html")]
 struct Chooser {
-    sets: Vec<SetLink>,
+    sets: Table,
     jobs: JobTable,
     most: usize,
-}
-
-struct SetLink {
-    href: String,
-    name: String,
-    runs: usize,
 }
 
 type Pairs = Vec<(String, String)>;
@@ -132,14 +104,14 @@ async fn chooser(site: &Site) -> Result<String, Problem> {
     let present = site.present()?;
     let ever = Range { from: Timestamp::UNIX_EPOCH, to: Timestamp::MAX };
     let jobs = job_list(site, &present, ever, MOST_OFFERED).await?;
-    let link = |(name, runs): (String, usize)| SetLink {
-        href: format!("/jobs/compare?set={}", super::escaped(&name)),
-        name,
-        runs,
+    let link = |(name, runs): (String, usize)| {
+        let href = format!("/jobs/compare?set={}", super::escaped(&name));
+        vec![Cell::link(name, href), runs.to_string().into()]
     };
+    let columns = [Head::name("Set"), Head::number("Runs")];
     shown(&Chooser {
-        sets: sets(site).await?.into_iter().map(link).collect(),
-        jobs: JobTable::of(&jobs, present.interval.at),
+        sets: Table::new("Sets of runs", columns, sets(site).await?.into_iter().map(link)).class("sets"),
+        jobs: JobTable::of_choices(&jobs, present.interval.at),
         most: MOST_COMPARED,
     })
 }
@@ -152,32 +124,21 @@ pub fn section(
     width: u32,
 ) -> Result<String, Problem> {
     let ComparisonData { columns, comparison, of_all } = compared;
-    let besides = comparison.besides.iter().map(|besides| {
-        let values = besides.values.iter().map(|values| super::text::or_dash(joined(values)));
-        (besides.fact.clone(), values.collect())
-    });
     shown(&SideBySide {
         title: choice.set().unwrap_or(TITLE).into(),
         columns: columns.iter().enumerate().map(|(place, column)| column_row(place, column, now)).collect(),
         has_repeats: columns.iter().any(|column| column.runs.len() > 1),
-        has_ratios: columns.len() > 1,
-        first: columns.first().map(|column| column.name.clone()).unwrap_or_default(),
         figures: figures(columns, width),
         remarks: of_all.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect(),
-        heads: comparison.sets.iter().map(set_text).collect(),
-        rows: rows_of(compared),
-        besides: besides.collect(),
+        tables: [besides(comparison), figure_table(comparison, Prefix::default())],
+        basis: basis(comparison),
         command: format!("cowbell job compare {}", choice.words()),
     })
 }
 
-fn joined(values: &[String]) -> Option<String> {
-    (!values.is_empty()).then(|| values.join("; "))
-}
-
 fn column_row(place: usize, column: &Column, now: Timestamp) -> ColumnRow {
     let run = |(job, _): &(Job, _)| {
-        let (outcome, grade) = rows::outcome(job);
+        let (outcome, grade) = outcome(job);
         RunLink {
             href: format!("/jobs/{}", job.id),
             text: format!("job {}, {}", job.id, moment(job.started_at, now)),
@@ -194,33 +155,6 @@ fn column_row(place: usize, column: &Column, now: Timestamp) -> ColumnRow {
 
 fn look(place: usize) -> Look {
     LOOKS[place % LOOKS.len()]
-}
-
-fn rows_of(compared: &ComparisonData) -> Vec<FigureRow> {
-    let row = |row: &crate::report::compare::Row| {
-        let text = |value| row.unit.text(value, Prefix::default());
-        let cell = |cell: &Cell| FigureCell {
-            value: super::text::or_dash(cell.moments.map(|moments| text(moments.mean))),
-            spread: cell
-                .moments
-                .and_then(|moments| moments.sd)
-                .map_or_else(String::new, |sd| format!("± {}", text(sd))),
-            ratio: cell.ratio.map(|ratio| RatioCell {
-                text: format!("× {}", factor_text(ratio.ratio)),
-                bounds: ratio_bounds_text(ratio),
-                says: match ratio.difference {
-                    Difference::NotSeen => "no difference can be seen",
-                    Difference::Larger | Difference::Smaller | Difference::OneRun => "",
-                },
-                class: match ratio.difference {
-                    Difference::Larger | Difference::Smaller => "seen",
-                    Difference::NotSeen | Difference::OneRun => "quiet",
-                },
-            }),
-        };
-        FigureRow { name: row.figure.clone(), cells: row.cells.iter().map(cell).collect() }
-    };
-    compared.comparison.rows.iter().map(row).collect()
 }
 
 /// A single job, by the seconds since it began.

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::response::Html;
 
 use super::charts::{self, Figure, RangeLink, View};
-use super::phases::PhaseTable;
+use super::phases::Phases;
 use super::rows::JobTable;
 use super::text::{self, Writing};
 use super::{Answer, Content, framed, own_job_list, shown};
@@ -14,6 +14,7 @@ use crate::present::Present;
 use crate::series::Observation;
 use crate::series::quantity::DeviceQuantity;
 use crate::store::Subject;
+use crate::table::Table;
 use crate::topology::{Device, DeviceKind};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
@@ -34,28 +35,11 @@ pub struct Subjects {
     pub ranges: Vec<RangeLink>,
     pub span: String,
     pub figures: Vec<Figure>,
-    pub phases: Option<PhaseTable>,
-    pub notes: Vec<NoteRow>,
-    pub layout: Vec<LayoutRow>,
+    pub phases: Option<Phases>,
+    /// Notes on a job, or the layout of a volume.
+    pub table: Option<Table>,
     pub links: Vec<(String, String)>,
-    pub jobs: JobTable,
-}
-
-/// A sentence that somebody noted, and when that was.
-pub struct NoteRow {
-    pub at: String,
-    pub text: String,
-}
-
-/// One segment of a volume, as `lvs --segments` has it.
-pub struct LayoutRow {
-    pub lv: String,
-    pub kind: String,
-    pub stripes: String,
-    pub stripe_size: String,
-    pub chunk_size: String,
-    pub extents: u64,
-    pub on: String,
+    pub jobs: Option<JobTable>,
 }
 
 /// One number that matters, with what it is of.
@@ -118,10 +102,9 @@ async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
         span: super::span_text(range),
         figures: charts::draw(site, view, range, &jobs.found, sketches).await?,
         phases: None,
-        notes: Vec::new(),
-        layout: Vec::new(),
+        table: None,
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),
-        jobs: JobTable::of(&jobs, present.interval.at),
+        jobs: Some(JobTable::of(&jobs, present.interval.at)),
     })
 }
 

@@ -4,9 +4,9 @@ use axum::extract::{Path, State};
 use axum::response::Html;
 
 use super::charts::{self, Sketch, View};
-use super::device::{KeyFigure, NoteRow, Subjects};
+use super::device::{KeyFigure, Subjects};
 use super::phases;
-use super::rows::{self, JobTable};
+use super::rows;
 use super::text::{self, Writing};
 use super::{Answer, Content, Refresh, framed, moment, shown};
 use crate::job::figures::PhaseWork;
@@ -16,6 +16,7 @@ use crate::present::Present;
 use crate::report::account::{Account, Manner};
 use crate::series::Range;
 use crate::store::{Level, Subject};
+use crate::table::{Column, Table};
 use crate::units::duration_text;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem};
@@ -84,14 +85,13 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         span: String::new(),
         figures,
         phases: phases::phases(job, &work, present.interval.at),
-        notes: notes(job, present.interval.at),
-        layout: Vec::new(),
+        table: Some(notes(job, present.interval.at)).filter(|table| !table.is_empty()),
         links: links(job)
             .into_iter()
             .filter(|_| !job.is_imported())
             .chain(others(site, job, &present).await?)
             .collect(),
-        jobs: JobTable::default(),
+        jobs: None,
     })?;
     let cost = super::job_cost::section(site, job).await?;
     let ran = super::job_ran::section(site, job).await?;
@@ -117,8 +117,9 @@ fn account(job: &Job, present: &Present) -> Account {
     )
 }
 
-fn notes(job: &Job, now: jiff::Timestamp) -> Vec<NoteRow> {
-    job.notes.iter().map(|note| NoteRow { at: moment(note.at, now), text: note.text.clone() }).collect()
+fn notes(job: &Job, now: jiff::Timestamp) -> Table {
+    let rows = job.notes.iter().map(|note| vec![moment(note.at, now).into(), note.text.clone().into()]);
+    Table::new("Notes", [Column::text("At (UTC)"), Column::text("Note").class("says")], rows)
 }
 
 /// What is said in a box: that the backup will be lost unless somebody does something.

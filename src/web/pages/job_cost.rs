@@ -6,11 +6,12 @@ use askama::Template;
 
 use super::device::KeyFigure;
 use super::shown;
-use super::text::{or_dash, with_commands};
+use super::text::with_commands;
 use crate::job::Job;
 use crate::job::figures::{EndMeans, Figures, OriginPhases, OriginWork, PvWork};
 use crate::job::statistics::Spread;
 use crate::report::figure::Unit;
+use crate::table::{Cell, Column, Table};
 use crate::units::Prefix;
 use crate::web::Site;
 use crate::web::answer::Problem;
@@ -30,19 +31,6 @@ struct Help {
     text: Vec<(bool, String)>,
     reason: String,
     setting: Option<String>,
-}
-
-/// A row has a value for each column, and the class of a column says on how narrow a screen it goes.
-struct Table {
-    caption: &'static str,
-    subject: &'static str,
-    columns: Vec<(&'static str, &'static str)>,
-    rows: Vec<Row>,
-}
-
-struct Row {
-    name: String,
-    values: Vec<String>,
 }
 
 /// The section, as HTML; nothing of a job of which nothing is known, or nothing can be told now: the charts say why.
@@ -65,7 +53,7 @@ impl JobCost {
         Self {
             sentences: cost.report.sentences.iter().map(|sentence| sentence.text.clone()).collect(),
             helps: helps(cost),
-            tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
+            tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
             key_figures: all_else(figures),
         }
     }
@@ -85,26 +73,24 @@ fn helps(cost: &Cost) -> Vec<Help> {
     advice.chain(sizing).collect()
 }
 
-impl Table {
-    /// Nothing that has no value is a row.
-    fn add(&mut self, name: impl Into<String>, values: Vec<Option<String>>) {
-        if values.iter().any(Option::is_some) {
-            self.rows.push(Row { name: name.into(), values: values.into_iter().map(or_dash).collect() });
-        }
-    }
+/// `None` where nothing has a value.
+fn row(name: impl Into<Cell>, values: impl IntoIterator<Item = Option<String>>) -> Option<Vec<Cell>> {
+    let values: Vec<Option<String>> = values.into_iter().collect();
+    let is_known = values.iter().any(Option::is_some);
+    is_known.then(|| std::iter::once(name.into()).chain(values.into_iter().map(Cell::known)).collect())
+}
 
-    fn spread(&mut self, name: &str, unit: Unit, spread: Option<Spread>, ends: Option<EndMeans>) {
-        let of = |value: fn(Spread) -> f64| text(unit, spread.map(value));
-        let values = vec![
-            of(|spread| spread.mean),
-            text(unit, ends.map(|ends| ends.first)),
-            text(unit, ends.map(|ends| ends.last)),
-            of(|spread| spread.median),
-            of(|spread| spread.p5),
-            of(|spread| spread.p95),
-        ];
-        self.add(name, values);
-    }
+fn spread(name: &str, unit: Unit, spread: Option<Spread>, ends: Option<EndMeans>) -> Option<Vec<Cell>> {
+    let of = |value: fn(Spread) -> f64| text(unit, spread.map(value));
+    let values = [
+        of(|spread| spread.mean),
+        text(unit, ends.map(|ends| ends.first)),
+        text(unit, ends.map(|ends| ends.last)),
+        of(|spread| spread.median),
+        of(|spread| spread.p5),
+        of(|spread| spread.p95),
+    ];
+    row(name, values)
 }
 
 fn text(unit: Unit, value: Option<f64>) -> Option<String> {
@@ -112,72 +98,63 @@ fn text(unit: Unit, value: Option<f64>) -> Option<String> {
 }
 
 fn reading(figures: &Figures) -> Table {
-    let mut table = Table {
-        caption: if figures.written.is_some() { "While it ran" } else { "While it was read" },
-        subject: "Speed",
-        columns: vec![
-            ("Mean", ""),
-            ("First tenth", ""),
-            ("Last tenth", ""),
-            ("Median", "least"),
-            ("5th percentile", "less"),
-            ("95th percentile", "less"),
-        ],
-        rows: Vec::new(),
-    };
-    let read = figures.read;
-    table.spread("Read", Unit::Rate, read.map(|read| read.speed), read.and_then(|read| read.ends));
-    let written = figures.written;
-    table.spread("Written", Unit::Rate, written.map(|it| it.speed), written.and_then(|it| it.ends));
-    table.spread("First writes", Unit::Rate, figures.copied.first_writes, None);
-    table.spread("bi", Unit::KibPerS, figures.bi, None);
-    table.spread("bo", Unit::KibPerS, figures.bo, None);
-    table
+    let (read, written) = (figures.read, figures.written);
+    let rows = [
+        spread("Read", Unit::Rate, read.map(|read| read.speed), read.and_then(|read| read.ends)),
+        spread("Written", Unit::Rate, written.map(|it| it.speed), written.and_then(|it| it.ends)),
+        spread("First writes", Unit::Rate, figures.copied.first_writes, None),
+        spread("bi", Unit::KibPerS, figures.bi, None),
+        spread("bo", Unit::KibPerS, figures.bo, None),
+    ];
+    let columns = [
+        Column::name("Speed"),
+        Column::number("Mean"),
+        Column::number("First tenth"),
+        Column::number("Last tenth"),
+        Column::number("Median").class("least"),
+        Column::number("5th percentile").class("less"),
+        Column::number("95th percentile").class("less"),
+    ];
+    let caption = if written.is_some() { "While it ran" } else { "While it was read" };
+    Table::new(caption, columns, rows.into_iter().flatten())
 }
 
 fn origin(phases: &OriginPhases) -> Table {
-    let mut table = Table {
-        caption: "The origin",
-        subject: "Work",
-        columns: vec![("Before", ""), ("During", ""), ("After", "")],
-        rows: Vec::new(),
+    let row = |name: &str, unit, value: fn(OriginWork) -> Option<f64>| {
+        row(name, [phases.before, phases.during, phases.after].map(|work| text(unit, value(work))))
     };
-    let mut add = |name: &str, unit, value: fn(OriginWork) -> Option<f64>| {
-        let of = |work| text(unit, value(work));
-        table.add(name, vec![of(phases.before), of(phases.during), of(phases.after)]);
-    };
-    add("Read", Unit::Rate, |work| work.read_bytes_per_s);
-    add("Written", Unit::Rate, |work| work.written_bytes_per_s);
-    add("Writes", Unit::PerS, |work| work.writes_per_s);
-    add("A write's size", Unit::Size, |work| work.write_request_bytes);
-    add("A write took", Unit::Ms, |work| work.write_await_ms);
-    table
+    let rows = [
+        row("Read", Unit::Rate, |work| work.read_bytes_per_s),
+        row("Written", Unit::Rate, |work| work.written_bytes_per_s),
+        row("Writes", Unit::PerS, |work| work.writes_per_s),
+        row("A write's size", Unit::Size, |work| work.write_request_bytes),
+        row("A write took", Unit::Ms, |work| work.write_await_ms),
+    ];
+    let columns =
+        [Column::name("Work"), Column::number("Before"), Column::number("During"), Column::number("After")];
+    Table::new("The origin", columns, rows.into_iter().flatten())
 }
 
 fn pvs(pvs: &[PvWork]) -> Table {
-    let mut table = Table {
-        caption: "PVs",
-        subject: "PV",
-        columns: vec![
-            ("Busy", ""),
-            ("Read", "least"),
-            ("Written", "least"),
-            ("A read took, first and last tenth", ""),
-            ("A read's size, first and last tenth", "less"),
-        ],
-        rows: Vec::new(),
-    };
-    for pv in pvs {
-        let values = vec![
+    let columns = [
+        Column::name("PV"),
+        Column::number("Busy"),
+        Column::number("Read").class("least"),
+        Column::number("Written").class("least"),
+        Column::number("A read took, first and last tenth"),
+        Column::number("A read's size, first and last tenth").class("less"),
+    ];
+    let row = |pv: &PvWork| {
+        let values = [
             text(Unit::Share, pv.utilisation),
             text(Unit::Rate, pv.read_bytes_per_s),
             text(Unit::Rate, pv.written_bytes_per_s),
             both(Unit::Ms, pv.read_await_ms),
             both(Unit::Size, pv.read_request_bytes),
         ];
-        table.add(format!("{}{}", pv.name, carries(pv)), values);
-    }
-    table
+        row(format!("{}{}", pv.name, carries(pv)), values)
+    };
+    Table::new("PVs", columns, pvs.iter().filter_map(row))
 }
 
 fn carries(pv: &PvWork) -> &'static str {

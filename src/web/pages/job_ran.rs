@@ -1,18 +1,11 @@
 //! What a job ran on, fact by fact: the end of its page. Nothing is there of what is not known.
 
-use askama::Template;
-
 use super::shown;
 use crate::job::Job;
 use crate::report::facts::facts;
+use crate::table::{Column, Table};
 use crate::web::Site;
 use crate::web::answer::Problem;
-
-#[derive(Template)]
-#[template(path = "job_ran.html")]
-struct JobRan {
-    facts: Vec<(&'static str, String)>,
-}
 
 /// The section, as HTML; nothing where nothing is known.
 pub async fn section(site: &Site, job: &Job) -> Result<String, Problem> {
@@ -22,5 +15,8 @@ pub async fn section(site: &Site, job: &Job) -> Result<String, Problem> {
         cost => cost?.setup.clone(),
     };
     let known = facts(job, &setup).into_iter().filter(|fact| fact.name != "how it ended");
-    shown(&JobRan { facts: known.filter_map(|fact| Some((fact.name, fact.value?))).collect() })
+    let rows = known.filter_map(|fact| Some(vec![fact.name.into(), fact.value?.into()]));
+    let table =
+        Table::new("What it ran on", [Column::name(""), Column::text("").class("says")], rows).class("ran");
+    if table.is_empty() { Ok(String::new()) } else { shown(&table) }
 }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Html;
 
 use super::charts::{self, Figure, RangeLink, Sketch, Trace, View};
-use super::rows::{self, FillRow, JobTable};
+use super::rows::{self, JobTable};
 use super::{Answer, Content, framed, own_job_list, shown, text};
 use crate::alert::Severity;
 use crate::job::{Job, JobKind};
@@ -16,6 +16,7 @@ use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::source::Part;
 use crate::source::dm::usage_unknown;
 use crate::store::Subject;
+use crate::table::Table;
 use crate::topology::{Device, VolumeKind};
 use crate::units::{Fill, count_text, duration_text};
 use crate::web::Site;
@@ -34,7 +35,7 @@ struct Overview {
     verdict: Verdict,
     ranges: Vec<RangeLink>,
     span: String,
-    fills: Vec<FillRow>,
+    fills: Table,
     nothing_to_watch: String,
     figures: Vec<Figure>,
     jobs: JobTable,

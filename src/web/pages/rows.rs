@@ -6,33 +6,13 @@ use super::{moment, text};
 use crate::config::{Alerts, Thresholds};
 use crate::job::{Job, JobKind, Outcome, tool};
 use crate::present::Present;
+use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 use crate::units::{Fill, Prefix, bytes_text, duration_text, took_text};
 use crate::web::answer::Partial;
 
-/// A snapshot's or a pool's fill.
-pub struct FillRow {
-    pub name: String,
-    pub href: String,
-    /// `metadata` for a pool's second row.
-    pub part: Option<&'static str>,
-    pub state: &'static str,
-    /// `ok`, `warning`, `critical` or `unknown`: the class of the state's word.
-    pub grade: &'static str,
-    /// The width of the bar; `None` where nothing is known.
-    pub width: Option<String>,
-    /// The percentage, or a dash.
-    pub text: String,
-    /// The class of the bar.
-    pub bar: &'static str,
-    pub critical: f64,
-    pub used_of_size: String,
-    pub of: String,
-    pub age: String,
-}
-
 /// All snapshots and pools, those in trouble first, then the fullest.
-pub fn fills(present: &Present) -> Vec<FillRow> {
+pub fn fills(present: &Present) -> Table {
     let mut rows = Vec::new();
     for (volume, state) in present.interval.volumes() {
         let thresholds = &present.thresholds;
@@ -45,10 +25,21 @@ pub fn fills(present: &Present) -> Vec<FillRow> {
         }
     }
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    rows.into_iter().map(|(_, row)| row).collect()
+    let columns = [
+        Column::name("Volume"),
+        Column::text("State"),
+        Column::text("Fill").class("fill"),
+        Column::number("Used of size"),
+        Column::text("Origin or pool").class("less"),
+        Column::number("Age").class("less"),
+    ];
+    Table::new("Snapshots and pools", columns, rows.into_iter().map(|(_, row)| row)).class("fills")
 }
 
-fn pool(present: &Present, volume: &Volume, state: &VolumeState, thresholds: &Alerts) -> [(f64, FillRow); 2] {
+/// A row, and how urgent it is.
+type FillRow = (f64, Vec<Cell>);
+
+fn pool(present: &Present, volume: &Volume, state: &VolumeState, thresholds: &Alerts) -> [FillRow; 2] {
     [
         fill(present, volume, state, state.fill, Some("data"), thresholds.pool_data),
         fill(present, volume, state, state.metadata, Some("metadata"), thresholds.pool_metadata),
@@ -62,28 +53,31 @@ fn fill(
     fill: Option<Fill>,
     part: Option<&'static str>,
     thresholds: Thresholds,
-) -> (f64, FillRow) {
+) -> FillRow {
     let percent = fill.map(Fill::percent);
     let grade = grade(state.state, percent, thresholds);
     let urgency = if state.state.is_bad() { 200.0 } else { percent.unwrap_or(-1.0) };
     let now = present.interval.at;
-    let row = FillRow {
-        name: volume.full_name(),
-        href: volume_href(&volume.vg, &volume.lv),
-        part,
-        state: state_word(state.state, grade),
-        grade,
-        width: percent.map(|percent| format!("{percent:.2}")),
-        text: match (percent, present.job_of(volume).and_then(|job| job.died_at)) {
-            (None, Some(died_at)) => format!("since {}", moment(died_at, now)),
-            (percent, _) => text::or_dash(percent.map(|percent| format!("{percent:.2} %"))),
-        },
-        bar: if grade == "ok" { "used" } else { grade },
-        critical: thresholds.critical,
-        used_of_size: used_of_size(fill, volume.size.filter(|_| part != Some("metadata"))),
-        of: volume.origin.as_ref().map_or_else(|| volume.kind.text().into(), |origin| format!("of {origin}")),
-        age: text::or_dash(volume.created_at.map(|at| duration_text(seconds_between(at, now)))),
+    let width = percent.map(|width| Bar {
+        width,
+        class: if grade == "ok" { "used" } else { grade },
+        mark: Some(thresholds.critical),
+        ..Bar::default()
+    });
+    let used = match (percent, present.job_of(volume).and_then(|job| job.died_at)) {
+        (None, Some(died_at)) => format!("since {}", moment(died_at, now)).into(),
+        (percent, _) => Cell::known(percent.map(|percent| format!("{percent:.2} %"))),
     };
+    let of =
+        volume.origin.as_ref().map_or_else(|| volume.kind.text().into(), |origin| format!("of {origin}"));
+    let row = vec![
+        Cell::link(volume.full_name(), volume_href(&volume.vg, &volume.lv)).small(part.unwrap_or_default()),
+        Cell::state(state_word(state.state, grade), grade),
+        width.map_or_else(Cell::default, |bar| Cell::default().bar(bar)).then(used),
+        used_of_size(fill, volume.size.filter(|_| part != Some("metadata"))).into(),
+        of.into(),
+        Cell::known(volume.created_at.map(|at| duration_text(seconds_between(at, now)))),
+    ];
     (urgency, row)
 }
 
@@ -121,65 +115,72 @@ pub fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
     (to.as_millisecond() - from.as_millisecond()) as f64 / 1000.0
 }
 
-/// A job.
-pub struct JobRow {
-    pub id: i64,
-    pub name: String,
-    /// To which set it belongs, in few words; empty where it belongs to none.
-    pub label: String,
-    pub href: String,
-    pub outcome: &'static str,
-    pub grade: &'static str,
-    pub began: String,
-    pub took: String,
-    pub read: String,
-    pub peak: String,
-    pub of: String,
-}
-
 /// Jobs, with a sentence where there are more of them than can be told.
-#[derive(Default)]
 pub struct JobTable {
-    pub rows: Vec<JobRow>,
+    pub table: Table,
     pub missing: Option<String>,
 }
 
 impl JobTable {
     pub fn of(jobs: &Partial<Vec<Job>>, now: Timestamp) -> Self {
-        let rows = jobs.found.iter().map(|job| job_row(job, now)).collect();
-        Self { rows, missing: jobs.missing.clone() }
+        let name = |job: &Job| Cell::link(&job.name, format!("/jobs/{}", job.id)).small(label(job));
+        Self { table: job_table("The latest first", jobs, now, name), missing: jobs.missing.clone() }
+    }
+
+    /// Jobs of which some are chosen in a form.
+    pub fn of_choices(jobs: &Partial<Vec<Job>>, now: Timestamp) -> Self {
+        let name = |job: &Job| {
+            Cell::choice(&job.name, "id", job.id.to_string()).small(job.id.to_string()).small(label(job))
+        };
+        let table = job_table("Single jobs, the latest first", jobs, now, name).class("choose");
+        Self { table, missing: jobs.missing.clone() }
     }
 
     /// Whether there is certainly none.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.missing.is_none()
+        self.table.is_empty() && self.missing.is_none()
     }
 }
 
-fn job_row(job: &Job, now: Timestamp) -> JobRow {
-    let (outcome, grade) = outcome(job);
-    JobRow {
-        id: job.id,
-        name: job.name.clone(),
-        label: job.label.as_ref().map_or_else(String::new, |label| label.in_few_words(&job.name)),
-        href: format!("/jobs/{}", job.id),
-        outcome,
-        grade,
-        began: moment(job.started_at, now),
-        took: took(job, now),
-        read: text::or_dash(job.bytes_read.map(|bytes| bytes_text(bytes as f64, Prefix::Binary))),
-        peak: text::or_dash(job.peak_fill_percent.map(|percent| format!("{percent:.2} %"))),
-        of: format!(
-            "{}{}",
-            match (&job.vg, &job.origin) {
-                (Some(vg), Some(origin)) => {
-                    format!("{} of {vg}/{origin}", tool::above_lvcreate(job).unwrap_or("snapshot"))
-                }
-                _ => job.kind.text().into(),
-            },
-            job.imported_from().map_or_else(String::new, |host| format!(" on {host}"))
-        ),
-    }
+fn job_table(
+    caption: &'static str,
+    jobs: &Partial<Vec<Job>>,
+    now: Timestamp,
+    name: impl Fn(&Job) -> Cell,
+) -> Table {
+    let columns = [
+        Column::name("Job").class("named"),
+        Column::text("Outcome"),
+        Column::text("Began (UTC)").class("least"),
+        Column::number("Took"),
+        Column::number("Read").class("least"),
+        Column::number("Peak fill").class("least"),
+        Column::text("Of").class("less"),
+    ];
+    let row = |job: &Job| {
+        let (outcome, grade) = outcome(job);
+        let of = match (&job.vg, &job.origin) {
+            (Some(vg), Some(origin)) => {
+                format!("{} of {vg}/{origin}", tool::above_lvcreate(job).unwrap_or("snapshot"))
+            }
+            _ => job.kind.text().into(),
+        };
+        let host = job.imported_from().map_or_else(String::new, |host| format!(" on {host}"));
+        vec![
+            name(job),
+            Cell::state(outcome, grade),
+            moment(job.started_at, now).into(),
+            took(job, now).into(),
+            Cell::known(job.bytes_read.map(|bytes| bytes_text(bytes as f64, Prefix::Binary))),
+            Cell::known(job.peak_fill_percent.map(|percent| format!("{percent:.2} %"))),
+            format!("{of}{host}").into(),
+        ]
+    };
+    Table::new(caption, columns, jobs.found.iter().map(row))
+}
+
+fn label(job: &Job) -> String {
+    job.label.as_ref().map_or_else(String::new, |label| label.in_few_words(&job.name))
 }
 
 /// How long it took, or has run by now.

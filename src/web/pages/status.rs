@@ -9,6 +9,7 @@ use super::{Answer, Content, Refresh, framed, moment, shown};
 use crate::config::Age;
 use crate::present::Present;
 use crate::store::{Gap, Level};
+use crate::table::{Cell, Column, Table};
 use crate::units::{Prefix, bytes_text};
 use crate::web::Site;
 use crate::web::answer::Problem;
@@ -17,31 +18,7 @@ use crate::web::answer::Problem;
 #[template(path = "status.html")]
 struct Status {
     notes: Vec<String>,
-    figures: Vec<(&'static str, String, String)>,
-    levels: Vec<LevelRow>,
-    gaps: Vec<GapRow>,
-    parts: Vec<PartRow>,
-}
-
-struct LevelRow {
-    what: &'static str,
-    kept_for: String,
-    since: String,
-}
-
-struct GapRow {
-    from: String,
-    to: String,
-    ticks: i64,
-    reason: String,
-}
-
-struct PartRow {
-    name: &'static str,
-    is_ok: bool,
-    /// What it says when it does not work.
-    error: String,
-    took: String,
+    tables: Vec<Table>,
 }
 
 pub async fn page(State(site): State<Site>) -> Answer {
@@ -60,15 +37,15 @@ fn now(site: &Site) -> Result<String, Problem> {
     let notes = store.error.iter().chain(&present.notes).chain(&store.notes).cloned();
     shown(&Status {
         notes: notes.collect(),
-        figures: figures(&present),
-        levels: levels(&present),
-        gaps: store.stock.gaps.iter().map(|gap| gap_row(gap, present.interval.at)).collect(),
-        parts: parts(&present),
+        tables: [figures(&present), levels(&present), gaps(&present), parts(&present)]
+            .into_iter()
+            .filter(|table| !table.is_empty())
+            .collect(),
     })
 }
 
 /// What it is, the figure, and what to think of it.
-fn figures(present: &Present) -> Vec<(&'static str, String, String)> {
+fn figures(present: &Present) -> Table {
     let (stock, keep, ticks) = (&present.store.stock, &present.keep, &present.ticks);
     let bytes = |bytes: u64| bytes_text(bytes as f64, Prefix::default());
     let or_later = |known: Option<u64>| known.map_or_else(|| "not known yet".to_string(), bytes);
@@ -78,7 +55,7 @@ fn figures(present: &Present) -> Vec<(&'static str, String, String)> {
         Some(_) => "when it has been kept for as long as is set below",
         None => "",
     };
-    vec![
+    let known = [
         ("Ticks taken", ticks.taken.to_string(), format!("{} missed", ticks.missed)),
         (
             "A tick takes",
@@ -89,53 +66,63 @@ fn figures(present: &Present) -> Vec<(&'static str, String, String)> {
         ("The database has", bytes(stock.size_bytes), format!("and may take {}", bytes(keep.size.0))),
         ("A day takes", or_later(stock.bytes_per_day()), "every tick, before it is rolled up".into()),
         ("It will need", or_later(forecast), fits.into()),
-    ]
+    ];
+    let row =
+        |(what, figure, remark): (&str, String, String)| vec![what.into(), figure.into(), remark.into()];
+    let columns = [Column::name(""), Column::number(""), Column::text("")];
+    Table::new("cowbell itself", columns, known.into_iter().map(row))
 }
 
 fn micros(us: u64) -> String {
     format!("{} ms", crate::units::three_figures(us as f64 / 1000.0))
 }
 
-fn levels(present: &Present) -> Vec<LevelRow> {
+fn levels(present: &Present) -> Table {
     let (stock, keep, now) = (&present.store.stock, &present.keep, present.interval.at);
-    let since = |level: Level| match stock.levels[level as usize].from {
-        Some(from) => format!("{} UTC", moment(from, now)),
-        None => "–".to_string(),
+    let since = |level: Level| {
+        Cell::known(stock.levels[level as usize].from.map(|from| format!("{} UTC", moment(from, now))))
     };
-    let row = |what, age: Age, since| LevelRow {
-        what,
-        kept_for: format!("{} days", age.0.as_secs() / (24 * 3600)),
-        since,
+    let row = |what: &str, age: Age, since| {
+        vec![what.into(), format!("{} days", age.0.as_secs() / (24 * 3600)).into(), since]
     };
-    vec![
+    let rows = [
         row("Every tick", keep.ticks, since(Level::Ticks)),
-        row("Every tick while a job ran", keep.jobs, String::new()),
+        row("Every tick while a job ran", keep.jobs, "".into()),
         row("Ten seconds: sum, least and most, when ticks go", keep.ten_seconds, since(Level::TenSeconds)),
         row("A minute, and ten: sum, least and most", keep.minutes, since(Level::Minutes)),
-    ]
+    ];
+    Table::new("What is kept", ["How finely", "For", "Since"].map(Column::text), rows)
 }
 
-fn gap_row(gap: &Gap, now: Timestamp) -> GapRow {
-    let at = |ms| Timestamp::from_millisecond(ms).map_or_else(|_| "–".into(), |at| moment(at, now));
-    GapRow { from: at(gap.from_ms), to: at(gap.to_ms), ticks: gap.ticks, reason: gap.reason.clone() }
+fn gaps(present: &Present) -> Table {
+    let at = |ms| Cell::known(Timestamp::from_millisecond(ms).ok().map(|at| moment(at, present.interval.at)));
+    let row = |gap: &Gap| {
+        vec![at(gap.from_ms), at(gap.to_ms), gap.ticks.to_string().into(), gap.reason.clone().into()]
+    };
+    let columns =
+        [Column::text("From (UTC)"), Column::text("To"), Column::number("Ticks"), Column::text("Why")];
+    let caption = "Ticks that could not be kept, the latest first";
+    Table::new(caption, columns, present.store.stock.gaps.iter().map(row))
 }
 
-fn parts(present: &Present) -> Vec<PartRow> {
+/// What is read and written, and what it says when it does not work.
+fn parts(present: &Present) -> Table {
+    let row = |name: &str, error: Option<String>, took_us: Option<u64>| {
+        let state =
+            if error.is_none() { Cell::state("ok", "ok") } else { Cell::state("not seen", "warning") };
+        vec![name.into(), state, Cell::known(took_us.map(micros)), error.unwrap_or_default().into()]
+    };
     let read = present.parts_in_order().map(|(part, state)| {
         let error = state.map_or_else(|| Some("it has not answered yet".into()), |state| state.error.clone());
-        PartRow {
-            name: part.name(),
-            is_ok: error.is_none(),
-            error: error.unwrap_or_default(),
-            took: state.map_or_else(|| "–".into(), |state| micros(state.took_us)),
-        }
+        row(part.name(), error, state.map(|state| state.took_us))
     });
+    let columns = [
+        Column::text("Part"),
+        Column::text("State"),
+        Column::number("Took").class("least"),
+        Column::text("What it says").class("says"),
+    ];
     let store = &present.store;
-    let writes = PartRow {
-        name: "store",
-        is_ok: store.error.is_none(),
-        error: store.error.clone().unwrap_or_default(),
-        took: micros(store.took_us),
-    };
-    read.chain([writes]).collect()
+    let store = row("store", store.error.clone(), Some(store.took_us));
+    Table::new("What is read and written", columns, read.chain([store]))
 }

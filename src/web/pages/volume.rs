@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::response::Html;
 
 use super::charts::{self, View};
-use super::device::{KeyFigure, LayoutRow, Subjects};
+use super::device::{KeyFigure, Subjects};
 use super::rows::{self, JobTable};
 use super::text::{self, Writing};
 use super::{Answer, Content, framed, moment, own_job_list, shown};
@@ -15,6 +15,7 @@ use crate::sample::lvm::{Policies, Segment};
 use crate::series::Observation;
 use crate::series::quantity::DeviceQuantity;
 use crate::store::Subject;
+use crate::table::{Cell, Column, Table};
 use crate::topology::{LvLayout, Volume, VolumeKind, VolumeState};
 use crate::units::Fill;
 use crate::web::Site;
@@ -74,10 +75,9 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
         span: super::span_text(range),
         figures: charts::draw(site, view, range, &jobs.found, sketches).await?,
         phases: None,
-        notes: Vec::new(),
-        layout: found.map(|(volume, _)| layout(volume)).unwrap_or_default(),
+        table: found.map(|(volume, _)| layout(volume)).filter(|table| !table.is_empty()),
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
-        jobs: JobTable::of(&jobs, present.interval.at),
+        jobs: Some(JobTable::of(&jobs, present.interval.at)),
     })
 }
 
@@ -150,24 +150,32 @@ fn growth(volume: &Volume, policies: Option<Policies>) -> Option<String> {
     })
 }
 
-fn layout(volume: &Volume) -> Vec<LayoutRow> {
-    let bytes = |bytes: Option<u64>| Writing::default().amount(bytes.map(|bytes| bytes as f64));
+/// Its segments, as `lvs --segments` has them.
+fn layout(volume: &Volume) -> Table {
+    let bytes = |bytes: Option<u64>| Writing::default().amount(bytes.map(|bytes| bytes as f64)).into();
     let rows = volume.layout.iter().flat_map(|part| part.segments.iter().map(move |segment| (part, segment)));
-    let row = |(part, segment): (&LvLayout, &Segment)| LayoutRow {
-        lv: part.lv.clone(),
-        kind: segment.kind.clone(),
-        stripes: text::or_dash(segment.stripes.map(|stripes| stripes.to_string())),
-        stripe_size: bytes(segment.stripe_size),
-        chunk_size: bytes(segment.chunk_size),
-        extents: segment.extents,
-        on: segment
-            .pv_extents
-            .iter()
-            .map(|(pv, extents)| format!("{pv}: {extents}"))
-            .collect::<Vec<_>>()
-            .join(", "),
+    let row = |(part, segment): (&LvLayout, &Segment)| {
+        let on = segment.pv_extents.iter().map(|(pv, extents)| format!("{pv}: {extents}"));
+        vec![
+            part.lv.clone().into(),
+            segment.kind.clone().into(),
+            Cell::known(segment.stripes.map(|stripes| stripes.to_string())),
+            bytes(segment.stripe_size),
+            bytes(segment.chunk_size),
+            segment.extents.to_string().into(),
+            on.collect::<Vec<_>>().join(", ").into(),
+        ]
     };
-    rows.map(row).collect()
+    let columns = [
+        Column::name("Part"),
+        Column::text("Type"),
+        Column::number("Stripes"),
+        Column::number("Stripe size").class("less"),
+        Column::number("Chunk size").class("less"),
+        Column::number("Extents"),
+        Column::text("On PVs"),
+    ];
+    Table::new("Layout", columns, rows.map(row))
 }
 
 /// What its snapshots cost, or what those of its origin do.

@@ -4,12 +4,13 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Html;
 
-use super::text::{self, Writing};
+use super::text::Writing;
 use super::{Answer, Content, Refresh, framed, rows, shown};
 use crate::config::Thresholds;
 use crate::present::Present;
 use crate::series::Observation;
 use crate::series::quantity::DeviceQuantity;
+use crate::table::{Cell, Column, Table};
 use crate::topology::{Group, State as VolumeWord, Volume, VolumeKind, VolumeState};
 use crate::units::Fill;
 use crate::web::Site;
@@ -29,20 +30,7 @@ struct GroupView {
     /// Names and addresses.
     pvs: Vec<(String, String)>,
     missing_pvs: u32,
-    rows: Vec<Row>,
-}
-
-struct Row {
-    name: String,
-    href: String,
-    kind: String,
-    state: &'static str,
-    grade: &'static str,
-    fill: String,
-    size: String,
-    read: String,
-    written: String,
-    on: String,
+    volumes: Table,
 }
 
 pub async fn page(State(site): State<Site>) -> Answer {
@@ -86,11 +74,24 @@ fn group_view(present: &Present, group: &Group) -> GroupView {
         space,
         pvs: group.pvs.iter().filter_map(pv).collect(),
         missing_pvs: group.missing_pvs,
-        rows: volumes.map(|(volume, state)| row(present, volume, state)).collect(),
+        volumes: Table::new("", columns(), volumes.map(|(volume, state)| row(present, volume, state))),
     }
 }
 
-fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Row {
+fn columns() -> [Column; 8] {
+    [
+        Column::name("Volume"),
+        Column::text("Kind"),
+        Column::text("State"),
+        Column::number("Fill"),
+        Column::number("Size").class("least"),
+        Column::number("Read").class("less"),
+        Column::number("Written").class("less"),
+        Column::text("On").class("less"),
+    ]
+}
+
+fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<Cell> {
     let interval = &present.interval;
     let work = interval.device_of(volume).and_then(|done| done.work);
     let rate = |quantity: DeviceQuantity| {
@@ -100,18 +101,16 @@ fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Row {
     let percent = state.fill.map(Fill::percent);
     let of = volume.origin.as_ref().map_or_else(String::new, |origin| format!(" of {origin}"));
     let grade = grade(present, volume, state, percent);
-    Row {
-        name: volume.lv.clone(),
-        href: rows::volume_href(&volume.vg, &volume.lv),
-        kind: format!("{}{of}", volume.kind.text()),
-        state: rows::state_word(state.state, grade),
-        grade,
-        fill: text::or_dash(percent.map(|percent| format!("{percent:.2} %"))),
-        size: Writing::default().amount(volume.size.map(|size| size as f64)),
-        read: rate(DeviceQuantity::ReadBytes),
-        written: rate(DeviceQuantity::WrittenBytes),
-        on: volume.pvs.join(", "),
-    }
+    vec![
+        Cell::link(&volume.lv, rows::volume_href(&volume.vg, &volume.lv)),
+        format!("{}{of}", volume.kind.text()).into(),
+        Cell::state(rows::state_word(state.state, grade), grade),
+        Cell::known(percent.map(|percent| format!("{percent:.2} %"))),
+        Writing::default().amount(volume.size.map(|size| size as f64)).into(),
+        rate(DeviceQuantity::ReadBytes).into(),
+        rate(DeviceQuantity::WrittenBytes).into(),
+        volume.pvs.join(", ").into(),
+    ]
 }
 
 /// Only what can overflow is judged by its fill: a thin volume that is mapped throughout is as it should be.

@@ -87,7 +87,7 @@ first_of() {
 
 # phases_of JOB: both of cowbell's tables.
 phases_of() {
-    "$COWBELL" job show "$1" --markdown | awk '/^\| phase/ { if (n++) print ""; table = 1 } !NF { table = 0 } table'
+    "$COWBELL" job show "$1" --markdown | awk '/^\| Phase/ { if (n++) print ""; table = 1 } !NF { table = 0 } table'
 }
 
 # Only its writing is direct: what it read is forgotten at once, so that no cache answers; but while it seeks, which is not

@@ -1,0 +1,329 @@
+//! A table and its writers: plain text in columns, Markdown, CSV and HTML.
+//!
+//! Names come from users: what would be markup, end a cell or be run by a spreadsheet or a terminal is made harmless here.
+
+use std::io::Write;
+
+use askama::Template;
+
+/// Letters that mean something within a line of Markdown, but for `<`, `>` and `&`.
+const MARKUP: &str = "\\`*_[]|~#$";
+
+/// Head and rows.
+#[derive(Clone, Debug, PartialEq, Template)]
+#[template(path = "table.html")]
+pub struct Table {
+    /// On a page alone, as the class.
+    caption: &'static str,
+    class: &'static str,
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    name: String,
+    kind: Kind,
+    /// `less` or `least`: on which screens it is left out.
+    class: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// What the row is of.
+    Name,
+    Text,
+    /// Aligned right.
+    Number,
+}
+
+/// Nothing where the value is unknown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell(Vec<(Look, String)>);
+
+/// What a part of a cell is on a page; everywhere else it is its text.
+#[derive(Clone, Debug, PartialEq)]
+enum Look {
+    Plain,
+    Small,
+    Code,
+    Class(String),
+    /// To this address.
+    Link(String),
+    /// A choice of a form, with its field and value.
+    Choice(&'static str, String),
+    Bar(Bar),
+}
+
+/// A bar of 100 parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bar {
+    pub from: f64,
+    pub width: f64,
+    pub class: &'static str,
+    /// A line across it.
+    pub mark: Option<f64>,
+}
+
+/// A text without HTML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Plain,
+    Markdown,
+}
+
+impl Column {
+    fn new(name: impl Into<String>, kind: Kind) -> Self {
+        Self { name: name.into(), kind, class: "" }
+    }
+
+    pub fn name(name: impl Into<String>) -> Self {
+        Self::new(name, Kind::Name)
+    }
+
+    pub fn text(name: impl Into<String>) -> Self {
+        Self::new(name, Kind::Text)
+    }
+
+    pub fn number(name: impl Into<String>) -> Self {
+        Self::new(name, Kind::Number)
+    }
+
+    pub fn class(self, class: &'static str) -> Self {
+        Self { class, ..self }
+    }
+
+    fn classes(&self) -> String {
+        let number = if self.kind == Kind::Number { "n" } else { "" };
+        format!("{number} {}", self.class).trim().into()
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self(vec![(Look::Plain, text.into())])
+    }
+}
+
+impl Cell {
+    pub fn known(text: Option<String>) -> Self {
+        text.map_or_else(Self::default, Self::from)
+    }
+
+    pub fn link(text: impl Into<String>, href: impl Into<String>) -> Self {
+        Self(vec![(Look::Link(href.into()), text.into())])
+    }
+
+    /// `class` is one of the style sheet's.
+    pub fn class(text: impl Into<String>, class: &str) -> Self {
+        Self(vec![(Look::Class(class.into()), text.into())])
+    }
+
+    pub fn state(word: &str, grade: &str) -> Self {
+        Self::class(word, &format!("state {grade}"))
+    }
+
+    pub fn choice(text: impl Into<String>, field: &'static str, value: impl Into<String>) -> Self {
+        Self(vec![(Look::Choice(field, value.into()), text.into())])
+    }
+
+    /// A sentence with commands in backticks.
+    pub fn sentence(sentence: &str) -> Self {
+        let look = |place: usize| if place % 2 == 1 { Look::Code } else { Look::Plain };
+        Self(sentence.split('`').enumerate().map(|(place, part)| (look(place), part.into())).collect())
+    }
+
+    /// With this in smaller letters after it.
+    pub fn small(mut self, text: impl Into<String>) -> Self {
+        let text = text.into();
+        self.0.extend((!text.is_empty()).then_some((Look::Small, text)));
+        self
+    }
+
+    pub fn bar(mut self, bar: Bar) -> Self {
+        self.0.push((Look::Bar(bar), String::new()));
+        self
+    }
+
+    pub fn then(mut self, other: impl Into<Self>) -> Self {
+        self.0.extend(other.into().0);
+        self
+    }
+
+    fn text(&self) -> Option<String> {
+        let mut parts = self.0.iter().filter(|(look, _)| !matches!(look, Look::Bar(_))).peekable();
+        parts.peek()?;
+        let (mut text, mut was_small) = (String::new(), false);
+        for (look, part) in parts {
+            let is_small = *look == Look::Small;
+            text += if is_small && was_small {
+                ", "
+            } else if is_small {
+                " "
+            } else {
+                ""
+            };
+            text += part;
+            was_small = is_small;
+        }
+        Some(text)
+    }
+}
+
+impl Table {
+    pub fn new(
+        caption: &'static str,
+        columns: impl IntoIterator<Item = Column>,
+        rows: impl IntoIterator<Item = Vec<Cell>>,
+    ) -> Self {
+        Self { caption, class: "", columns: columns.into_iter().collect(), rows: rows.into_iter().collect() }
+    }
+
+    /// `class` is one of the style sheet's.
+    pub fn class(self, class: &'static str) -> Self {
+        Self { class, ..self }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    fn has_head(&self) -> bool {
+        self.columns.iter().any(|column| !column.name.is_empty())
+    }
+
+    /// As text without HTML; an unknown value is a dash.
+    pub fn write(&self, style: Style) -> String {
+        let head = self.columns.iter().map(|column| style.line(&column.name)).collect();
+        let cell = |cell: &Cell| style.line(&cell.text().unwrap_or_else(|| "-".into()));
+        let rows = self.rows.iter().map(|row| row.iter().map(cell).collect());
+        let mut lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+        match style {
+            Style::Plain => self.pad(&mut lines),
+            Style::Markdown => {
+                let rule = |column: &Column| if column.kind == Kind::Number { "---:" } else { "---" };
+                lines.insert(1, self.columns.iter().map(rule).map(String::from).collect());
+            }
+        }
+        let line = |cells: &Vec<String>| match style {
+            Style::Plain => format!("{}\n", cells.join("  ").trim_end()),
+            Style::Markdown => format!("| {} |\n", cells.join(" | ")),
+        };
+        lines.iter().map(line).collect()
+    }
+
+    /// Makes every cell as wide as the widest of its column.
+    fn pad(&self, lines: &mut [Vec<String>]) {
+        for (place, column) in self.columns.iter().enumerate() {
+            let cells = || lines.iter().filter_map(|cells| cells.get(place));
+            let width = cells().map(|cell| cell.chars().count()).max().unwrap_or_default();
+            for cell in lines.iter_mut().filter_map(|cells| cells.get_mut(place)) {
+                *cell = if column.kind == Kind::Number {
+                    format!("{cell:>width$}")
+                } else {
+                    format!("{cell:width$}")
+                };
+            }
+        }
+    }
+
+    /// As RFC 4180 has it; an unknown value is empty. A spreadsheet runs what begins like a formula.
+    pub fn csv(&self) -> csv::Result<Vec<u8>> {
+        let mut writer = csv_writer(Vec::new());
+        writer.write_record(self.columns.iter().map(|column| &column.name))?;
+        for row in &self.rows {
+            let field = |(cell, column): (&Cell, &Column)| {
+                let text = cell.text().unwrap_or_default();
+                let is_formula =
+                    column.kind != Kind::Number && text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+                if is_formula { format!("'{text}") } else { text }
+            };
+            writer.write_record(row.iter().zip(&self.columns).map(field))?;
+        }
+        writer.into_inner().map_err(|error| error.into_error().into())
+    }
+}
+
+/// The one writer of CSV.
+pub fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
+    csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out)
+}
+
+impl Style {
+    /// A text on one line, in which nothing is markup or a command to a terminal.
+    pub fn line(self, text: &str) -> String {
+        let mut shown = String::with_capacity(text.len());
+        for letter in text.chars() {
+            match letter {
+                _ if letter.is_control() => shown.push(' '),
+                _ if self == Self::Plain => shown.push(letter),
+                '<' => shown.push_str("&lt;"),
+                '>' => shown.push_str("&gt;"),
+                '&' => shown.push_str("&amp;"),
+                _ if MARKUP.contains(letter) => shown.extend(['\\', letter]),
+                _ => shown.push(letter),
+            }
+        }
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let columns = [Column::name("Name"), Column::number("Took").class("less"), Column::text("Of")];
+        let rows = [
+            vec![Cell::link("a|b\n", "/a?b&c").small("<1>").small("2"), "9.50 s".into(), "".into()],
+            vec![Cell::sentence("=run `x`, \"y\""), "12 min".into(), Cell::default()],
+        ];
+        Table::new("", columns, rows)
+    }
+
+    #[test]
+    fn plain_text_is_in_columns_with_numbers_to_the_right() {
+        let text = "Name           Took  Of\na|b  <1>, 2  9.50 s\n=run x, \"y\"  12 min  -\n";
+        assert_eq!(table().write(Style::Plain), text);
+    }
+
+    #[test]
+    fn in_markdown_a_name_is_never_markup() {
+        let text = "| Name | Took | Of |\n| --- | ---: | --- |\n| a\\|b  &lt;1&gt;, 2 | 9.50 s |  |\n\
+                    | =run x, \"y\" | 12 min | - |\n";
+        assert_eq!(table().write(Style::Markdown), text);
+        assert_eq!(
+            Style::Markdown.line("a|b <b>*x*</b>\n# & `c`"),
+            "a\\|b &lt;b&gt;\\*x\\*&lt;/b&gt; \\# &amp; \\`c\\`"
+        );
+    }
+
+    #[test]
+    fn in_csv_a_cell_ends_where_it_should_and_is_no_formula() {
+        let text = String::from_utf8(table().csv().unwrap()).unwrap();
+        assert_eq!(text, "Name,Took,Of\r\n\"a|b\n <1>, 2\",9.50 s,\r\n\"'=run x, \"\"y\"\"\",12 min,\r\n");
+    }
+
+    #[test]
+    fn a_page_has_its_links_states_and_bars() {
+        let html = table().render().unwrap();
+        for part in [
+            "<table>\n<thead><tr><th>Name</th><th class=\"n less\">Took</th><th>Of</th></tr></thead>\n<tbody>\n<tr>",
+            "<tr><th scope=\"row\"><a href=\"/a?b&#38;c\">a|b\n</a> <small>&#60;1&#62;</small> <small>2</small></th>",
+            "<th scope=\"row\">=run <code>x</code>, &#34;y&#34;</th><td class=\"n less\">12 min</td><td>–</td></tr>",
+        ] {
+            assert!(html.contains(part), "{html}");
+        }
+        let bar = Bar { width: 12.345, class: "used", mark: Some(90.0), ..Bar::default() };
+        let row = vec![Cell::state("ok", "ok").then(Cell::default().bar(bar)).then("12 %")];
+        let html = Table::new("Fills", [Column::text("Fill")], [row]).class("fills");
+        let expected = "<td><span class=\"state ok\">ok</span><svg class=\"bar\" viewBox=\"0 0 100 10\" \
+                        preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"used\" x=\"0.00\" \
+                        width=\"12.35\" height=\"10\"/><path class=\"mark\" d=\"M90.00 0v10\"/></svg> 12 %</td>";
+        let html = html.render().unwrap();
+        assert!(
+            html.contains(expected) && html.starts_with("<table class=\"fills\"><caption>Fills</caption>"),
+            "{html}"
+        );
+    }
+}
