@@ -109,7 +109,7 @@ impl Store {
     }
 
     fn journal(&self) -> [PathBuf; 2] {
-        [0, 1].map(|turn| self.path().with_file_name(format!("cowbell.db-ticks{turn}")))
+        [self.path().with_file_name("cowbell.db-ticks")]
     }
 
     /// Bytes of the journal's two files, which are written as zeros before they are used.

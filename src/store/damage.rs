@@ -45,7 +45,7 @@ pub async fn of(path: &Path) -> Option<String> {
         return None;
     }
     let file = File::open(path).ok()?;
-    if let Some(damage) = in_header(&file).or_else(|| is_cut_short(&file, path)) {
+    if let Some(damage) = in_header(&file, has_log(path)).or_else(|| is_cut_short(&file, path)) {
         return Some(damage);
     }
     // Closing a file lets go of locks that SQLite holds on it, so it has to be closed before that.
@@ -70,7 +70,7 @@ fn has_our_number(path: &Path) -> bool {
 }
 
 /// What SQLite would not read or not write, and of which it does not say that it is damage.
-fn in_header(file: &File) -> Option<String> {
+fn in_header(file: &File, has_log: bool) -> Option<String> {
     let (mut header, length) = ([0; HEADER as usize], file.metadata().ok()?.len());
     if length < HEADER {
         return Some(format!("expected {HEADER} bytes and more, but found {length}"));
@@ -78,9 +78,10 @@ fn in_header(file: &File) -> Option<String> {
     file.read_exact_at(&mut header, 0).ok()?;
     let is_sound = header.starts_with(MAGIC)
         && page_size(&header).is_some()
-        && i64::from(big_endian(&header, APPLICATION_ID_AT)) == APPLICATION_ID
-        && big_endian(&header, USER_VERSION_AT) <= Holds::ARecording as u32
-        && big_endian(&header, ENCODING_AT) == UTF_8
+        // The log may have what is not in the file yet.
+        && (has_log || i64::from(big_endian(&header, APPLICATION_ID_AT)) == APPLICATION_ID)
+        && (has_log || big_endian(&header, USER_VERSION_AT) <= Holds::ARecording as u32)
+        && (has_log || big_endian(&header, ENCODING_AT) == UTF_8)
         && header[VERSIONS_AT..][..2].iter().all(|version| (1..=2).contains(version))
         && header[FRACTIONS_AT..].starts_with(&FRACTIONS)
         && big_endian(&header, SCHEMA_FORMAT_AT).cast_signed() <= NEWEST_SCHEMA_FORMAT;

@@ -10,7 +10,7 @@ use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, Sq
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
 use super::paths::{beside, folder_of, has_content, has_folder, has_log, hindrance};
-use super::{Holds, damage, paths};
+use super::{Holds, damage, journal, paths};
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
@@ -46,7 +46,7 @@ pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<Opened> {
         lock = paths::lock(path)?;
     }
     let connection = match open_and_migrate(path, holds).await {
-        Err(error) if error.is::<OldFormat>() => {
+        Err(error) if error.is::<OldFormat>() || error.is::<Foreign>() && journal::lies_beside(path) => {
             notes.push(damage::set_aside(path, &error.to_string()).await.with_context(named)?);
             lock = paths::lock(path)?;
             open_and_migrate(path, holds).await
@@ -55,6 +55,11 @@ pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<Opened> {
     };
     Ok(Opened { connection: connection.with_context(named)?, notes, lock })
 }
+
+/// What SQLite reads of its header is not cowbell's.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}; name another file with --db")]
+struct Foreign(String);
 
 /// A database of a development version before 0.1.
 #[derive(Debug, thiserror::Error)]
@@ -153,14 +158,14 @@ async fn refuse_what_reads_as_foreign(path: &Path, holds: Holds) -> anyhow::Resu
     // Ours has no number of its own yet where the program ended while it made its first table.
     let is_empty = tables.iter().all(|table| table == MIGRATIONS_TABLE);
     if id != APPLICATION_ID && !(id == 0 && is_empty) {
-        bail!("it is another program's database; name another file with --db");
+        return Err(Foreign("it is another program's database".into()).into());
     }
     let held: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut connection).await?;
     if held != holds as i64 {
         let holder = match held {
             0 => "this machine's own ticks",
             1 => "a recording",
-            _ => bail!("its user_version is {held}, which no cowbell gives; name another file with --db"),
+            _ => return Err(Foreign(format!("its user_version is {held}, which no cowbell gives")).into()),
         };
         bail!("it holds {holder}, and the two are not mixed; name another file with --db");
     }

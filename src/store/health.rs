@@ -40,7 +40,7 @@ impl Health {
 fn hang(busy_for: Duration) -> Option<String> {
     (busy_for > PATIENCE).then(|| {
         format!(
-            "the disk of the database has taken nothing for {} s: going on from memory",
+            "the disk of the database has not responded for {} s: continuing from memory",
             busy_for.as_secs()
         )
     })
@@ -52,6 +52,6 @@ fn a_disk_that_hangs_is_said_to_do_so_and_one_that_is_slow_is_not() {
     assert_eq!(hang(Duration::from_secs(9)), None);
     assert_eq!(
         hang(Duration::from_secs(32)).as_deref(),
-        Some("the disk of the database has taken nothing for 32 s: going on from memory")
+        Some("the disk of the database has not responded for 32 s: continuing from memory")
     );
 }

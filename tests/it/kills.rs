@@ -147,8 +147,8 @@ const CALLS: [(&str, &str, std::ops::Range<usize>, usize); 6] = [
     ("fsync", "cowbell.db-wal", 1..16, 2),
     ("pwrite64", "cowbell.db", 1..24, 3),
     ("ftruncate", "cowbell.db-wal", 1..2, 1),
-    ("fdatasync", "cowbell.db-ticks0", 1..8, 1),
-    ("pwrite64", "cowbell.db-ticks1", 1..60, 7),
+    ("fdatasync", "cowbell.db-ticks", 1..8, 1),
+    ("pwrite64", "cowbell.db-ticks", 1..60, 7),
 ];
 
 #[test]

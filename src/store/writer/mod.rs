@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::catalog::Catalog;
 use super::journal::Journal;
 use super::lasting::StartState;
+use super::paths::InUse;
 use super::readers::Readers;
 use super::recent::RecentTicks;
 use super::retention::Retention;
@@ -125,6 +126,10 @@ async fn supervise(
                         lost.insert(sentence).clone()
                     }
                 }
+            }
+            // Another cowbell has it, which is an error of whoever starts a second one.
+            Err(error) if first.is_some() && error.is::<InUse>() => {
+                return drop(first.take().map(|first| first.send(Err(error))));
             }
             Err(error) => {
                 let sentence = in_words(&error);

@@ -15,7 +15,6 @@ use crate::store::damage;
 use crate::store::database::{self, Opened};
 use crate::store::journal::{self, Journal};
 use crate::store::lasting::{StartState, start_state};
-use crate::store::paths::InUse;
 use crate::store::retention::Retention;
 use crate::store::rows::{forget_unseen, identity, identity_of, last_segment, write_rows};
 use crate::store::tick::{SegmentTicks, segments_of};
@@ -111,7 +110,7 @@ impl<'a> Writer<'a> {
                     self.window = self.complete.pop_if(is_current);
                     return Ok(());
                 }
-                Some(_) if is_new => {
+                _ if is_new => {
                     catalog.identity = Some(identity);
                     Some((catalog.rows(), context.recent.written()))
                 }
@@ -162,9 +161,6 @@ impl<'a> Writer<'a> {
 /// Where an earlier run left off, read from a database that cannot be written. The error stays the one of the writing
 /// where the database cannot be read either.
 pub async fn without_writing(context: &Context, error: anyhow::Error) -> anyhow::Result<StartState> {
-    if error.is::<InUse>() {
-        return Err(error);
-    }
     read_only(context).await.map_err(|_| error)
 }
 

@@ -101,7 +101,7 @@ says_what_is_missing() {
 
 # says_that_it_hangs: wherever one looks for how it is.
 says_that_it_hangs() {
-    local sentence="has taken nothing for [0-9]* s"
+    local sentence="has not responded for [0-9]* s"
     echo "figure hung: the API says: $(store_error)"
     check "hung: the API says so" "200 yes" "$(asked /api/v1/status "$sentence")"
     check "hung: the page says so" "200 yes" "$(asked /status "$sentence")"
