@@ -108,7 +108,7 @@ impl Store {
         }
     }
 
-    fn journal(&self) -> [PathBuf; 2] {
+    fn journal(&self) -> [PathBuf; 1] {
         [self.path().with_file_name("cowbell.db-ticks")]
     }
 
