@@ -185,8 +185,8 @@ fn compress_later(figures: &Figures, setup: &Setup) -> Option<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::example::{MB, setup, slowing};
     use crate::job::statistics::{Correlation, Relation, Trend};
+    use crate::job::tests::example::{MB, setup, slowing};
 
     fn example() -> Figures {
         Figures::of(&slowing(200), &setup())

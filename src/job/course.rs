@@ -87,13 +87,13 @@ pub enum CourseError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     ticks: Vec<Tick>,
-    columns: [Option<Column>; Measure::ALL.len()],
-    pvs: BTreeMap<String, [Option<Column>; PvMeasure::ALL.len()]>,
-    /// Stands for every column without values: in a long course each would take megabytes.
+    columns: BTreeMap<Measure, Column>,
+    pvs: BTreeMap<String, BTreeMap<PvMeasure, Column>>,
+    /// Stands for every missing column: in a long course each would take megabytes.
     unknown: Column,
 }
 
-type Column = Vec<Option<f64>>;
+pub type Column = Vec<Option<f64>>;
 
 /// A job, with what is known of the time before and after it.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,24 +113,6 @@ pub struct Stretch<'a> {
 }
 
 impl Measure {
-    pub const ALL: [Self; 15] = [
-        Self::SnapshotRead,
-        Self::Written,
-        Self::FillPercent,
-        Self::CowWritten,
-        Self::Copied,
-        Self::OriginRead,
-        Self::OriginWritten,
-        Self::OriginWrites,
-        Self::OriginWriteAwaitMs,
-        Self::Bi,
-        Self::Bo,
-        Self::User,
-        Self::System,
-        Self::Iowait,
-        Self::PressureIo,
-    ];
-
     /// No value is larger, but for the jitter of its tick.
     pub fn most(self) -> f64 {
         match self {
@@ -142,9 +124,6 @@ impl Measure {
 }
 
 impl PvMeasure {
-    pub const ALL: [Self; 5] =
-        [Self::Read, Self::Written, Self::Utilisation, Self::ReadAwaitMs, Self::ReadRequestBytes];
-
     /// No value is larger, but for the jitter of its tick.
     pub fn most(self) -> f64 {
         if self == Self::Utilisation { 1.0 } else { MOST }
@@ -160,19 +139,19 @@ impl Span {
             return Err(CourseError::Order(unfit));
         }
         let unknown = vec![None; ticks.len()];
-        Ok(Self { ticks, columns: Default::default(), pvs: BTreeMap::new(), unknown })
+        Ok(Self { ticks, columns: BTreeMap::new(), pvs: BTreeMap::new(), unknown })
     }
 
     /// With the values of a quantity; impossible numbers become `None`.
     pub fn with(mut self, measure: Measure, values: Column) -> Result<Self, CourseError> {
-        self.columns[measure as usize] = Some(fit(format!("{measure:?}"), self.ticks.len(), values)?);
+        self.columns.insert(measure, fit(format!("{measure:?}"), self.ticks.len(), values)?);
         Ok(self)
     }
 
     /// With the values of a quantity of a PV.
     pub fn with_pv(mut self, pv: &str, measure: PvMeasure, values: Column) -> Result<Self, CourseError> {
         let values = fit(format!("{measure:?} of {pv}"), self.ticks.len(), values)?;
-        self.pvs.entry(pv.into()).or_default()[measure as usize] = Some(values);
+        self.pvs.entry(pv.into()).or_default().insert(measure, values);
         Ok(self)
     }
 
@@ -180,8 +159,13 @@ impl Span {
         Stretch { span: self, ticks: 0..self.ticks.len() }
     }
 
-    pub fn pvs(&self) -> impl Iterator<Item = &str> {
-        self.pvs.keys().map(String::as_str)
+    pub fn columns(&self) -> &BTreeMap<Measure, Column> {
+        &self.columns
+    }
+
+    /// Of each PV.
+    pub fn pvs(&self) -> &BTreeMap<String, BTreeMap<PvMeasure, Column>> {
+        &self.pvs
     }
 }
 
@@ -221,16 +205,12 @@ impl<'a> Stretch<'a> {
     }
 
     pub fn column(&self, measure: Measure) -> &'a [Option<f64>] {
-        self.known_or_not(&self.span.columns[measure as usize])
+        &self.span.columns.get(&measure).unwrap_or(&self.span.unknown)[self.ticks.clone()]
     }
 
-    /// `None` if the PV is unknown.
-    pub fn pv_column(&self, pv: &str, measure: PvMeasure) -> Option<&'a [Option<f64>]> {
-        self.span.pvs.get(pv).map(|columns| self.known_or_not(&columns[measure as usize]))
-    }
-
-    fn known_or_not(&self, column: &'a Option<Column>) -> &'a [Option<f64>] {
-        &column.as_ref().unwrap_or(&self.span.unknown)[self.ticks.clone()]
+    pub fn pv_column(&self, pv: &str, measure: PvMeasure) -> &'a [Option<f64>] {
+        let column = self.span.pvs.get(pv).and_then(|columns| columns.get(&measure));
+        &column.unwrap_or(&self.span.unknown)[self.ticks.clone()]
     }
 
     /// Known values with the length of their ticks.
@@ -244,7 +224,7 @@ impl<'a> Stretch<'a> {
     }
 
     pub fn pv_mean(&self, pv: &str, measure: PvMeasure) -> Option<f64> {
-        self.mean_of(self.pv_column(pv, measure)?)
+        self.mean_of(self.pv_column(pv, measure))
     }
 
     /// The sum of a rate over time; `None` if nothing is known.

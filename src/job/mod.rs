@@ -226,6 +226,4 @@ impl Job {
 }
 
 #[cfg(test)]
-pub(crate) mod example;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;

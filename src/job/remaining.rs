@@ -54,76 +54,35 @@ pub struct PastRuns {
 
 impl RemainingReads {
     pub fn of(job: &Job, earlier: &PastRuns) -> Self {
-        match job.setup.file_system_bytes {
-            Some(used) => Self::of_file_system(used, job.bytes_read),
-            None if !earlier.totals.is_empty() => Self::of_runs(earlier, job.bytes_read),
-            None => Self::unknown(job.bytes_read),
-        }
-    }
-
-    fn of_file_system(used: u64, read: Option<u64>) -> Self {
-        let left = read.and_then(|read| used.checked_sub(read));
-        let text = match read {
-            Some(read) if left.is_none() => format!(
-                "It has read {}, more than its file system holds ({}), so what is left is not known.",
-                bytes(read),
-                bytes(used)
-            ),
-            _ => format!("Its file system uses {}; {}.", bytes(used), are_read(read)),
+        let read = job.bytes_read;
+        let (from, totals) = match job.setup.file_system_bytes {
+            Some(used) => (Basis::FileSystem, vec![used]),
+            None if earlier.totals.is_empty() => (Basis::Nothing, Vec::new()),
+            None => (Basis::EarlierRuns, earlier.totals.clone()),
+        };
+        // A run whose total is below what this one has read already says nothing about what is left.
+        let left = |total: &u64| Some(total.checked_sub(read?)? as f64);
+        let may_be: Vec<f64> = totals.iter().filter_map(left).collect();
+        let left_bytes = Sorted::new(may_be.iter().copied()).map(|sorted| sorted.median() as u64);
+        let totals = Sorted::new(totals.into_iter().map(|total| total as f64));
+        let expected = match (from, &totals) {
+            (Basis::FileSystem, Some(used)) => format!("Its file system uses {}", size(used.most())),
+            (Basis::EarlierRuns, Some(totals)) => earlier.sentence(totals),
+            _ => "No file system is mounted on it, and there is no earlier run of the same origin".into(),
+        };
+        let read_text = match read {
+            None => "what was read so far is not known".into(),
+            Some(read) if left_bytes.is_some() => format!("{} are read", size(read as f64)),
+            Some(read) => format!("{} are read, and what is left is not known", size(read as f64)),
         };
         Self {
-            from: Basis::FileSystem,
+            from,
             read_bytes: read,
-            expected_bytes: Some(used),
-            left_bytes: left,
-            runs: 0,
-            text,
-            may_be: left.map(|left| left as f64).into_iter().collect(),
-        }
-    }
-
-    /// A run whose total is below what this one has read already says nothing about what is left.
-    fn of_runs(earlier: &PastRuns, read: Option<u64>) -> Self {
-        let totals = Sorted::new(earlier.totals.iter().map(|total| *total as f64));
-        let still = |read: u64| earlier.totals.iter().filter_map(move |total| total.checked_sub(read));
-        let may_be: Vec<f64> = read.into_iter().flat_map(still).map(|left| left as f64).collect();
-        let left = Sorted::new(may_be.iter().copied()).map(|sorted| sorted.median() as u64);
-        let runs = earlier.totals.len();
-        let which = if runs == 1 { "The last run".into() } else { format!("The last {runs} runs") };
-        let unreported = if earlier.is_unreported { ", whose outcomes were not reported," } else { "" };
-        let spread = totals.as_ref().filter(|_| runs > 1).map_or_else(String::new, |totals| {
-            format!(" ({} to {})", size(totals.percentile(0.0)), size(totals.most()))
-        });
-        let median = totals.map(|totals| totals.median());
-        let read_in_all = size(median.unwrap_or_default());
-        let ends = match read {
-            Some(read) if left.is_none() => {
-                format!("{} are read already, so what is left is not known", bytes(read))
-            }
-            _ => are_read(read),
-        };
-        Self {
-            from: Basis::EarlierRuns,
-            read_bytes: read,
-            expected_bytes: median.map(|median| median as u64),
-            left_bytes: left,
-            runs,
-            text: format!("{which} of the same origin{unreported} read {read_in_all}{spread}; {ends}."),
+            expected_bytes: totals.map(|totals| totals.median() as u64),
+            left_bytes,
+            runs: if from == Basis::EarlierRuns { earlier.totals.len() } else { 0 },
+            text: format!("{expected}; {read_text}."),
             may_be,
-        }
-    }
-
-    fn unknown(read: Option<u64>) -> Self {
-        let text = "What is left to read is not known: the snapshot is not mounted, and there is no earlier run of the \
-                    same origin.";
-        Self {
-            from: Basis::Nothing,
-            read_bytes: read,
-            expected_bytes: None,
-            left_bytes: None,
-            runs: 0,
-            text: text.into(),
-            may_be: Vec::new(),
         }
     }
 }
@@ -141,6 +100,19 @@ impl PastRuns {
             totals => Self { totals, is_unreported: false },
         }
     }
+
+    /// `The last 3 runs of the same origin read 40.0 GiB (36.0 GiB to 44.0 GiB)`
+    fn sentence(&self, totals: &Sorted) -> String {
+        let (which, range) = match self.totals.len() {
+            1 => ("run".to_string(), String::new()),
+            runs => {
+                let (least, most) = (size(totals.percentile(0.0)), size(totals.most()));
+                (format!("{runs} runs"), format!(" ({least} to {most})"))
+            }
+        };
+        let unreported = if self.is_unreported { ", whose outcomes were not reported," } else { "" };
+        format!("The last {which} of the same origin{unreported} read {}{range}", size(totals.median()))
+    }
 }
 
 /// Whether it was a snapshot of the same kind and origin, and was observed from its beginning to its end.
@@ -150,17 +122,6 @@ fn is_alike(other: &Job, job: &Job) -> bool {
         && !other.partly_seen
         && job.origin.is_some()
         && (&other.vg, &other.origin, other.setup.kind) == (&job.vg, &job.origin, job.setup.kind)
-}
-
-fn are_read(read: Option<u64>) -> String {
-    read.map_or_else(
-        || "what was read so far is not known".into(),
-        |read| format!("{} are read", bytes(read)),
-    )
-}
-
-fn bytes(bytes: u64) -> String {
-    size(bytes as f64)
 }
 
 #[cfg(test)]
@@ -195,8 +156,7 @@ mod tests {
     fn what_is_left_is_what_the_file_system_uses_and_was_not_read() {
         check(Some(40), Some(12), &[99], Some(28), "Its file system uses 40.0 GiB; 12.0 GiB are read.");
         check(Some(40), None, &[], None, "Its file system uses 40.0 GiB; what was read so far is not known.");
-        let text =
-            "It has read 41.0 GiB, more than its file system holds (40.0 GiB), so what is left is not known.";
+        let text = "Its file system uses 40.0 GiB; 41.0 GiB are read, and what is left is not known.";
         check(Some(40), Some(41), &[50], None, text);
     }
 
@@ -208,14 +168,14 @@ mod tests {
         let text =
             "The last 3 runs of the same origin read 40.0 GiB (36.0 GiB to 44.0 GiB); 38.0 GiB are read.";
         check(None, Some(38), &[44, 36, 40], Some(4), text);
-        let text = "The last run of the same origin read 40.0 GiB; 41.0 GiB are read already, so what is left is not known.";
+        let text = "The last run of the same origin read 40.0 GiB; 41.0 GiB are read, and what is left is not known.";
         check(None, Some(41), &[40], None, text);
     }
 
     #[test]
     fn where_neither_tells_it_is_said() {
-        let text = "What is left to read is not known: the snapshot is not mounted, and there is no earlier run of the \
-                    same origin.";
+        let text = "No file system is mounted on it, and there is no earlier run of the same origin; 12.0 GiB are read, and \
+                    what is left is not known.";
         check(None, Some(12), &[], None, text);
     }
 

@@ -1,5 +1,7 @@
 //! How a job is judged by all that is known of it.
 
+pub(crate) mod example;
+
 use jiff::Timestamp;
 
 use super::phase::{BackupRun, Report};

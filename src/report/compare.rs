@@ -120,11 +120,6 @@ impl Run {
 }
 
 impl Set {
-    /// The same without its first run, for when that was cold.
-    pub fn without_first(&self) -> Self {
-        Self { name: self.name.clone(), runs: self.runs.iter().skip(1).cloned().collect() }
-    }
-
     /// Runs of which a figure is known, with it.
     fn known(&self, figure: &str) -> (Vec<&Run>, Vec<f64>) {
         self.runs.iter().filter_map(|run| Some((run, run.figure(figure)?))).unzip()

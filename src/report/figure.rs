@@ -164,16 +164,17 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::course::{Course, Measure, PvMeasure, Span, Tick};
+    use crate::job::course::{Course, Span, Tick};
     use crate::job::setup::Setup;
+    use crate::job::tests::example::{MEASURES, PV_MEASURES};
 
     fn course() -> Course {
         let ticks = (1..=40).map(|second| Tick { end_s: f64::from(second), seconds: 1.0 }).collect();
         let mut span = Span::new(ticks).unwrap();
-        for measure in Measure::ALL {
+        for measure in MEASURES {
             span = span.with(measure, (0..40).map(|value| Some(f64::from(value) / 40.0)).collect()).unwrap();
         }
-        for measure in PvMeasure::ALL {
+        for measure in PV_MEASURES {
             span = span.with_pv("sda", measure, vec![Some(0.5); 40]).unwrap();
         }
         Course { before: Some(span.clone()), after: Some(span.clone()), during: span, took_s: None }

@@ -186,22 +186,21 @@ impl JobFile {
 
 impl FiledSpan {
     fn of(span: &Span) -> Self {
-        let whole = span.whole();
-        let columns = Measure::ALL
-            .into_iter()
-            .filter_map(|measure| Some((measure, filed(whole.column(measure), measure.most())?)));
-        let of_pv = |pv: &str| {
-            let columns = PvMeasure::ALL
-                .into_iter()
-                .filter_map(|measure| Some((measure, filed(whole.pv_column(pv, measure)?, measure.most())?)));
-            (pv.to_string(), columns.collect())
-        };
+        let columns = span.columns().iter();
+        let columns =
+            columns.filter_map(|(measure, column)| Some((*measure, filed(column, measure.most())?)));
+        let pvs = span.pvs().iter().map(|(pv, columns)| {
+            let columns = columns.iter();
+            let filed =
+                columns.filter_map(|(measure, column)| Some((*measure, filed(column, measure.most())?)));
+            (pv.clone(), filed.collect())
+        });
         let tick =
             |tick: &Tick| ((tick.end_s * 1e3).round() as i64, (tick.seconds * 1e6).round().max(1.0) as u64);
         Self {
-            ticks: whole.ticks().iter().map(tick).collect(),
+            ticks: span.whole().ticks().iter().map(tick).collect(),
             columns: columns.collect(),
-            pvs: span.pvs().map(of_pv).collect(),
+            pvs: pvs.collect(),
         }
     }
 

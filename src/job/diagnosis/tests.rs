@@ -1,9 +1,9 @@
 //! Each sentence where its numbers carry it, and silence where they do not.
 
 use super::*;
-use crate::job::example::{setup, slow_figures, slowing};
 use crate::job::figures::OriginWork;
 use crate::job::statistics::{Correlation, Relation, Trend};
+use crate::job::tests::example::{setup, slow_figures, slowing};
 
 fn example() -> Figures {
     slow_figures().clone()

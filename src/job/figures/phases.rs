@@ -92,7 +92,7 @@ impl PhaseWork {
             read_bytes_per_s: part.mean(Measure::SnapshotRead),
             written_bytes: amount(Measure::Written),
             written_bytes_per_s: part.mean(Measure::Written),
-            pvs: course.during.pvs().map(|pv| PhasePv::of(&part, pv)).collect(),
+            pvs: course.during.pvs().keys().map(|pv| PhasePv::of(&part, pv)).collect(),
         }
     }
 

@@ -34,7 +34,7 @@ impl Figures {
             read_by_fill: read_by(&curve, |point| point.fill_percent),
             read_by_first_writes: read_by(&curve, |point| point.first_writes_bytes_per_s),
             fill_by_time: fill_by_time(&curve),
-            pvs: course.during.pvs().map(|pv| pv_work(&active, pv, setup)).collect(),
+            pvs: course.during.pvs().keys().map(|pv| pv_work(&active, pv, setup)).collect(),
             origin: origin_phases(course),
             phases: Vec::new(),
             host: host_shares(&active),
@@ -174,9 +174,8 @@ fn pv_work(active: &Stretch, pv: &str, setup: &Setup) -> PvWork {
 
 /// Over all read requests of a PV, so that a tick with one request weighs less than a tick with a thousand.
 fn per_read(part: &Stretch, pv: &str, measure: PvMeasure) -> Option<f64> {
-    let column = |measure| part.pv_column(pv, measure);
-    let (read, sizes, values) =
-        (column(PvMeasure::Read)?, column(PvMeasure::ReadRequestBytes)?, column(measure)?);
+    let [read, sizes, values] =
+        [PvMeasure::Read, PvMeasure::ReadRequestBytes, measure].map(|measure| part.pv_column(pv, measure));
     ratio(part, |tick| {
         let requests = read[tick]? / sizes[tick].filter(|size| *size > 0.0)?;
         Some((values[tick]? * requests, requests))

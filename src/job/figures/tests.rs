@@ -4,9 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::job::course::{Course, Measure, PvMeasure, Span};
-use crate::job::example::{KIB, MB, setup, slope, slow_figures, slowing, steady, ticks};
 use crate::job::setup::Setup;
 use crate::job::statistics::{Relation, Trend};
+use crate::job::tests::example::{
+    KIB, MB, MEASURES, PV_MEASURES, setup, slope, slow_figures, slowing, steady, ticks,
+};
 
 fn close(found: f64, expected: f64) {
     assert!((found - expected).abs() <= expected.abs() * 0.05, "expected {expected}, but found {found}");
@@ -162,14 +164,14 @@ fn any_column(n: usize) -> impl Strategy<Value = Vec<Option<f64>>> {
 }
 
 fn any_course() -> impl Strategy<Value = Course> {
-    let columns = |n: usize| prop::collection::vec(any_column(n), Measure::ALL.len() + PvMeasure::ALL.len());
+    let columns = |n: usize| prop::collection::vec(any_column(n), MEASURES.len() + PV_MEASURES.len());
     let span = |columns: Vec<Vec<Option<f64>>>| {
         let mut span = Span::new(ticks(columns[0].len(), 0.0)).unwrap();
         let mut columns = columns.into_iter();
-        for measure in Measure::ALL {
+        for measure in MEASURES {
             span = span.with(measure, columns.next().unwrap()).unwrap();
         }
-        for measure in PvMeasure::ALL {
+        for measure in PV_MEASURES {
             span = span.with_pv("sda", measure, columns.next().unwrap()).unwrap();
         }
         span

@@ -1,8 +1,8 @@
 //! Backups that run, and what is to be expected of them.
 
 use super::*;
-use crate::job::example::Normal;
 use crate::job::remaining::PastRuns;
+use crate::job::tests::example::Normal;
 use crate::job::{Job, JobKind};
 
 const MB: u64 = 1_000_000;

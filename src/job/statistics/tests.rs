@@ -3,7 +3,7 @@
 use super::relation::slope;
 use super::repeats::student_975;
 use super::*;
-use crate::job::example::Normal;
+use crate::job::tests::example::Normal;
 
 fn close(found: f64, expected: f64, within: f64) {
     assert!((found - expected).abs() <= within, "expected {expected}, but found {found}");

@@ -1,8 +1,8 @@
 //! Files that are written and read back, and files that are refused.
 
 use super::*;
-use crate::job::example::{setup, slowing};
 use crate::job::figures::Figures;
+use crate::job::tests::example::{setup, slowing};
 use crate::job::{JobKind, Outcome};
 use crate::source::{Label, Note};
 

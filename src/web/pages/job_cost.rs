@@ -1,6 +1,6 @@
-//! What a job cost, under its charts: what the figures say, what would help, and the figures themselves.
+//! What a job cost, below its charts: what the figures say, what would help, and the figures.
 //!
-//! A table, a row or a figure is there only where something of it is known.
+//! Tables, rows and figures without a known value are left out.
 
 use askama::Template;
 
@@ -26,14 +26,14 @@ struct JobCost {
     key_figures: Vec<KeyFigure>,
 }
 
-/// Something to do, with its reason; plain parts and commands in turn.
+/// Something to do, with its reason. Its text is plain parts and commands.
 struct Help {
     text: Vec<(bool, String)>,
     reason: String,
     setting: Option<String>,
 }
 
-/// The section, as HTML; nothing of a job of which nothing is known, or nothing can be told now: the charts say why.
+/// The section as HTML; empty if nothing is known, or the store does not answer: then the charts say why.
 pub async fn section(site: &Site, job: &Job) -> Result<String, Problem> {
     let cost = match site.cost(job).await {
         Err(Problem::Unavailable(_)) => return Ok(String::new()),
@@ -66,14 +66,14 @@ fn helps(cost: &Cost) -> Vec<Help> {
         setting: advice.setting.clone(),
     });
     let sizing = cost.report.sizing.iter().map(|sizing| Help {
-        text: with_commands("Size the next COW area by what was needed."),
+        text: with_commands("Size the next COW area by what earlier runs needed."),
         reason: sizing.text.clone(),
         setting: Some(sizing.setting.clone()),
     });
     advice.chain(sizing).collect()
 }
 
-/// `None` where nothing has a value.
+/// `None` if nothing of it is known.
 fn row(name: impl Into<Cell>, values: impl IntoIterator<Item = Option<String>>) -> Option<Vec<Cell>> {
     let values: Vec<Option<String>> = values.into_iter().collect();
     let is_known = values.iter().any(Option::is_some);
@@ -179,7 +179,7 @@ fn all_else(figures: &Figures) -> Vec<KeyFigure> {
             "Time of reading",
             Unit::Seconds,
             figures.read.map(|read| read.seconds),
-            "its first and last thousandth left out",
+            "without the first and last thousandth",
         ),
         ("Peak fill", Unit::Bytes, fill.and_then(|fill| Some(fill.peak_bytes? as f64)), "of the COW area"),
         ("Growth of fill", Unit::PercentPerHour, fill.and_then(|fill| fill.growth_percent_per_hour), ""),
@@ -189,7 +189,7 @@ fn all_else(figures: &Figures) -> Vec<KeyFigure> {
         ("Programs", Unit::Share, host.user, "of the processors' time"),
         ("Kernel", Unit::Share, host.system, "of the processors' time"),
         ("Waiting for disks", Unit::Share, host.iowait, "of the processors' time"),
-        ("I/O pressure", Unit::Share, host.pressure_io, "of the time something waited"),
+        ("I/O pressure", Unit::Share, host.pressure_io, "of the time, some process waited"),
     ];
     let figure = |(name, unit, value, detail)| Some(KeyFigure::new(name, text(unit, value)?, detail));
     known.into_iter().filter_map(figure).collect()

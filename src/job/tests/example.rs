@@ -2,14 +2,39 @@
 
 use std::sync::LazyLock;
 
-use super::course::{Course, Measure, PvMeasure, Span, Tick};
-use super::figures::Figures;
-use super::setup::{Setup, SnapshotKind};
-use super::statistics::Random;
+use crate::job::course::{Course, Measure, PvMeasure, Span, Tick};
+use crate::job::figures::Figures;
+use crate::job::setup::{Setup, SnapshotKind};
+use crate::job::statistics::Random;
 
 pub const MB: f64 = 1e6;
 pub const KIB: f64 = 1024.0;
 const MIB: u64 = 1024 * 1024;
+
+pub const MEASURES: [Measure; 15] = [
+    Measure::SnapshotRead,
+    Measure::Written,
+    Measure::FillPercent,
+    Measure::CowWritten,
+    Measure::Copied,
+    Measure::OriginRead,
+    Measure::OriginWritten,
+    Measure::OriginWrites,
+    Measure::OriginWriteAwaitMs,
+    Measure::Bi,
+    Measure::Bo,
+    Measure::User,
+    Measure::System,
+    Measure::Iowait,
+    Measure::PressureIo,
+];
+pub const PV_MEASURES: [PvMeasure; 5] = [
+    PvMeasure::Read,
+    PvMeasure::Written,
+    PvMeasure::Utilisation,
+    PvMeasure::ReadAwaitMs,
+    PvMeasure::ReadRequestBytes,
+];
 
 /// Ticks of a second, from so many seconds after the job's start.
 pub fn ticks(n: usize, from_s: f64) -> Vec<Tick> {
