@@ -8,7 +8,7 @@ use crate::sample::lvm::{Group, Report, Volume};
 use crate::sample::mounts::{self, Mount};
 use crate::sample::mylvmbackup::{self, BackupPlan, Configuration, Tool};
 use crate::sample::sysfs::{self, BlockDevice};
-use crate::source::backup::{self, CONFIGURATION, PROGRAM, Standing};
+use crate::source::backup::{self, CONFIGURATION, PROGRAM, ProgramState};
 use crate::source::files::Root;
 use crate::source::lvm::setting;
 
@@ -17,7 +17,7 @@ const SKIPS_ACTIVATION: &str = "activation/auto_set_activation_skip";
 
 /// mylvmbackup's plan and findings about its configuration; no plan without mylvmbackup.
 pub fn plan(root: &Root) -> (Option<BackupPlan>, Vec<Finding>) {
-    let is_installed = backup::program(root, PROGRAM) == Standing::Runs;
+    let is_installed = backup::program(root, PROGRAM) == ProgramState::Executable;
     match backup::configuration(root) {
         Ok(Some(text)) => from_configuration(&mylvmbackup::parse(&text)),
         Ok(None) if is_installed => (
@@ -71,7 +71,7 @@ async fn facts(root: &Root, plan: &BackupPlan, report: Option<Report>) -> Facts 
         .and_then(Option::as_ref)
         .and_then(|folder| place::device_of(&folder.path, &mounts, &devices));
     Facts {
-        is_installed: backup::program(root, PROGRAM) == Standing::Runs,
+        is_installed: backup::program(root, PROGRAM) == ProgramState::Executable,
         skips_activation: skips_activation(plan).await,
         tools: tools(root, plan),
         mountdir: read_directory(root, &plan.mountdir).await,
@@ -98,9 +98,9 @@ async fn skips_activation(plan: &BackupPlan) -> Option<bool> {
     setting(SKIPS_ACTIVATION).await.ok().map(|value| value != "0")
 }
 
-fn tools(root: &Root, plan: &BackupPlan) -> Vec<(Tool, Standing)> {
+fn tools(root: &Root, plan: &BackupPlan) -> Vec<(Tool, ProgramState)> {
     let found = plan.tools.iter().map(|tool| (tool.clone(), backup::program(root, &tool.program)));
-    found.filter(|(_, standing)| *standing != Standing::Runs).collect()
+    found.filter(|(_, state)| *state != ProgramState::Executable).collect()
 }
 
 /// Used bytes of the origin's file system, if mounted.
@@ -111,9 +111,9 @@ async fn used(root: &Root, uuid: Option<&str>, mounts: &[Mount], devices: &[Bloc
 }
 
 /// Reads a directory. Nothing is known of one whose name contains the time of the backup.
-async fn read_directory(root: &Root, folder: &str) -> tonight::Look {
+async fn read_directory(root: &Root, folder: &str) -> tonight::DirectoryLookup {
     if folder.contains('%') {
-        return Ok(Some(backup::Folder::default()));
+        return Ok(Some(backup::Directory::default()));
     }
     backup::folder(root, folder).await
 }

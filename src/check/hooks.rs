@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::Finding;
 use crate::config::Config;
 use crate::sample::mylvmbackup::BackupPlan;
-use crate::source::backup::{self, Hook};
+use crate::source::backup::{self, HookScript};
 use crate::source::files::Root;
-use crate::source::hooks::{self, Listener};
+use crate::source::hooks::{self, SocketState};
 
 /// mylvmbackup's names for the hooks that cowbell uses.
 const NAMES: [&str; 10] = [
@@ -33,7 +33,7 @@ const SCRIPTS: &str = "/usr/local/lib/cowbell/mylvmbackup";
 pub async fn check(config: &Config, root: &Root, plan: &BackupPlan, daemon_runs: bool) -> Vec<Finding> {
     let mut findings = linked(root, plan).await;
     let path = socket(config);
-    findings.push(listener_finding(&path, &hooks::listener(&path), daemon_runs));
+    findings.push(listener_finding(&path, &hooks::socket_state(&path), daemon_runs));
     if path != Path::new(USUAL) {
         findings.push(Finding::Missing(format!(
             "hooks send to {USUAL}, but cowbell listens at {}: set COWBELL_HOOKS to that path in mylvmbackup's environment, or \
@@ -51,21 +51,23 @@ fn socket(config: &Config) -> PathBuf {
     named.or_else(of_systemd).unwrap_or_else(|| USUAL.into())
 }
 
-fn listener_finding(path: &Path, listener: &Listener, daemon_runs: bool) -> Finding {
+fn listener_finding(path: &Path, socket_state: &SocketState, daemon_runs: bool) -> Finding {
     let place = path.display();
     let without = "phases and outcomes of backups are not recorded";
-    let sentence = match (listener, daemon_runs) {
-        (Listener::Listens, _) => return Finding::Good(format!("cowbell receives backup hooks at {place}")),
-        (Listener::Refuses(why), _) => {
+    let sentence = match (socket_state, daemon_runs) {
+        (SocketState::Listening, _) => {
+            return Finding::Good(format!("cowbell receives backup hooks at {place}"));
+        }
+        (SocketState::Unknown(why), _) => {
             format!(
                 "cannot tell whether cowbell receives hooks at {place}: {why}; run `cowbell check` as root"
             )
         }
-        (Listener::Nobody, true) => format!(
+        (SocketState::Unused, true) => format!(
             "cowbell runs, but no process listens at {place}: {without}; start it as a service, or set `socket` in [hooks], \
              and see its log"
         ),
-        (Listener::Nobody, false) => {
+        (SocketState::Unused, false) => {
             format!(
                 "no process listens for hooks at {place}: {without} until cowbell runs; start the service"
             )
@@ -94,14 +96,14 @@ async fn linked(root: &Root, plan: &BackupPlan) -> Vec<Finding> {
 }
 
 /// Evaluates the hooks: their names, what each is, and whether a Perl hook takes precedence.
-fn judge(folder: &str, found: &[(&str, Hook, bool)], has_scripts: bool) -> Vec<Finding> {
-    let named = |is_it: &dyn Fn(&(&str, Hook, bool)) -> bool| -> Vec<&str> {
+fn judge(folder: &str, found: &[(&str, HookScript, bool)], has_scripts: bool) -> Vec<Finding> {
+    let named = |is_it: &dyn Fn(&(&str, HookScript, bool)) -> bool| -> Vec<&str> {
         found.iter().filter(|hook| is_it(hook)).map(|(name, ..)| *name).collect()
     };
     let is_known_in_perl = |name: &str| PACKAGED_IN_PERL.contains(&name);
-    let missing = named(&|(_, hook, _)| *hook == Hook::NotThere);
-    let other = named(&|(_, hook, _)| *hook == Hook::Another);
-    let not_executable = named(&|(_, hook, _)| *hook == Hook::NotExecutable);
+    let missing = named(&|(_, hook, _)| *hook == HookScript::Missing);
+    let other = named(&|(_, hook, _)| *hook == HookScript::Another);
+    let not_executable = named(&|(_, hook, _)| *hook == HookScript::NotExecutable);
     let in_perl = named(&|(name, _, has_perl_form)| *has_perl_form && !is_known_in_perl(name));
     let first = match has_scripts {
         true => "",
@@ -155,18 +157,19 @@ fn judge(folder: &str, found: &[(&str, Hook, bool)], has_scripts: bool) -> Vec<F
 mod tests {
     use super::*;
 
-    fn check(change: impl Fn(&str) -> (Hook, bool)) -> String {
+    fn check(change: impl Fn(&str) -> (HookScript, bool)) -> String {
         let found: Vec<_> = NAMES.iter().map(|name| (*name, change(name).0, change(name).1)).collect();
         judge("/hooks", &found, true).iter().map(Finding::line).collect()
     }
 
     #[test]
     fn missing_hooks_are_listed_with_the_command_to_run() {
-        assert!(check(|_| (Hook::Ours, false)).starts_with("ok       all ten hooks"));
-        let all = check(|_| (Hook::NotThere, false));
+        assert!(check(|_| (HookScript::Ours, false)).starts_with("ok       all ten hooks"));
+        let all = check(|_| (HookScript::Missing, false));
         assert!(all.contains("preconnect, preflush, presnapshot") && all.contains("[pb]* /hooks/`"), "{all}");
-        let one = check(|name| (if name == "premount" { Hook::NotThere } else { Hook::Ours }, false));
-        let without_scripts = judge("/hooks", &[("premount", Hook::NotThere, false)], false)[0].line();
+        let one =
+            check(|name| (if name == "premount" { HookScript::Missing } else { HookScript::Ours }, false));
+        let without_scripts = judge("/hooks", &[("premount", HookScript::Missing, false)], false)[0].line();
         assert!(
             without_scripts.contains("premount; run `sudo mkdir -p /usr/local/lib/cowbell; sudo cp"),
             "{without_scripts}"
@@ -176,31 +179,36 @@ mod tests {
 
     #[test]
     fn ineffective_hooks_are_listed() {
-        let another = check(|name| (if name == "preflush" { Hook::Another } else { Hook::Ours }, false));
+        let another =
+            check(|name| (if name == "preflush" { HookScript::Another } else { HookScript::Ours }, false));
         assert!(another.contains("do not call cowbell's: preflush"), "{another}");
-        let skipped =
-            check(|name| (if name == "premount" { Hook::NotExecutable } else { Hook::Ours }, false));
+        let skipped = check(|name| {
+            (if name == "premount" { HookScript::NotExecutable } else { HookScript::Ours }, false)
+        });
         assert!(skipped.contains("not executable") && skipped.contains("premount"), "{skipped}");
     }
 
     #[test]
     fn a_perl_hook_is_reported_unless_it_is_the_packages() {
-        assert!(check(|name| (Hook::Ours, PACKAGED_IN_PERL.contains(&name))).starts_with("ok"));
+        assert!(check(|name| (HookScript::Ours, PACKAGED_IN_PERL.contains(&name))).starts_with("ok"));
         assert!(
-            check(|name| (Hook::Ours, name == "premount"))
+            check(|name| (HookScript::Ours, name == "premount"))
                 .contains("override the scripts of the same name: premount.pm")
         );
     }
 
     #[test]
     fn a_socket_is_reported_with_its_listener() {
-        let check = |listener, daemon_runs| listener_finding(Path::new(USUAL), &listener, daemon_runs).line();
+        let check =
+            |socket_state, daemon_runs| listener_finding(Path::new(USUAL), &socket_state, daemon_runs).line();
         assert!(
-            check(Listener::Listens, true)
+            check(SocketState::Listening, true)
                 .starts_with("ok       cowbell receives backup hooks at /run/cowbell/hooks")
         );
-        assert!(check(Listener::Nobody, true).contains("cowbell runs, but no process listens"));
-        assert!(check(Listener::Nobody, false).contains("start the service"));
-        assert!(check(Listener::Refuses("no right".into()), true).contains("/run/cowbell/hooks: no right"));
+        assert!(check(SocketState::Unused, true).contains("cowbell runs, but no process listens"));
+        assert!(check(SocketState::Unused, false).contains("start the service"));
+        assert!(
+            check(SocketState::Unknown("no right".into()), true).contains("/run/cowbell/hooks: no right")
+        );
     }
 }

@@ -119,7 +119,7 @@ async fn lvm_report() -> (Finding, Option<lvm::Report>) {
     let mut reporter = report::Reporter::default();
     reporter.start();
     let found =
-        reporter.answer().await.report.map_err(report::NoReport::sentence).and_then(|text| lvm::parse(&text));
+        reporter.answer().await.report.map_err(report::LvmError::sentence).and_then(|text| lvm::parse(&text));
     let sentence = found.as_ref().map_err(String::clone).map(|report| {
         let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
         let groups = count_text(report.groups.len(), "volume group", "volume groups");

@@ -238,8 +238,8 @@ async fn record(
     made.keep();
     let mut recorder = Recorder::new(output, &Header::of_this_machine(interval)).with_context(named)?;
     let (_words, no_words) = tokio::sync::mpsc::channel(1);
-    let (ear, _) = serve::ear(config);
-    let live = Live::new(root, interval, config.lvm.source, no_words)?.hearing(ear);
+    let (hook_listener, _) = serve::hook_listener(config);
+    let live = Live::new(root, interval, config.lvm.source, no_words)?.with_hooks(hook_listener);
     let mut source = Source::Live(Box::new(live));
     let shutdown = serve::signalled()?;
     let length = length.map_or(Some(Duration::MAX), |length| Duration::try_from(length).ok());

@@ -37,9 +37,9 @@ pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> an
     let header = Header::of_this_machine(interval);
     let (commands, heard) = mpsc::channel(WORDS);
     let path = store::made_path(db.as_deref())?;
-    let (ear, deaf) = ear(&config);
+    let (hook_listener, deaf) = hook_listener(&config);
     let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path)).with_note(deaf);
-    let live = Live::new(root, interval, config.lvm.source, heard)?.hearing(ear);
+    let live = Live::new(root, interval, config.lvm.source, heard)?.with_hooks(hook_listener);
     let source = Source::Live(Box::new(live));
     serve(config, source, terms, path, Some(commands)).await
 }
@@ -56,11 +56,11 @@ pub async fn recording(config: Config, db: Option<PathBuf>, player: Player) -> a
 
 /// Where hooks are heard: where the configuration says, else in the folder that systemd makes for the service. That they
 /// are not heard is no reason not to watch: it is said.
-pub fn ear(config: &Config) -> (Option<HookListener>, Option<String>) {
+pub fn hook_listener(config: &Config) -> (Option<HookListener>, Option<String>) {
     let named = config.hooks.socket.as_ref().map(|path| path.0.clone());
     let usual = || Some(Path::new(&std::env::var_os("RUNTIME_DIRECTORY")?).join(hooks::FILE_NAME));
     match named.or_else(usual).map(|path| HookListener::open(&path)).transpose() {
-        Ok(ear) => (ear, None),
+        Ok(hook_listener) => (hook_listener, None),
         Err(why) => {
             tracing::warn!("{why}");
             (None, Some(why))

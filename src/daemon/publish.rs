@@ -64,7 +64,7 @@ impl Watcher {
 
     pub(super) fn publish_end(&self, source: &Source, outlets: &Outlets) {
         let trouble = match source {
-            Source::Recorded(player) => player.trouble(),
+            Source::Recorded(player) => player.error(),
             Source::Live(_) => None,
         };
         let how = trouble.unwrap_or("the recording is at its end");

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::source::{Part, Reading, Said, Text};
+use crate::source::{Part, PartReading, ReadResult, Reading};
 use diskstats::{DeviceLine, Number};
 use dm::DmDevice;
 use host::{CpuTimes, Paging};
@@ -143,14 +143,14 @@ impl Sampler {
             maker: None,
         };
         for text in &reading.texts {
-            let error = match &text.said {
-                Said::Text(said) => self.parse_part(text.part, said, &mut sample).err(),
-                Said::Error(error) if text.part == Part::Mounts => {
+            let error = match &text.result {
+                ReadResult::Text(content) => self.parse_part(text.part, content, &mut sample).err(),
+                ReadResult::Error(error) if text.part == Part::Mounts => {
                     self.mounts = None;
                     self.usages = Arc::default();
                     Some(error.clone())
                 }
-                Said::Error(error) => Some(error.clone()),
+                ReadResult::Error(error) => Some(error.clone()),
             };
             if let Some(error) = error.as_ref().filter(|error| self.is_new(error)) {
                 log_error(text, error);
@@ -266,7 +266,7 @@ impl Sampler {
         self.logged_errors.len() < MAX_LOGGED_ERRORS && self.logged_errors.insert(without_numbers(error))
     }
 
-    fn record_result(&mut self, at: Timestamp, text: &Text, error: Option<String>) {
+    fn record_result(&mut self, at: Timestamp, text: &PartReading, error: Option<String>) {
         let before = self.parts.get(&text.part).and_then(|state| state.last_ok_at);
         let last_ok_at = if error.is_none() { Some(at) } else { before };
         self.parts.insert(text.part, PartState { error, took_us: text.took_us, last_ok_at });
@@ -274,11 +274,11 @@ impl Sampler {
 }
 
 /// Logs a failed read as information, but a failed parse as a warning: that is a bug in cowbell.
-fn log_error(text: &Text, error: &str) {
+fn log_error(text: &PartReading, error: &str) {
     let part = text.part.name();
-    match text.said {
-        Said::Text(_) => tracing::warn!("{part}: {error}"),
-        Said::Error(_) => tracing::info!("{part}: {error}"),
+    match text.result {
+        ReadResult::Text(_) => tracing::warn!("{part}: {error}"),
+        ReadResult::Error(_) => tracing::info!("{part}: {error}"),
     }
 }
 

@@ -1,7 +1,7 @@
-//! What a backup by mylvmbackup would find on this machine: its configuration's text, its folders, its programs.
+//! What mylvmbackup would find on this machine: configuration, directories, programs.
 //!
-//! All below the root that can be moved. A folder may lie on a disk or a server that does not answer, so each is looked
-//! at by a thread of its own, which is left alone when its time is over.
+//! Everything is relative to a movable root. Directories may be on a disk or server that does not answer, so each is
+//! read by its own thread, which is abandoned after a time limit.
 
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -13,20 +13,20 @@ use tokio::sync::oneshot;
 
 use super::files::Root;
 
-/// Where mylvmbackup looks for its configuration when its command line names no other.
+/// mylvmbackup's default configuration file.
 pub const CONFIGURATION: &str = "/etc/mylvmbackup.conf";
-/// The program's name, wherever it is.
+/// The program's name.
 pub const PROGRAM: &str = "mylvmbackup";
-/// A configuration has some four thousand bytes; a file longer than this is none.
-const LONGEST: u64 = 256 * 1024;
-/// A folder that does not answer within this time is not known.
+/// Size limit of the configuration file, which usually has 4 KiB.
+const MAX_CONFIGURATION: u64 = 256 * 1024;
+/// Time limit for reading a directory.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
-/// So many of a folder's files are looked at.
-const MOST_FILES: usize = 10_000;
-/// Where root's commands are looked for, in this order.
+/// Limit of files to read per directory.
+const MAX_FILES: usize = 10_000;
+/// Root's PATH.
 const PATH: [&str; 6] = ["usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"];
 
-/// The configuration's text; `None` where there is no such file.
+/// The configuration's text; `None` if the file does not exist.
 pub fn configuration(root: &Root) -> Result<Option<String>, String> {
     let file = match fs::File::open(below(root, CONFIGURATION)) {
         Ok(file) => file,
@@ -34,23 +34,23 @@ pub fn configuration(root: &Root) -> Result<Option<String>, String> {
         Err(error) => return Err(error.to_string()),
     };
     let mut bytes = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(format!("it is longer than {} KiB, which no configuration is", LONGEST / 1024));
+    file.take(MAX_CONFIGURATION + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > MAX_CONFIGURATION {
+        return Err(format!("it is longer than {} KiB", MAX_CONFIGURATION / 1024));
     }
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// Whether something can be run under this name.
+/// Whether a program can be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    Runs,
+pub enum ProgramState {
+    Executable,
     NotExecutable,
-    NotThere,
+    Missing,
 }
 
-/// Looks for a program by its path, or by its name where root's commands are.
-pub fn program(root: &Root, name: &str) -> Standing {
+/// Finds a program by its path, or by its name in root's PATH.
+pub fn program(root: &Root, name: &str) -> ProgramState {
     let places: Vec<PathBuf> = match name.contains('/') {
         true => vec![below(root, name)],
         false => PATH.iter().map(|folder| root.0.join(folder).join(name)).collect(),
@@ -61,61 +61,61 @@ pub fn program(root: &Root, name: &str) -> Standing {
         .filter(|file| !name.is_empty() && file.is_file())
         .collect();
     match found.iter().any(|file| file.permissions().mode() & 0o111 != 0) {
-        true => Standing::Runs,
-        false if found.is_empty() => Standing::NotThere,
-        false => Standing::NotExecutable,
+        true => ProgramState::Executable,
+        false if found.is_empty() => ProgramState::Missing,
+        false => ProgramState::NotExecutable,
     }
 }
 
-/// Whether there is such a file.
+/// Whether a file exists.
 pub fn exists(root: &Root, path: &str) -> bool {
     below(root, path).exists()
 }
 
-/// A folder that was looked at.
+/// A directory and its file system.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Folder {
-    /// Its own name, when all links are followed.
+pub struct Directory {
+    /// The path with all links resolved.
     pub path: PathBuf,
-    /// What its file system has left for who is not root, and what it holds, in bytes.
+    /// Bytes available to users other than root, and bytes in use.
     pub free: Option<u64>,
     pub used: Option<u64>,
-    pub files: Vec<File>,
+    pub files: Vec<FileEntry>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct File {
+pub struct FileEntry {
     pub name: String,
-    /// `None` of what is no plain file.
+    /// `None` for other than regular files.
     pub size: Option<u64>,
     pub changed_at: SystemTime,
 }
 
-/// Looks at a folder; `None` where there is none. A sentence where it cannot be looked at in time.
-pub async fn folder(root: &Root, path: &str) -> Result<Option<Folder>, String> {
+/// Reads a directory; `None` if it does not exist, or an error after the time limit.
+pub async fn folder(root: &Root, path: &str) -> Result<Option<Directory>, String> {
     let (root, place) = (root.0.clone(), below(root, path));
     within_the_limit(path, move || look(&root, &place)).await?
 }
 
-/// Does it on a thread that is left alone when the time is over.
+/// Runs a function on a thread, which is abandoned after the time limit.
 async fn within_the_limit<T: Send + 'static>(
     path: &str,
     look: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("folder".into());
-    // Nobody waits for it any more when it cannot tell.
-    let begun = thread.spawn(move || drop(tell.send(look())));
-    begun.map_err(|error| format!("cannot look at {path}: {error}"))?;
-    match tokio::time::timeout(TIME_LIMIT, told).await {
+    // The receiver is gone after the time limit.
+    let thread = thread.spawn(move || drop(sender.send(look())));
+    thread.map_err(|error| format!("cannot read {path}: {error}"))?;
+    match tokio::time::timeout(TIME_LIMIT, receiver).await {
         Ok(Ok(found)) => Ok(found),
-        Ok(Err(_)) => Err(format!("cannot look at {path}: the look ended early")),
-        Err(_) => Err(format!("{path} gave no answer for {} s", TIME_LIMIT.as_secs())),
+        Ok(Err(_)) => Err(format!("cannot read {path}: the thread ended early")),
+        Err(_) => Err(format!("{path} did not answer for {} s", TIME_LIMIT.as_secs())),
     }
 }
 
-fn look(root: &Path, place: &Path) -> Result<Option<Folder>, String> {
-    let cannot = |error: std::io::Error| format!("cannot look at {}: {error}", place.display());
+fn look(root: &Path, place: &Path) -> Result<Option<Directory>, String> {
+    let cannot = |error: std::io::Error| format!("cannot read {}: {error}", place.display());
     match fs::metadata(place) {
         Ok(found) if found.is_dir() => {}
         Ok(_) => return Ok(None),
@@ -127,7 +127,7 @@ fn look(root: &Path, place: &Path) -> Result<Option<Folder>, String> {
     let system = rustix::fs::statvfs(place).ok();
     let real = fs::canonicalize(place).map_err(cannot)?;
     let root = fs::canonicalize(root).map_err(cannot)?;
-    Ok(Some(Folder {
+    Ok(Some(Directory {
         path: real.strip_prefix(root).map_or(real.clone(), |inside| Path::new("/").join(inside)),
         free: system.as_ref().map(|system| system.f_bavail.saturating_mul(system.f_frsize)),
         used: system
@@ -136,41 +136,45 @@ fn look(root: &Path, place: &Path) -> Result<Option<Folder>, String> {
     }))
 }
 
-fn files(folder: &Path) -> Vec<File> {
+fn files(folder: &Path) -> Vec<FileEntry> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let file = |entry: fs::DirEntry| {
         let found = entry.metadata().ok()?;
         let size = found.is_file().then_some(found.len());
-        Some(File { name: entry.file_name().into_string().ok()?, size, changed_at: found.modified().ok()? })
+        Some(FileEntry {
+            name: entry.file_name().into_string().ok()?,
+            size,
+            changed_at: found.modified().ok()?,
+        })
     };
-    entries.take(MOST_FILES).filter_map(|entry| file(entry.ok()?)).collect()
+    entries.take(MAX_FILES).filter_map(|entry| file(entry.ok()?)).collect()
 }
 
-/// What a script in a folder of hooks is.
+/// The kind of a script in mylvmbackup's hooks directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hook {
-    /// It tells cowbell, or names it.
+pub enum HookScript {
+    /// It mentions cowbell.
     Ours,
     Another,
     NotExecutable,
-    NotThere,
+    Missing,
 }
 
-/// Looks at a hook's script, and whether a Perl form stands beside it, which wins.
-pub async fn hook(root: &Root, folder: &str, name: &str) -> Result<(Hook, bool), String> {
+/// Inspects a hook's script, and whether a Perl hook beside it takes precedence.
+pub async fn hook(root: &Root, folder: &str, name: &str) -> Result<(HookScript, bool), String> {
     let script = below(root, folder).join(name);
     within_the_limit(folder, move || (script_at(&script), script.with_extension("pm").exists())).await
 }
 
-fn script_at(script: &Path) -> Hook {
-    let Ok(found) = fs::metadata(script) else { return Hook::NotThere };
+fn script_at(script: &Path) -> HookScript {
+    let Ok(found) = fs::metadata(script) else { return HookScript::Missing };
     if found.permissions().mode() & 0o111 == 0 {
-        return Hook::NotExecutable;
+        return HookScript::NotExecutable;
     }
     let mut start = Vec::new();
-    let read = fs::File::open(script).and_then(|file| file.take(LONGEST).read_to_end(&mut start));
+    let read = fs::File::open(script).and_then(|file| file.take(MAX_CONFIGURATION).read_to_end(&mut start));
     let names_us = String::from_utf8_lossy(&start).contains("cowbell");
-    if read.is_ok() && names_us { Hook::Ours } else { Hook::Another }
+    if read.is_ok() && names_us { HookScript::Ours } else { HookScript::Another }
 }
 
 fn below(root: &Root, path: &str) -> PathBuf {

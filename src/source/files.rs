@@ -1,6 +1,6 @@
-//! Reads `/proc` and `/sys` below a root that can be moved, so that a captured machine can be read like this one.
+//! Reads `/proc` and `/sys` below a movable root, so that a captured machine can be read like this one.
 //!
-//! What is read is not understood here; only names are compared, to know when the devices have changed.
+//! The content is not parsed here, except for names, which show whether the devices changed.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Bytes that are read at once: the diskstats of a hundred devices.
+/// Initial buffer size: the diskstats of a hundred devices.
 const FIRST_BUFFER: usize = 16 * 1024;
 
-/// Attributes that are the same for all block devices, where they have them.
+/// sysfs attributes of block devices; not all devices have all of them.
 const ATTRIBUTES: [&str; 15] = [
     "dev",
     "size",
@@ -32,19 +32,19 @@ const ATTRIBUTES: [&str; 15] = [
     "queue/read_ahead_kb",
 ];
 
-/// The root below which `/proc` and `/sys` are found.
+/// The directory that contains `/proc` and `/sys`.
 #[derive(Clone, Debug)]
 pub struct Root(pub PathBuf);
 
 impl Root {
-    /// A file that is read at every tick.
-    pub fn keep(&self, path: &str) -> KeptFile {
-        KeptFile { path: self.0.join(path), file: None }
+    /// A file that is read at every tick and stays open.
+    pub fn keep(&self, path: &str) -> OpenFile {
+        OpenFile { path: self.0.join(path), file: None }
     }
 
-    /// A number that changes when a device comes, goes, or is made anew under the same name.
+    /// A number that changes when a device is added, removed or recreated.
     ///
-    /// A device's folder in sysfs has a new inode each time that it is made; looking that up costs two microseconds.
+    /// A recreated device has a new inode in sysfs; the lookup takes two microseconds.
     pub fn devices_fingerprint(&self, diskstats: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
         for name in diskstats.lines().filter_map(|line| line.split_ascii_whitespace().nth(2)) {
@@ -57,7 +57,7 @@ impl Root {
         hasher.finish()
     }
 
-    /// The kernel's name of the block device that the file system of `path` is on; `None` where it is on none.
+    /// The kernel's name of the block device with the file system of `path`; `None` for file systems without one.
     pub fn device_below(&self, path: &Path) -> Result<Option<String>, String> {
         let folder = path.ancestors().skip(1).find(|folder| folder.exists()).unwrap_or(Path::new("."));
         let device = fs::metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?.dev();
@@ -66,7 +66,7 @@ impl Root {
         Ok(link.and_then(|link| Some(link.file_name()?.to_str()?.to_string())))
     }
 
-    /// Attributes of all block devices, one `name/attribute<TAB>value` a line, in the order of the names.
+    /// Attributes of all block devices in lines of `name/attribute<TAB>value`, sorted by name.
     pub fn read_block_devices(&self) -> Result<String, String> {
         let folder = self.0.join("sys/class/block");
         let entries =
@@ -82,14 +82,14 @@ impl Root {
     }
 }
 
-/// A file that stays open, so that it can be read when no other can be opened.
-pub struct KeptFile {
+/// A file that stays open, so that it can be read even without free file descriptors.
+pub struct OpenFile {
     path: PathBuf,
     file: Option<File>,
 }
 
-impl KeptFile {
-    /// The file's text as it is now, or a sentence.
+impl OpenFile {
+    /// The file's current text, or an error message.
     pub fn read(&mut self) -> Result<String, String> {
         let read = self.read_from_start();
         if read.is_err() {
@@ -99,7 +99,7 @@ impl KeptFile {
     }
 
     fn read_from_start(&mut self) -> std::io::Result<String> {
-        // Below a root that was moved a file may have been replaced; those of the kernel never are.
+        // Below a moved root a file may be replaced, unlike those of the kernel.
         let is_there = |file: &File| file.metadata().is_ok_and(|file| file.nlink() > 0);
         let file = match &mut self.file {
             Some(file) if is_there(file) => file,
@@ -120,9 +120,9 @@ impl KeptFile {
     }
 }
 
-/// The mounts that this process sees: the host's too, since those propagate into a service's own namespace.
+/// The mounts in this process's namespace. The host's mounts propagate into that of a service.
 pub struct Mounts {
-    file: KeptFile,
+    file: OpenFile,
 }
 
 impl Mounts {
@@ -130,28 +130,28 @@ impl Mounts {
         Self { file: root.keep("proc/self/mountinfo") }
     }
 
-    /// The mounts of block devices as `mountinfo` has them; `None` while nothing was mounted or unmounted since.
+    /// Mounts of block devices, as in `mountinfo`; `None` if no mount changed.
     pub fn read_if_changed(&mut self) -> Option<Result<String, String>> {
         if self.file.file.as_ref().is_some_and(|file| !has_changed(file)) {
             return None;
         }
-        // Everything else, of which a host of containers has thousands, is on devices of number 0.
+        // Other file systems, of which container hosts have thousands, have major number 0.
         let of_a_disk = |line: &&str| line.split(' ').nth(2).is_some_and(|number| !number.starts_with("0:"));
         let kept = |text: String| text.lines().filter(of_a_disk).map(|line| format!("{line}\n")).collect();
         Some(self.file.read().map(kept))
     }
 }
 
-/// The kernel tells with `POLLPRI` that a table of mounts is another one than when it was last asked.
+/// The kernel signals a changed mount table with `POLLPRI`.
 fn has_changed(file: &File) -> bool {
-    let mut asked = [PollFd::new(file, PollFlags::PRI)];
-    match poll(&mut asked, Some(&Timespec::default())) {
-        Ok(_) => asked[0].revents().intersects(PollFlags::PRI | PollFlags::ERR),
+    let mut fds = [PollFd::new(file, PollFlags::PRI)];
+    match poll(&mut fds, Some(&Timespec::default())) {
+        Ok(_) => fds[0].revents().intersects(PollFlags::PRI | PollFlags::ERR),
         Err(_) => true,
     }
 }
 
-/// A folder's name in a table of mounts: the kernel writes blank, tab, line feed and backslash as three octal digits behind a backslash.
+/// Unescapes a path in mountinfo, where space, tab, newline and backslash are octal escapes.
 pub fn unescaped(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_string();
@@ -185,7 +185,7 @@ fn describe(folder: &Path, name: &str, text: &mut String) {
     let _ = writeln!(text, "{name}/slaves\t{}", slaves.join(" "));
 }
 
-/// The disk that a partition is on: the folder around its own.
+/// The disk of a partition, which is its parent directory.
 fn parent_of(folder: &Path) -> Option<String> {
     if !folder.join("partition").exists() {
         return None;

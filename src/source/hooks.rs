@@ -1,7 +1,7 @@
-//! A datagram socket on which hooks say what the program that called them does next.
+//! A datagram socket that receives messages from hooks.
 //!
-//! A hook neither waits nor learns whether it was heard, so all limits are on this side: a datagram's length, how many
-//! there may be, and how many wait for the loop. What they say is passed on verbatim.
+//! Hooks neither wait nor learn whether their message arrived. All limits are on this side: length, rate, and queue.
+//! Messages are passed on verbatim.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -15,43 +15,45 @@ use tokio::task::AbortHandle;
 use super::Hook;
 use super::live::now;
 
-/// The name of the socket in the folder that systemd makes for the service.
+/// The socket's name in the service's runtime directory.
 pub const FILE_NAME: &str = "hooks";
-/// A hook's word has some thirty letters; what is longer is dropped as a whole.
-const LONGEST: usize = 1024;
-/// Words that wait for the loop, which takes each within a tick. A run has ten.
-const WAITING: usize = 64;
-/// So many may come at once, and then one more each [`PAUSE`]: several runs at a time stay far below.
-const MOST_AT_ONCE: u32 = 100;
+/// Longer messages are dropped; a hook's has about thirty characters.
+const MAX_LENGTH: usize = 1024;
+/// Messages that may wait for the loop, which takes them within a tick. A run has ten.
+const QUEUE: usize = 64;
+/// Burst limit; afterwards one message each [`PAUSE`] is accepted. Several concurrent runs stay far below.
+const BURST: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
-/// What was dropped is logged this often at most.
-const COMPLAINT_PAUSE: Duration = Duration::from_secs(60);
-/// The mode of the socket's file: mylvmbackup makes snapshots, so its hooks are root's. Whoever else could write here
-/// could say that a backup succeeded.
+/// Minimum time between log messages about dropped datagrams.
+const LOG_PAUSE: Duration = Duration::from_secs(60);
+/// The socket's mode. mylvmbackup runs as root to create snapshots; with write access, other users could fake a
+/// successful backup.
 const MODE: u32 = 0o600;
 
-/// Hears hooks until it is dropped; its file is removed then.
+/// Receives messages until it is dropped, and then removes its socket.
 pub struct HookListener {
-    heard: mpsc::Receiver<Hook>,
-    listener: AbortHandle,
+    messages: mpsc::Receiver<Hook>,
+    socket_state: AbortHandle,
     path: PathBuf,
 }
 
 impl HookListener {
-    /// Opens the socket. A file that a killed program left there is taken over; one that is in use, or is no socket, is
-    /// left alone.
+    /// Opens the socket. Replaces a stale socket; fails if the path is in use or no socket.
     pub fn open(path: &Path) -> Result<Self, String> {
         let socket = bind(path).map_err(|error| {
-            format!("cannot listen for hooks at {}: {error}; phases of backups are not seen", path.display())
+            format!(
+                "cannot listen for hooks at {}: {error}; phases of backups are not recorded",
+                path.display()
+            )
         })?;
-        let (hear, heard) = mpsc::channel(WAITING);
-        let listener = tokio::spawn(listen(socket, hear)).abort_handle();
-        Ok(Self { heard, listener, path: path.into() })
+        let (hear, messages) = mpsc::channel(QUEUE);
+        let socket_state = tokio::spawn(listen(socket, hear)).abort_handle();
+        Ok(Self { messages, socket_state, path: path.into() })
     }
 
-    /// The next word. May be dropped and called again.
+    /// The next message. Cancel-safe.
     pub async fn next(&mut self) -> Hook {
-        match self.heard.recv().await {
+        match self.messages.recv().await {
             Some(hook) => hook,
             None => std::future::pending().await,
         }
@@ -60,25 +62,25 @@ impl HookListener {
 
 impl Drop for HookListener {
     fn drop(&mut self) {
-        self.listener.abort();
-        // Where it cannot be removed, the next start takes it over.
+        self.socket_state.abort();
+        // If this fails, the next start replaces it.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
 fn bind(path: &Path) -> Result<UnixDatagram, String> {
     if path.symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()) {
-        return Err("there is a file that is no socket; name another place or remove it".into());
+        return Err("a file that is no socket exists there; remove it, or choose another path".into());
     }
     if is_in_use(path) {
-        return Err("another program listens there, maybe a cowbell that runs already".into());
+        return Err("another program listens there, perhaps another cowbell".into());
     }
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.to_string()),
         _ => {}
     }
     let socket = UnixDatagram::bind(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => "its folder is not there; make it, or name another place".into(),
+        ErrorKind::NotFound => "its directory does not exist; create it, or choose another path".into(),
         _ => error.to_string(),
     })?;
     std::fs::set_permissions(path, PermissionsExt::from_mode(MODE)).map_err(|error| error.to_string())?;
@@ -86,54 +88,54 @@ fn bind(path: &Path) -> Result<UnixDatagram, String> {
 }
 
 fn is_in_use(path: &Path) -> bool {
-    matches!(listener(path), Listener::Listens)
+    matches!(socket_state(path), SocketState::Listening)
 }
 
-/// Whether somebody hears what is said at a path.
+/// Whether a process listens on a socket.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Listener {
-    Listens,
-    Nobody,
-    /// It cannot be told, with why.
-    Refuses(String),
+pub enum SocketState {
+    Listening,
+    Unused,
+    /// Unknown, with the error.
+    Unknown(String),
 }
 
-/// Looks whether somebody listens there, without saying anything.
-pub fn listener(path: &Path) -> Listener {
+/// Checks for a listener without sending anything.
+pub fn socket_state(path: &Path) -> SocketState {
     let connected = std::os::unix::net::UnixDatagram::unbound().and_then(|socket| socket.connect(path));
     match connected.map_err(|error| (error.kind(), error)) {
-        Ok(()) => Listener::Listens,
-        Err((ErrorKind::PermissionDenied, error)) => Listener::Refuses(error.to_string()),
-        Err(_) => Listener::Nobody,
+        Ok(()) => SocketState::Listening,
+        Err((ErrorKind::PermissionDenied, error)) => SocketState::Unknown(error.to_string()),
+        Err(_) => SocketState::Unused,
     }
 }
 
 async fn listen(socket: UnixDatagram, hear: mpsc::Sender<Hook>) {
-    let mut buffer = [0; LONGEST + 1];
+    let mut buffer = [0; MAX_LENGTH + 1];
     let mut rate = Rate::new(Instant::now());
-    let mut complained: Option<Instant> = None;
+    let mut logged_at: Option<Instant> = None;
     loop {
         let received = socket.recv(&mut buffer).await;
         let refused = match received {
-            Ok(length) if length > LONGEST => Some("longer than a hook's word can be"),
-            Ok(_) if !rate.allows(Instant::now()) => Some("more than hooks can be"),
+            Ok(length) if length > MAX_LENGTH => Some("longer than any hook's message"),
+            Ok(_) if !rate.allows(Instant::now()) => Some("more than hooks can send"),
             Ok(length) => {
                 let said = String::from_utf8_lossy(&buffer[..length]).into_owned();
-                hear.try_send(Hook { at: now(), said }).err().map(|_| "too many before the loop took them")
+                hear.try_send(Hook { at: now(), said }).err().map(|_| "more than the loop could take")
             }
             Err(_) => {
                 tokio::time::sleep(PAUSE).await;
-                Some("not to be read")
+                Some("unreadable")
             }
         };
-        if let Some(why) = refused.filter(|_| complained.is_none_or(|at| at.elapsed() >= COMPLAINT_PAUSE)) {
-            complained = Some(Instant::now());
-            tracing::warn!("datagrams from hooks are dropped: they are {why}");
+        if let Some(why) = refused.filter(|_| logged_at.is_none_or(|at| at.elapsed() >= LOG_PAUSE)) {
+            logged_at = Some(Instant::now());
+            tracing::warn!("dropped datagrams from hooks: they are {why}");
         }
     }
 }
 
-/// How many may still come now.
+/// A token bucket.
 struct Rate {
     left: u32,
     refilled_at: Instant,
@@ -141,14 +143,14 @@ struct Rate {
 
 impl Rate {
     fn new(now: Instant) -> Self {
-        Self { left: MOST_AT_ONCE, refilled_at: now }
+        Self { left: BURST, refilled_at: now }
     }
 
     fn allows(&mut self, now: Instant) -> bool {
         let pauses = now.saturating_duration_since(self.refilled_at).as_millis() / PAUSE.as_millis();
         if pauses > 0 {
             let more = u32::try_from(pauses).unwrap_or(u32::MAX);
-            self.left = self.left.saturating_add(more).min(MOST_AT_ONCE);
+            self.left = self.left.saturating_add(more).min(BURST);
             self.refilled_at = now;
         }
         let allows = self.left > 0;
@@ -161,8 +163,8 @@ impl Rate {
 mod tests {
     use super::*;
 
-    async fn said(ear: &mut HookListener) -> Option<String> {
-        let next = tokio::time::timeout(Duration::from_secs(5), ear.next()).await;
+    async fn said(hook_listener: &mut HookListener) -> Option<String> {
+        let next = tokio::time::timeout(Duration::from_secs(5), hook_listener.next()).await;
         next.ok().map(|hook| hook.said)
     }
 
@@ -171,51 +173,51 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_said_is_heard_verbatim_and_what_is_too_long_is_dropped_as_a_whole() {
+    async fn messages_are_received_verbatim_unless_they_are_too_long() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
-        let mut ear = HookListener::open(&path).unwrap();
+        let mut hook_listener = HookListener::open(&path).unwrap();
         send(&path, b"one").unwrap();
-        send(&path, &[b'x'; LONGEST + 1]).unwrap();
-        send(&path, &[b'x'; LONGEST]).unwrap();
+        send(&path, &[b'x'; MAX_LENGTH + 1]).unwrap();
+        send(&path, &[b'x'; MAX_LENGTH]).unwrap();
         send(&path, b"\xff<b>").unwrap();
-        assert_eq!(said(&mut ear).await.as_deref(), Some("one"));
-        assert_eq!(said(&mut ear).await.map(|text| text.len()), Some(LONGEST));
-        assert_eq!(said(&mut ear).await.as_deref(), Some("\u{fffd}<b>"));
+        assert_eq!(said(&mut hook_listener).await.as_deref(), Some("one"));
+        assert_eq!(said(&mut hook_listener).await.map(|text| text.len()), Some(MAX_LENGTH));
+        assert_eq!(said(&mut hook_listener).await.as_deref(), Some("\u{fffd}<b>"));
     }
 
     #[tokio::test]
-    async fn only_its_owner_may_write_and_the_file_goes_with_the_program() {
+    async fn only_the_owner_can_write_and_the_socket_is_removed_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
-        let ear = HookListener::open(&path).unwrap();
+        let hook_listener = HookListener::open(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let error = HookListener::open(&path).err().unwrap();
         assert!(error.contains("another program listens there"), "{error}");
-        drop(ear);
+        drop(hook_listener);
         assert!(!path.exists());
     }
 
     #[tokio::test]
-    async fn what_a_killed_program_left_is_taken_over_and_a_file_is_not() {
+    async fn a_stale_socket_is_replaced_but_a_file_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
         drop(std::os::unix::net::UnixDatagram::bind(&path).unwrap());
         assert!(path.exists());
-        assert_eq!(listener(&path), Listener::Nobody);
-        let ear = HookListener::open(&path).unwrap();
-        assert_eq!(listener(&path), Listener::Listens);
-        drop(ear);
+        assert_eq!(socket_state(&path), SocketState::Unused);
+        let hook_listener = HookListener::open(&path).unwrap();
+        assert_eq!(socket_state(&path), SocketState::Listening);
+        drop(hook_listener);
         std::fs::write(&path, "precious").unwrap();
         let error = HookListener::open(&path).err().unwrap();
         assert!(error.contains("no socket"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
         let error = HookListener::open(&folder.path().join("none/hooks")).err().unwrap();
-        assert!(error.contains("its folder is not there"), "{error}");
+        assert!(error.contains("its directory does not exist"), "{error}");
     }
 
     #[test]
-    fn a_flood_is_let_through_at_ten_a_second() {
+    fn a_flood_is_limited_to_ten_per_second() {
         let start = Instant::now();
         let mut rate = Rate::new(start);
         let count = |rate: &mut Rate, at| (0..1_000).filter(|_| rate.allows(at)).count();

@@ -1,7 +1,7 @@
-//! Observes the machine, and nothing else does.
+//! The only module that observes the machine.
 //!
-//! A `Reading` holds what was read in one tick, verbatim, with its time. Whether it comes from the machine or from a
-//! recording, everything after it is the same. Nothing here understands what the texts say.
+//! A `Reading` holds the raw texts of one tick. The rest of the program does not depend on whether it comes from the
+//! machine or from a recording. Texts are not parsed here.
 
 pub mod backup;
 pub mod dm;
@@ -18,17 +18,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The raw texts taken in one tick.
+/// The raw texts of one tick.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Reading {
-    /// The wall clock, to the millisecond. It may jump.
+    /// Wall clock in milliseconds; it may jump.
     pub at: Timestamp,
-    /// Microseconds on a clock that never jumps (`CLOCK_BOOTTIME`).
+    /// Monotonic clock in microseconds (`CLOCK_BOOTTIME`).
     pub uptime_us: u64,
-    /// How long taking the reading took.
+    /// The duration of taking the reading.
     pub took_us: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub texts: Vec<Text>,
+    pub texts: Vec<PartReading>,
     /// What was told from outside since the last reading.
     #[serde(default, rename = "marks", skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<JobCommand>,
@@ -38,37 +38,36 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// A reading without texts only hands on what was told from outside: it is no tick.
+    /// A reading without texts only carries commands and hook messages; it is no tick.
     pub fn is_tick(&self) -> bool {
         !self.texts.is_empty()
     }
 }
 
-/// What one part of the machine said, or why it did not. A part that is not in a reading was not asked: what it said
-/// last still holds.
+/// The text of one part, or an error. A part that is missing from a reading was not read; its last text remains valid.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Text {
+pub struct PartReading {
     pub part: Part,
     #[serde(flatten)]
-    pub said: Said,
+    pub result: ReadResult,
     pub took_us: u64,
 }
 
-/// A part's text, verbatim, or the sentence that says why there is none.
+/// A part's text, verbatim, or an error message.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum ReadResult {
     Text(String),
     Error(String),
 }
 
-impl From<Result<String, String>> for Said {
+impl From<Result<String, String>> for ReadResult {
     fn from(result: Result<String, String>) -> Self {
         result.map_or_else(Self::Error, Self::Text)
     }
 }
 
-/// The things that are read.
+/// The parts of a reading.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -80,24 +79,24 @@ pub enum Part {
     Stat,
     /// `/proc/pressure/io`
     Pressure,
-    /// Attributes of block devices below `/sys/class/block`, one `name/attribute<TAB>value` a line
+    /// Attributes of block devices in `/sys/class/block`: lines of `name/attribute<TAB>value`
     Sysfs,
-    /// The device-mapper's answer, as [`dm`] writes it
+    /// Status of the device-mapper's devices, formatted by [`dm`]
     Dm,
-    /// `lvm fullreport` in JSON
+    /// `lvm fullreport` as JSON
     Lvm,
-    /// What `lvmconfig` says of growing volumes before they are full, and whether dmeventd runs
+    /// Autoextend policies from `lvmconfig`, and whether dmeventd runs
     LvmConfig,
-    /// Mounts of block devices, as `/proc/self/mountinfo` has them
+    /// Block devices in `/proc/self/mountinfo`
     Mounts,
-    /// How much the file systems of snapshots hold, as [`usage`] writes it
+    /// Usage of file systems on snapshots, formatted by [`usage`]
     Usage,
-    /// The processes that make a snapshot and those above them, one `number (name) state parent` a line
+    /// Processes that create a snapshot, and their ancestors: lines of `pid (name) state ppid`
     Processes,
 }
 
 impl Part {
-    /// What is read in any case; processes are looked at only when a device is new.
+    /// The parts of every complete reading; processes are only read if a device is new.
     pub const ALL: [Self; 10] = [
         Self::Diskstats,
         Self::Vmstat,
@@ -128,7 +127,7 @@ impl Part {
     }
 }
 
-/// What a hook said, verbatim, and when it was heard: within milliseconds, unless the machine itself stands still.
+/// A message from a hook, verbatim, and when it arrived.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Hook {
     pub at: Timestamp,

@@ -1,17 +1,17 @@
-//! What the program itself costs the machine, from `/proc/self`.
+//! cowbell's own resource usage, from `/proc/self`.
 
 use procfs::process::Process;
 
-/// Processor time, memory and writes of this process. `None` where the kernel does not tell.
+/// CPU time, memory and writes of this process. `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OwnCost {
     pub cpu_seconds: Option<f64>,
     pub rss_bytes: Option<u64>,
-    /// Bytes that reached, or will reach, a disk.
+    /// Bytes that were or will be written to a disk.
     pub written_bytes: Option<u64>,
 }
 
-/// Reads three small files; meant for when somebody asks, not for every tick.
+/// Reads three small files; for requests, not for every tick.
 pub fn own_cost() -> OwnCost {
     let Ok(process) = Process::myself() else { return OwnCost::default() };
     let stat = process.stat().ok();

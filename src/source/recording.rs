@@ -1,7 +1,7 @@
-//! Recordings: readings in a file, and the player that gives them back.
+//! Recordings: a file of readings, and its player.
 //!
-//! A recording is a gzip file of JSON lines: first a [`Header`], then one [`Reading`] a line, verbatim, so that
-//! `zcat FILE | jq .` shows all that is in it. A user's recording is a bug report, a test and a demonstration.
+//! A recording is a gzip file of JSON lines: first a [`Header`], then one [`Reading`] per line. `zcat FILE | jq .` shows
+//! all of it. A user's recording serves as bug report, test and demo.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read, Write};
@@ -19,29 +19,29 @@ use tokio::time::Instant;
 use super::{Reading, Source};
 
 const FORMAT: &str = "cowbell recording";
-/// Raised when an older program could not understand the readings any more.
+/// Incremented when older programs cannot parse new recordings.
 const VERSION: u32 = 1;
-/// A line longer than this is no reading.
-const LONGEST_LINE: u64 = 64 * 1024 * 1024;
-/// Readings after which what was compressed is handed to the system, so that little is lost at a power cut.
+/// Maximum length of a line.
+const MAX_LINE: u64 = 64 * 1024 * 1024;
+/// Readings between flushes, which limit the loss after a power cut.
 const FLUSH_EVERY: u32 = 10;
 
-/// The first line of a recording: where it comes from.
+/// The first line of a recording: its origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     pub format: String,
     pub version: u32,
     pub host: String,
-    /// As `uname -r` says it.
+    /// As in `uname -r`.
     pub kernel: String,
-    /// The version of the program that wrote the recording.
+    /// The version of cowbell that wrote the recording.
     pub cowbell: String,
     pub interval_ms: u64,
     pub started_at: Timestamp,
 }
 
 impl Header {
-    /// The header for a recording of this machine that begins now.
+    /// The header of a recording of this machine that starts now.
     pub fn of_this_machine(interval: Duration) -> Self {
         let system = rustix::system::uname();
         Self {
@@ -89,12 +89,12 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-/// How fast a recording is played.
+/// The speed of playback.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
-    /// So many recorded seconds a second.
+    /// Recorded seconds per second.
     Times(f64),
-    /// As fast as the readings can be worked on.
+    /// As fast as readings are processed.
     Unbounded,
 }
 
@@ -110,15 +110,15 @@ impl std::str::FromStr for Speed {
     }
 }
 
-/// Gives the readings of a recording back, each at its time.
+/// Plays a recording: returns each reading at its time.
 pub struct Player {
     header: Header,
     lines: Box<dyn BufRead + Send>,
     speed: Speed,
-    /// When the first reading was given, and its time on the recorded machine.
+    /// When the first reading was returned, and its recorded time.
     began: Option<(Instant, u64)>,
     upcoming: Option<Reading>,
-    trouble: Option<String>,
+    error: Option<String>,
 }
 
 impl Player {
@@ -134,29 +134,29 @@ impl Player {
 
     fn play(input: impl Read + Send + 'static, speed: Speed) -> anyhow::Result<Self> {
         let mut lines = BufReader::new(MultiGzDecoder::new(input));
-        let line = next_line(&mut lines).context("this is no recording: expected a gzip file")?;
+        let line = next_line(&mut lines).context("this is not a recording: expected a gzip file")?;
         let header: Header = serde_json::from_str(line.as_deref().unwrap_or_default())
-            .context("this is no recording: its first line is not a header")?;
+            .context("this is not a recording: its first line is no header")?;
         if header.format != FORMAT || header.version > VERSION {
             bail!(
-                "expected `{FORMAT}` of version {VERSION}, but found `{}` of version {}; a newer cowbell can play it",
+                "expected `{FORMAT}` of version {VERSION}, but found `{}` of version {}; use a newer cowbell",
                 header.format,
                 header.version
             );
         }
-        Ok(Self { header, lines: Box::new(lines), speed, began: None, upcoming: None, trouble: None })
+        Ok(Self { header, lines: Box::new(lines), speed, began: None, upcoming: None, error: None })
     }
 
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Why the recording ended before its end, if it did.
-    pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+    /// Why playback ended early, if it did.
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 
-    /// The next reading, when its time has come. May be dropped and called again.
+    /// The next reading, at its time. Cancel-safe.
     pub async fn next(&mut self) -> Option<Reading> {
         if self.upcoming.is_none() {
             self.upcoming = self.read_next();
@@ -176,16 +176,16 @@ impl Player {
     fn read_next(&mut self) -> Option<Reading> {
         let line = match next_line(&mut self.lines) {
             Ok(line) => line?,
-            Err(error) => return self.give_up(format!("the recording breaks off: {error}")),
+            Err(error) => return self.give_up(format!("the recording ends early: {error}")),
         };
         match serde_json::from_str(&line) {
             Ok(reading) => Some(reading),
-            Err(error) => self.give_up(format!("the recording holds a line that is no reading: {error}")),
+            Err(error) => self.give_up(format!("the recording has an invalid line: {error}")),
         }
     }
 
     fn give_up(&mut self, why: String) -> Option<Reading> {
-        self.trouble = Some(why);
+        self.error = Some(why);
         None
     }
 }
@@ -196,12 +196,12 @@ impl From<Player> for Source {
     }
 }
 
-/// The next line, without its end; `None` at the end of the file.
+/// The next line, without its newline; `None` at the end of the file.
 fn next_line(lines: &mut impl BufRead) -> std::io::Result<Option<String>> {
     let mut line = String::new();
-    let length = lines.take(LONGEST_LINE).read_line(&mut line)?;
+    let length = lines.take(MAX_LINE).read_line(&mut line)?;
     if length > 0 && !line.ends_with('\n') {
-        return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "its last line has no end"));
+        return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "its last line is incomplete"));
     }
     Ok((length > 0).then(|| line.trim_end().to_string()))
 }
@@ -209,15 +209,15 @@ fn next_line(lines: &mut impl BufRead) -> std::io::Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{Part, Said, Text};
+    use crate::source::{Part, PartReading, ReadResult};
 
     fn reading(second: i64) -> Reading {
-        let said = Said::Text("   8       0 sda 1 2 3\n".into());
+        let result = ReadResult::Text("   8       0 sda 1 2 3\n".into());
         Reading {
             at: Timestamp::from_second(1_700_000_000 + second).unwrap(),
             uptime_us: 1_000_000 * second as u64,
             took_us: 5,
-            texts: vec![Text { part: Part::Diskstats, said, took_us: 3 }],
+            texts: vec![PartReading { part: Part::Diskstats, result, took_us: 3 }],
             commands: Vec::new(),
             hooks: Vec::new(),
         }
@@ -236,28 +236,28 @@ mod tests {
         while let Some(reading) = player.next().await {
             readings.push(reading);
         }
-        (readings, player.trouble().map(String::from))
+        (readings, player.error().map(String::from))
     }
 
     #[tokio::test]
-    async fn a_recording_gives_back_what_was_recorded() {
-        let (readings, trouble) = played(recorded(25)).await;
+    async fn playback_returns_the_recorded_readings() {
+        let (readings, error) = played(recorded(25)).await;
         assert_eq!(readings, (0..25).map(reading).collect::<Vec<_>>());
-        assert_eq!(trouble, None);
+        assert_eq!(error, None);
     }
 
     #[tokio::test]
-    async fn a_recording_cut_short_is_played_as_far_as_it_goes() {
+    async fn a_truncated_recording_is_played_to_its_end() {
         let mut bytes = recorded(200);
         bytes.truncate(bytes.len() / 2);
-        let (readings, trouble) = played(bytes).await;
+        let (readings, error) = played(bytes).await;
         assert!(!readings.is_empty() && readings.len() < 200, "{}", readings.len());
-        assert!(trouble.unwrap().starts_with("the recording breaks off"));
+        assert!(error.unwrap().starts_with("the recording ends early"));
     }
 
     #[test]
-    fn a_file_that_is_no_recording_is_refused_in_a_sentence() {
+    fn other_files_are_rejected() {
         let error = Player::play(Cursor::new(b"hello".to_vec()), Speed::Unbounded).err().unwrap();
-        assert!(format!("{error:#}").contains("this is no recording"), "{error:#}");
+        assert!(format!("{error:#}").contains("this is not a recording"), "{error:#}");
     }
 }

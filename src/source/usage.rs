@@ -1,8 +1,7 @@
-//! How much the file systems of snapshots hold, asked beside the loop: a question to one may wait for ever.
+//! Used space of file systems on snapshots, read beside the loop: a `statvfs` may wait forever.
 //!
-//! Each of a few mounts is asked when it comes, and each minute. One thread at most hangs in the kernel, and while it
-//! does no other is started. Only what lies on a thick snapshot or on a thin volume is asked: which of those are
-//! snapshots is LVM's to tell, and is understood later.
+//! Mounts are queried when they appear and every minute, by at most one thread at a time. Only mounts on thick snapshots
+//! and thin volumes are queried; LVM's report shows later which of the latter are snapshots.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -13,63 +12,63 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags, fstat, fstatvfs, major, minor, open};
 
 use super::files::{Root, unescaped};
-use super::{Part, Text};
+use super::{Part, PartReading};
 
-/// A snapshot's file system does not change, a thin volume's does.
+/// Maximum age of an answer: a thick snapshot's usage is constant, a thin volume's is not.
 const AGE: Duration = Duration::from_secs(60);
-/// The kernel answers from memory; what takes longer waits for a disk, and that is said.
+/// The kernel answers from memory; a longer query waits for a disk and is reported as an error.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// File systems that are asked at once.
-const MOST_ASKED: usize = 64;
+/// Maximum number of file systems per query.
+const MAX_MOUNTS: usize = 64;
 
-/// The question, and which mounts it is about.
-pub struct Usage {
+/// The query and its mounts.
+pub struct UsageQuery {
     root: Root,
     mounts: String,
     names: String,
-    /// Lines of the table of mounts.
+    /// Lines of mountinfo.
     chosen: Vec<String>,
-    question: Option<Question>,
-    /// Which were asked last, and when.
-    asked: Option<(Vec<String>, Instant)>,
-    /// Whether it was said that nothing is to be asked.
-    said_nothing: bool,
+    pending: Option<PendingQuery>,
+    /// The mounts of the last query, and its time.
+    last_query: Option<(Vec<String>, Instant)>,
+    /// Whether an empty text was returned since the last mount.
+    reported_empty: bool,
 }
 
-/// A question that was not answered yet.
-struct Question {
+/// A query without an answer yet.
+struct PendingQuery {
     at: Instant,
     reply: Receiver<Vec<UsageReply>>,
     is_late: bool,
 }
 
-/// A line of the table of mounts, and what was told of it.
+/// A line of mountinfo and its usage.
 struct UsageReply {
     mount: String,
     text: String,
 }
 
-impl Usage {
+impl UsageQuery {
     pub fn below(root: &Root) -> Self {
         Self {
             root: root.clone(),
             mounts: String::new(),
             names: String::new(),
             chosen: Vec::new(),
-            question: None,
-            asked: None,
-            said_nothing: false,
+            pending: None,
+            last_query: None,
+            reported_empty: false,
         }
     }
 
-    /// The table of mounts is this one now.
-    pub fn mounts_are(&mut self, mounts: &str) {
+    /// Updates the mount table.
+    pub fn set_mounts(&mut self, mounts: &str) {
         self.mounts = mounts.into();
         self.choose();
     }
 
-    /// The devices and their layers are these now.
-    pub fn names_are(&mut self, names: &str) {
+    /// Updates devices and layers.
+    pub fn set_names(&mut self, names: &str) {
         self.names = names.into();
         self.choose();
     }
@@ -78,74 +77,74 @@ impl Usage {
         self.chosen = chosen(&self.mounts, &self.names);
     }
 
-    /// What was told since the last tick, and asks again where that is due. Never waits.
-    pub fn said(&mut self) -> Option<Text> {
+    /// The answer since the last tick, if any; starts a new query if one is due. Never waits.
+    pub fn poll(&mut self) -> Option<PartReading> {
         let text = self.answer();
-        if self.question.is_none() && self.is_due() {
-            self.ask();
+        if self.pending.is_none() && self.is_due() {
+            self.start();
         }
-        let is_idle = self.chosen.is_empty() && self.question.is_none();
-        let nothing = is_idle && !std::mem::replace(&mut self.said_nothing, is_idle);
-        text.or_else(|| nothing.then(|| said(Ok(String::new()), Duration::ZERO)))
+        let is_idle = self.chosen.is_empty() && self.pending.is_none();
+        let nothing = is_idle && !std::mem::replace(&mut self.reported_empty, is_idle);
+        text.or_else(|| nothing.then(|| reading(Ok(String::new()), Duration::ZERO)))
     }
 
-    fn answer(&mut self) -> Option<Text> {
-        let question = self.question.as_mut()?;
-        let took = question.at.elapsed();
-        let told = match question.reply.try_recv() {
-            Ok(told) => told,
-            Err(TryRecvError::Empty) if took > DEADLINE && !question.is_late => {
-                question.is_late = true;
-                return Some(said(Err(late(took)), took));
+    fn answer(&mut self) -> Option<PartReading> {
+        let pending = self.pending.as_mut()?;
+        let took = pending.at.elapsed();
+        let replies = match pending.reply.try_recv() {
+            Ok(replies) => replies,
+            Err(TryRecvError::Empty) if took > DEADLINE && !pending.is_late => {
+                pending.is_late = true;
+                return Some(reading(Err(late(took)), took));
             }
             Err(TryRecvError::Empty) => return None,
             Err(TryRecvError::Disconnected) => {
-                self.question = None;
-                return Some(said(Err("the thread that asks file systems has ended".into()), took));
+                self.pending = None;
+                return Some(reading(Err("the file-system thread has stopped".into()), took));
             }
         };
-        self.question = None;
-        // What was mounted anew while the question hung is another.
-        let still = told.into_iter().filter(|told| self.chosen.contains(&told.mount));
-        Some(said(Ok(still.map(|told| told.text).collect()), took))
+        self.pending = None;
+        // A mount that was replaced during the query is another file system.
+        let still = replies.into_iter().filter(|reply| self.chosen.contains(&reply.mount));
+        Some(reading(Ok(still.map(|reply| reply.text).collect()), took))
     }
 
     fn is_due(&self) -> bool {
         let is_fresh = |(of, at): &(Vec<String>, Instant)| *of == self.chosen && at.elapsed() < AGE;
-        !self.chosen.is_empty() && !self.asked.as_ref().is_some_and(is_fresh)
+        !self.chosen.is_empty() && !self.last_query.as_ref().is_some_and(is_fresh)
     }
 
-    fn ask(&mut self) {
+    fn start(&mut self) {
         let (reply, answer) = channel();
         let (mounts, root) = (self.chosen.clone(), self.root.clone());
         let asking = move || {
-            let tell = |mount: String| UsageReply { text: told(&root, &mount), mount };
-            // Nobody waits any more where the program ends.
+            let tell = |mount: String| UsageReply { text: usage_line(&root, &mount), mount };
+            // The receiver is gone while the program stops.
             let _ = reply.send(mounts.into_iter().map(tell).collect());
         };
-        // Where no thread can be made the reply is dropped, and that is the answer.
+        // If no thread can be started, the reply is dropped, which `answer` reports.
         let _ = std::thread::Builder::new().name("file-systems".into()).spawn(asking);
-        self.asked = Some((self.chosen.clone(), Instant::now()));
-        self.question = Some(Question { at: Instant::now(), reply: answer, is_late: false });
+        self.last_query = Some((self.chosen.clone(), Instant::now()));
+        self.pending = Some(PendingQuery { at: Instant::now(), reply: answer, is_late: false });
     }
 }
 
-fn said(text: Result<String, String>, took: Duration) -> Text {
-    Text {
+fn reading(text: Result<String, String>, took: Duration) -> PartReading {
+    PartReading {
         part: Part::Usage,
-        said: text.into(),
+        result: text.into(),
         took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
     }
 }
 
 fn late(took: Duration) -> String {
     format!(
-        "how much the file systems of snapshots hold is not known: the kernel has not told it for {:.1} s",
+        "the usage of file systems on snapshots is unknown: the kernel has not answered for {:.1} s",
         took.as_secs_f64()
     )
 }
 
-/// The first mount of each device that lies on a COW area of its own, or on a thin pool.
+/// The first mount of each device on a COW area or thin pool.
 fn chosen(mounts: &str, names: &str) -> Vec<String> {
     let numbers = snapshot_numbers(names);
     let mut seen = HashSet::new();
@@ -153,10 +152,10 @@ fn chosen(mounts: &str, names: &str) -> Vec<String> {
         let number = line.split(' ').nth(2).unwrap_or_default();
         numbers.contains(number) && seen.insert(number.to_string())
     };
-    mounts.lines().filter(is_first).take(MOST_ASKED).map(String::from).collect()
+    mounts.lines().filter(is_first).take(MAX_MOUNTS).map(String::from).collect()
 }
 
-/// Numbers of devices whose UUID another one has with `-cow` behind it, or that lie on one that ends with `-tpool`.
+/// Numbers of devices with a `-cow` device of the same UUID, or on a device whose UUID ends with `-tpool`.
 fn snapshot_numbers(names: &str) -> HashSet<&str> {
     let attribute = |wished: &str| -> HashMap<&str, &str> {
         let attributes = names.lines().filter_map(|line| line.split_once('\t'));
@@ -176,8 +175,8 @@ fn snapshot_numbers(names: &str) -> HashSet<&str> {
     numbers.filter(|(device, _)| has_cow(device) || is_thin(device)).map(|(_, number)| number).collect()
 }
 
-/// `NUMBER<TAB>MOUNT<TAB>blocks<TAB>free<TAB>block size`, or behind the mount why that is not known.
-fn told(root: &Root, mount: &str) -> String {
+/// `NUMBER<TAB>MOUNT<TAB>blocks<TAB>free<TAB>block size`, or an error after the mount.
+fn usage_line(root: &Root, mount: &str) -> String {
     let mut words = mount.split(' ');
     let (number, point) = (words.nth(2).unwrap_or_default(), words.nth(1).unwrap_or_default());
     let path = root.0.join(unescaped(point).trim_start_matches('/'));
@@ -189,8 +188,7 @@ fn told(root: &Root, mount: &str) -> String {
     text
 }
 
-/// What `statvfs(3)` says of the file system that is mounted there, if it is on that device: something else may be
-/// mounted above it.
+/// The result of `statvfs(3)`, if the path is on that device: another file system may hide the mount.
 fn usage(path: &Path, number: &str) -> Result<[u64; 3], String> {
     let folder =
         open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(|error| error.to_string())?;
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_a_snapshot_is_asked_and_once() {
+    fn each_possible_snapshot_is_queried_once() {
         let mounts = [
             line("8:0", "/"),
             line("253:0", "/data"),
@@ -234,12 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_tells_what_it_holds() {
+    fn usage_is_that_of_statvfs() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("my data")).unwrap();
         let device = rustix::fs::stat(folder.path()).unwrap().st_dev;
         let number = format!("{}:{}", major(device), minor(device));
-        let text = told(&Root(folder.path().into()), &line(&number, "/my\\040data"));
+        let text = usage_line(&Root(folder.path().into()), &line(&number, "/my\\040data"));
         let columns: Vec<&str> = text.trim_end().split('\t').collect();
         assert_eq!(columns[..2], [&*number, "/my\\040data"], "{text}");
         let [blocks, free, size] = columns[2..] else { panic!("{text}") };
@@ -247,36 +245,36 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_says_why() {
+    fn errors_explain_why() {
         let root = Root("/".into());
-        let text = told(&root, &line("253:99", "/"));
+        let text = usage_line(&root, &line("253:99", "/"));
         assert!(
             text.starts_with("253:99\t/\texpected device 253:99 to be mounted there, but found "),
             "{text}"
         );
-        let text = told(&root, &line("253:99", "/there/is/no/such"));
+        let text = usage_line(&root, &line("253:99", "/there/is/no/such"));
         assert!(text.contains("No such file"), "{text}");
     }
 
     #[test]
-    fn a_question_that_hangs_is_the_only_one_and_is_said_once() {
-        let mut usage = Usage::below(&Root("/".into()));
-        assert_eq!(usage.said().unwrap().said, super::super::Said::Text(String::new()));
+    fn a_hanging_query_is_the_only_one_and_is_reported_once() {
+        let mut usage = UsageQuery::below(&Root("/".into()));
+        assert_eq!(usage.poll().unwrap().result, super::super::ReadResult::Text(String::new()));
         let (reply, answer) = channel();
         let at = Instant::now().checked_sub(DEADLINE * 2).unwrap();
-        usage.names_are(NAMES);
-        usage.mounts_are(&line("253:3", "/mnt/a"));
-        usage.question = Some(Question { at, reply: answer, is_late: false });
-        let error = |text: Option<Text>| match text?.said {
-            super::super::Said::Error(error) => Some(error),
-            super::super::Said::Text(_) => None,
+        usage.set_names(NAMES);
+        usage.set_mounts(&line("253:3", "/mnt/a"));
+        usage.pending = Some(PendingQuery { at, reply: answer, is_late: false });
+        let error = |text: Option<PartReading>| match text?.result {
+            super::super::ReadResult::Error(error) => Some(error),
+            super::super::ReadResult::Text(_) => None,
         };
-        assert!(error(usage.said()).unwrap().contains("has not told it for 4.0 s"));
-        assert!(usage.said().is_none() && usage.asked.is_none(), "no second one is asked");
-        // It is answered at last, but of what is not mounted any more.
+        assert!(error(usage.poll()).unwrap().contains("has not answered for 4.0 s"));
+        assert!(usage.poll().is_none() && usage.last_query.is_none(), "no second query starts");
+        // The answer is about a mount that is gone.
         let old = UsageReply { mount: "old".into(), text: "253:3\t/mnt/a\t1\t1\t1\n".into() };
         reply.send(vec![old]).unwrap();
-        assert_eq!(usage.said().unwrap().said, super::super::Said::Text(String::new()));
-        assert!(usage.question.is_some(), "and what is there is asked");
+        assert_eq!(usage.poll().unwrap().result, super::super::ReadResult::Text(String::new()));
+        assert!(usage.pending.is_some(), "the current mounts are queried");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use cowbell::interval::Interval;
-use cowbell::source::{Part, Reading, Said};
+use cowbell::source::{Part, ReadResult, Reading};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
@@ -22,9 +22,9 @@ static MACHINES: LazyLock<Vec<Reading>> = LazyLock::new(|| {
     let small = reading(
         0.0,
         vec![
-            (Part::Diskstats, Said::Text(host.diskstats())),
-            (Part::Sysfs, Said::Text(host.names())),
-            (Part::Dm, Said::Text(host.device_mapper())),
+            (Part::Diskstats, ReadResult::Text(host.diskstats())),
+            (Part::Sysfs, ReadResult::Text(host.names())),
+            (Part::Dm, ReadResult::Text(host.device_mapper())),
         ],
     );
     let captured = Captured::all().iter().map(|machine| machine.reading.clone());
@@ -40,7 +40,7 @@ enum Damage {
     LineIsTwice,
     LineOfAnother,
     BreaksOff,
-    Said(Said),
+    Result(ReadResult),
     IsGone,
 }
 
@@ -53,17 +53,17 @@ fn damage() -> impl Strategy<Value = Damage> {
         2 => Just(Damage::LineIsTwice),
         2 => Just(Damage::LineOfAnother),
         1 => Just(Damage::BreaksOff),
-        1 => "(\\PC|\n|\t){0,40}".prop_map(|text| Damage::Said(Said::Text(text))),
-        1 => Just(Damage::Said(Said::Error("it was not there".into()))),
+        1 => "(\\PC|\n|\t){0,40}".prop_map(|text| Damage::Result(ReadResult::Text(text))),
+        1 => Just(Damage::Result(ReadResult::Error("it was not there".into()))),
         1 => Just(Damage::IsGone),
     ]
 }
 
 /// Damages one text of a reading, at places counted round and round.
 fn apply(reading: &mut Reading, damage: &Damage, text: usize, line: usize, place: usize) {
-    let other = reading.texts.iter().find_map(|text| match &text.said {
-        Said::Text(said) => said.lines().cycle().nth(place % 100).map(String::from),
-        Said::Error(_) => None,
+    let other = reading.texts.iter().find_map(|text| match &text.result {
+        ReadResult::Text(content) => content.lines().cycle().nth(place % 100).map(String::from),
+        ReadResult::Error(_) => None,
     });
     let Some(index) = text.checked_rem(reading.texts.len()) else { return };
     if matches!(damage, Damage::IsGone) {
@@ -71,11 +71,11 @@ fn apply(reading: &mut Reading, damage: &Damage, text: usize, line: usize, place
         return;
     }
     let text = &mut reading.texts[index];
-    if let Damage::Said(said) = damage {
-        text.said = said.clone();
+    if let Damage::Result(content) = damage {
+        text.result = content.clone();
     }
-    let Said::Text(said) = &mut text.said else { return };
-    let mut lines: Vec<String> = said.lines().map(String::from).collect();
+    let ReadResult::Text(content) = &mut text.result else { return };
+    let mut lines: Vec<String> = content.lines().map(String::from).collect();
     let Some(line) = line.checked_rem(lines.len()) else { return };
     match damage {
         Damage::Word(word) => lines[line] = with_word(&lines[line], word, place),
@@ -84,9 +84,9 @@ fn apply(reading: &mut Reading, damage: &Damage, text: usize, line: usize, place
         Damage::LineIsTwice => lines.insert(line, lines[line].clone()),
         Damage::LineOfAnother => lines[line] = other.unwrap_or_default(),
         Damage::BreaksOff => lines.truncate(line),
-        Damage::Said(_) | Damage::IsGone => return,
+        Damage::Result(_) | Damage::IsGone => return,
     }
-    *said = lines.join("\n") + "\n";
+    *content = lines.join("\n") + "\n";
 }
 
 /// The line with another word at this place; words end at whatever may end one in any of the texts.
@@ -132,7 +132,7 @@ fn layers_that_go_round_in_circles_have_an_end() {
     host.add("other", "real", &["dm-1", "sda"], 8_192, "linear ");
     let texts =
         [(Part::Diskstats, host.diskstats()), (Part::Sysfs, host.names()), (Part::Dm, host.device_mapper())];
-    let texts = texts.into_iter().map(|(part, text)| (part, Said::Text(text))).collect();
+    let texts = texts.into_iter().map(|(part, text)| (part, ReadResult::Text(text))).collect();
     let interval = Observer::default().observe(&reading(0.0, texts));
     for lv in ["itself", "one"] {
         assert_eq!(volume(&interval, lv).0.pvs, ["sda"], "{lv}");

@@ -380,7 +380,7 @@ fn a_recording_that_is_none_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("letters.txt");
     fs::write(&file, "Dear Sir or Madam,\n").unwrap();
-    check(&refusal(&["--replay", file.to_str().unwrap()]), 1, &[file.to_str().unwrap(), "no recording"]);
+    check(&refusal(&["--replay", file.to_str().unwrap()]), 1, &[file.to_str().unwrap(), "not a recording"]);
     check(&refusal(&["--replay", "/nowhere/at.all"]), 1, &["/nowhere/at.all"]);
 }
 

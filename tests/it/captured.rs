@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use cowbell::source::files::Root;
-use cowbell::source::{Part, Reading, Said};
+use cowbell::source::{Part, ReadResult, Reading};
 use tempfile::TempDir;
 
 use crate::observer::reading;
@@ -89,7 +89,10 @@ impl Captured {
             (Part::Lvm, self.file("fullreport.json")),
             (Part::LvmConfig, self.file("lvmconfig.txt").map(|text| text + "\ndmeventd=absent\n")),
         ];
-        reading(0.0, files.into_iter().filter_map(|(part, text)| Some((part, Said::Text(text?)))).collect())
+        reading(
+            0.0,
+            files.into_iter().filter_map(|(part, text)| Some((part, ReadResult::Text(text?)))).collect(),
+        )
     }
 
     /// What the program's own reader makes of `/sys/block` as it was.

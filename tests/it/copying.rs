@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cowbell::interval::Interval;
 use cowbell::interval::copying::{Copying, Share};
-use cowbell::source::{Part, Said, Text};
+use cowbell::source::{Part, PartReading, ReadResult};
 
 use crate::cow::Model;
 use crate::daemon::Start;
@@ -16,11 +16,11 @@ use crate::tape::Tape;
 
 const KIB: u64 = 1024;
 
-fn texts(host: &Host) -> Vec<(Part, Said)> {
+fn texts(host: &Host) -> Vec<(Part, ReadResult)> {
     vec![
-        (Part::Diskstats, Said::Text(host.diskstats())),
-        (Part::Sysfs, Said::Text(host.names())),
-        (Part::Dm, Said::Text(host.device_mapper())),
+        (Part::Diskstats, ReadResult::Text(host.diskstats())),
+        (Part::Sysfs, ReadResult::Text(host.names())),
+        (Part::Dm, ReadResult::Text(host.device_mapper())),
     ]
 }
 
@@ -164,7 +164,7 @@ fn where_it_is_not_known_nothing_is_said() {
     let first = observer.observe(&reading(0.0, texts(&host)));
     assert_eq!(copying(&first, "data"), None, "nothing is before the first look");
     assert_eq!(copying(&observer.observe(&reading(1.0, texts(&host))), "data").map(|it| it.copied), Some(0));
-    let nothing = vec![(Part::Diskstats, Said::Error("it was not there".into()))];
+    let nothing = vec![(Part::Diskstats, ReadResult::Error("it was not there".into()))];
     let blind = observer.observe(&reading(2.0, nothing));
     assert_eq!(copying(&blind, "data"), None);
     assert_eq!(copying(&observer.observe(&reading(3.0, texts(&host))), "data"), None, "nor after a gap");
@@ -246,8 +246,8 @@ fn visitors_see_it_per_second() {
     let lvm = report(&[row("data", "owi-a-s---"), row("snap", "swi-a-s---")]);
     for host in [&before, &after] {
         let mut texts = texts(host);
-        texts.push((Part::Lvm, Said::Text(lvm.clone())));
-        tape.add(texts.into_iter().map(|(part, said)| Text { part, said, took_us: 10 }).collect());
+        texts.push((Part::Lvm, ReadResult::Text(lvm.clone())));
+        tape.add(texts.into_iter().map(|(part, result)| PartReading { part, result, took_us: 10 }).collect());
     }
     let tape = tape.saved();
     let daemon = Start::playing(&tape, "max").start();

@@ -3,7 +3,7 @@
 
 use cowbell::interval::Interval;
 use cowbell::sample::{Sampler, lvm};
-use cowbell::source::{Part, Said};
+use cowbell::source::{Part, ReadResult};
 use cowbell::topology::{State, Volume, VolumeKind, VolumeState};
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ fn volumes_are_those_of_lvs_without_the_device_mapper() {
     for machine in Captured::with_volumes() {
         let mut reading = machine.reading.clone();
         for text in reading.texts.iter_mut().filter(|text| text.part == Part::Dm) {
-            text.said = Said::Error("it does not answer".into());
+            text.result = ReadResult::Error("it does not answer".into());
         }
         let interval = Observer::default().observe(&reading);
         check_rows(machine, &interval, &machine.rows(), |_, row| row.data);
@@ -195,8 +195,9 @@ fn a_partial_report_names_the_missing_pvs_and_all_volumes_stay() {
         let before = observer.observe(&machine.reading);
         let mut texts = machine.reading.texts.clone();
         texts.retain(|text| text.part == Part::Diskstats || text.part == Part::Dm);
-        let mut texts: Vec<(Part, Said)> = texts.into_iter().map(|text| (text.part, text.said)).collect();
-        texts.push((Part::Lvm, Said::Text(text)));
+        let mut texts: Vec<(Part, ReadResult)> =
+            texts.into_iter().map(|text| (text.part, text.result)).collect();
+        texts.push((Part::Lvm, ReadResult::Text(text)));
         let after = observer.observe(&reading(1.0, texts));
         assert_eq!(after.volumes, before.volumes, "{}", machine.name);
         let group = after.topology.group(&group.name).unwrap();

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use cowbell::interval::Interval;
-use cowbell::source::lvm::{Answer, NoReport, Reporter};
-use cowbell::source::{Part, Said, Text};
+use cowbell::source::lvm::{LvmError, LvmOutput, Reporter};
+use cowbell::source::{Part, PartReading, ReadResult};
 use cowbell::topology::State;
 use rustix::process::{Pid, test_kill_process};
 use tempfile::TempDir;
@@ -61,7 +61,7 @@ impl Lvm {
         Reporter::of(self.path("lvm"))
     }
 
-    async fn answer(&self) -> Answer {
+    async fn answer(&self) -> LvmOutput {
         answer_of(&mut self.reporter()).await
     }
 
@@ -78,13 +78,13 @@ impl Lvm {
     }
 }
 
-async fn answer_of(reporter: &mut Reporter) -> Answer {
+async fn answer_of(reporter: &mut Reporter) -> LvmOutput {
     reporter.start();
     reporter.answer().await
 }
 
-fn said(answer: Answer) -> Said {
-    answer.report.map_err(NoReport::sentence).into()
+fn said(answer: LvmOutput) -> ReadResult {
+    answer.report.map_err(LvmError::sentence).into()
 }
 
 /// Whether questions are put at all: that needs root.
@@ -116,19 +116,19 @@ impl Watched {
         let real = host.add_origin("data", &["sda"], 614_400);
         host.add_snapshot("snap", &real, &["sda"], 130_000, "");
         let mut watched = Self { host, observer: Observer::default(), seconds: 0.0 };
-        watched.tick(Some(Said::Text(good_report())), None);
+        watched.tick(Some(ReadResult::Text(good_report())), None);
         watched
     }
 
     /// One more tick, in which the snapshot is fuller by a percent.
-    fn tick(&mut self, lvm: Option<Said>, config: Option<Said>) -> Interval {
+    fn tick(&mut self, lvm: Option<ReadResult>, config: Option<ReadResult>) -> Interval {
         self.seconds += 1.0;
         let used = 1300.0 * self.seconds;
         self.host.layer("snap", "").status = format!("snapshot {used}/130000 16");
         let mut texts = vec![
-            (Part::Diskstats, Said::Text(self.host.diskstats())),
-            (Part::Sysfs, Said::Text(self.host.names())),
-            (Part::Dm, Said::Text(self.host.device_mapper())),
+            (Part::Diskstats, ReadResult::Text(self.host.diskstats())),
+            (Part::Sysfs, ReadResult::Text(self.host.names())),
+            (Part::Dm, ReadResult::Text(self.host.device_mapper())),
         ];
         texts.extend(lvm.map(|said| (Part::Lvm, said)));
         texts.extend(config.map(|said| (Part::LvmConfig, said)));
@@ -136,7 +136,7 @@ impl Watched {
     }
 
     /// The sentence about what LVM said this time, after a look at all that should not have changed by it.
-    fn sentence_after(&mut self, lvm: Said) -> String {
+    fn sentence_after(&mut self, lvm: ReadResult) -> String {
         let interval = self.tick(Some(lvm), None);
         assert_eq!(names(&interval), ["asleep", "data", "snap"], "no volume disappears");
         assert_eq!(volume(&interval, "asleep").1.state, State::Inactive);
@@ -174,19 +174,19 @@ async fn whatever_lvm_prints_there_is_a_sentence_and_all_else_goes_on() {
             "echo '  WARNING: on the wrong side'; cat report",
             "it begins with \"  WARNING: on the wrong side\\n",
         ),
-        ("printf '\\377\\376'", "`lvm fullreport` printed bytes that are no text"),
+        ("printf '\\377\\376'", "`lvm fullreport` printed invalid UTF-8"),
         ("head -c 41943040 /dev/zero", "`lvm fullreport` printed more than 4194304 bytes"),
         (
             "head -c 35000000 /dev/zero >&2; head -c 41943040 /dev/zero",
             "`lvm fullreport` printed more than 4194304 bytes",
         ),
-        ("echo 'It went wrong.' >&2; exit 1", "`lvm fullreport` ended with exit status: 1: It went wrong."),
+        ("echo 'It went wrong.' >&2; exit 1", "`lvm fullreport` failed (exit status: 1): It went wrong."),
         ("echo '  No such command.' >&2; exit 2", "exit status: 2: No such command."),
         ("cat report; echo 'One.' >&2; echo 'Two.' >&2; exit 3", "exit status: 3: One.; Two."),
-        ("exit 4", "`lvm fullreport` ended with exit status: 4: "),
-        ("cat report; exit 5", "`lvm fullreport` ended with exit status: 5: "),
+        ("exit 4", "`lvm fullreport` failed (exit status: 4): "),
+        ("cat report; exit 5", "`lvm fullreport` failed (exit status: 5): "),
         ("printf 'So \\377.' >&2; exit 5", "exit status: 5: So \u{fffd}."),
-        ("kill -9 $$", "`lvm fullreport` ended with signal: 9 (SIGKILL)"),
+        ("kill -9 $$", "`lvm fullreport` failed (signal: 9 (SIGKILL))"),
     ] {
         let began = Instant::now();
         let sentence = watched.sentence_after(said(Lvm::reporting(script).answer().await));
@@ -214,7 +214,7 @@ async fn warnings_beside_a_good_report_are_no_error() {
     let answer = Lvm::reporting(script).answer().await;
     assert_eq!(answer.policies.map(|policies| policies.unwrap().starts_with("monitoring=1")), Some(true));
     let mut watched = Watched::new();
-    let interval = watched.tick(Some(answer.report.map_err(NoReport::sentence).into()), None);
+    let interval = watched.tick(Some(answer.report.map_err(LvmError::sentence).into()), None);
     assert_eq!(names(&interval), ["awake", "data", "snap"]);
     assert_eq!(complaint(&watched.observer, Part::Lvm), None);
 }
@@ -242,7 +242,7 @@ async fn a_refusal_is_no_report_though_it_looks_like_one() {
                 );
                 continue;
             }
-            assert!(matches!(answer.report, Err(NoReport::NotNow(_))), "{what}");
+            assert!(matches!(answer.report, Err(LvmError::Temporary(_))), "{what}");
             let sentence = Watched::new().sentence_after(said(answer));
             assert!(sentence.contains(&status.replace("exit", "exit status:")), "{what}: {sentence}");
             assert!(sentence.contains(complaint.lines().next().unwrap().trim()), "{what}: {sentence}");
@@ -256,10 +256,10 @@ async fn without_lvm_there_is_a_sentence_that_says_so() {
         return;
     }
     let answer = answer_of(&mut Reporter::of("/nowhere/at/all/lvm")).await;
-    assert!(matches!(answer.report, Err(NoReport::Never(_))), "{answer:?}");
+    assert!(matches!(answer.report, Err(LvmError::Permanent(_))), "{answer:?}");
     assert!(answer.policies.is_none());
     let sentence = Watched::new().sentence_after(said(answer));
-    assert_eq!(sentence, "the program `lvm` is not installed: no LVM here, or install lvm2");
+    assert_eq!(sentence, "`lvm` is not installed; install lvm2 if this host uses LVM");
 
     let answer = answer_of(&mut Reporter::of("/etc/passwd")).await;
     let sentence = Watched::new().sentence_after(said(answer));
@@ -273,9 +273,9 @@ async fn who_is_not_root_is_told_so() {
     }
     let lvm = Lvm::reporting("cat report");
     let answer = lvm.answer().await;
-    assert!(matches!(answer.report, Err(NoReport::Never(_))), "{answer:?}");
+    assert!(matches!(answer.report, Err(LvmError::Permanent(_))), "{answer:?}");
     let sentence = Watched::new().sentence_after(said(answer));
-    assert_eq!(sentence, "LVM's own report needs root; names and throughput come without it");
+    assert_eq!(sentence, "LVM's report needs root; names and throughput do not");
     assert_eq!(lvm.asked(), [""; 0], "nothing was run");
 }
 
@@ -334,9 +334,9 @@ async fn a_configuration_that_cannot_be_had_is_said_and_asked_for_again() {
         return;
     }
     for (script, expected) in [
-        ("echo 'No such type.' >&2; exit 3", "`lvm config` ended with exit status: 3: No such type."),
-        ("printf '\\377'", "`lvm config` printed bytes that are no text"),
-        ("kill -9 $$", "`lvm config` ended with signal: 9 (SIGKILL)"),
+        ("echo 'No such type.' >&2; exit 3", "`lvm config` failed (exit status: 3): No such type."),
+        ("printf '\\377'", "`lvm config` printed invalid UTF-8"),
+        ("kill -9 $$", "`lvm config` failed (signal: 9 (SIGKILL))"),
     ] {
         let lvm = Lvm::configured(script);
         let mut reporter = lvm.reporter();
@@ -356,7 +356,7 @@ async fn a_configuration_that_says_nonsense_is_a_complaint_and_the_one_before_st
     }
     let mut watched = Watched::new();
     let good = Lvm::configured("cat policies").answer().await;
-    let before = watched.tick(None, good.policies.map(Said::from)).policies;
+    let before = watched.tick(None, good.policies.map(ReadResult::from)).policies;
     assert!(before.is_some_and(|policies| policies.monitoring && policies.snapshot.threshold == 100));
     for (script, expected) in [
         (":", "expected a line `monitoring=…`"),
@@ -366,7 +366,7 @@ async fn a_configuration_that_says_nonsense_is_a_complaint_and_the_one_before_st
         ("sed '2d' policies", "expected a line `snapshot_autoextend_threshold=…`"),
     ] {
         let answer = Lvm::configured(script).answer().await;
-        let interval = watched.tick(None, answer.policies.map(Said::from));
+        let interval = watched.tick(None, answer.policies.map(ReadResult::from));
         let found = complaint(&watched.observer, Part::LvmConfig).unwrap_or("nothing");
         assert!(found.contains(expected), "{script}: {found}");
         assert_eq!(interval.policies, before, "{script}");
@@ -396,13 +396,16 @@ async fn an_lvm_that_does_not_answer_is_ended() {
     assert!((10.0..16.0).contains(&began.elapsed().as_secs_f64()), "{:?}", began.elapsed());
     for (lvm, answer) in [(&sleeping, asleep), (&deaf, deaf_one), (&mute, mute_one), (&talking, talking_one)]
     {
-        assert!(matches!(answer.report, Err(NoReport::NotNow(_))) && answer.policies.is_none(), "{answer:?}");
+        assert!(
+            matches!(answer.report, Err(LvmError::Temporary(_))) && answer.policies.is_none(),
+            "{answer:?}"
+        );
         let sentence = Watched::new().sentence_after(said(answer));
-        assert_eq!(sentence, "`lvm fullreport` gave no answer for 10 s and was ended");
+        assert_eq!(sentence, "`lvm fullreport` did not answer for 10 s and was terminated");
         assert!(!lvm.is_running());
     }
     let policies = unconfigured_one.policies.unwrap();
-    assert_eq!(policies.unwrap_err(), "`lvm config` gave no answer for 10 s and was ended");
+    assert_eq!(policies.unwrap_err(), "`lvm config` did not answer for 10 s and was terminated");
     assert!(unconfigured_one.report.is_ok() && !unconfigured.is_running());
     assert!(!reporter.is_busy(), "it can be asked again");
 }
@@ -415,12 +418,12 @@ fn what_lvm_did_is_said_in_the_status_and_volumes_stay() {
             tape.tick(Snapshot::Filled(10.0 + f64::from(tick)), Default::default(), Default::default());
         let said = match tick {
             0 => continue,
-            1 => Said::Text(r#"{"report":[{"vg":["#.into()),
-            2 => Said::Text("rubbish".into()),
-            3 => Said::Error("`lvm fullreport` gave no answer for 10 s and was ended".into()),
-            _ => Said::Error("`lvm fullreport` ended with exit status: 5: Can't get lock for vg0".into()),
+            1 => ReadResult::Text(r#"{"report":[{"vg":["#.into()),
+            2 => ReadResult::Text("rubbish".into()),
+            3 => ReadResult::Error("`lvm fullreport` did not answer for 10 s and was terminated".into()),
+            _ => ReadResult::Error("`lvm fullreport` failed (exit status: 5): Can't get lock for vg0".into()),
         };
-        reading.texts.push(Text { part: Part::Lvm, said, took_us: 10 });
+        reading.texts.push(PartReading { part: Part::Lvm, result: said, took_us: 10 });
     }
     let tape = tape.saved();
     let daemon = Start::playing(&tape, "max").start();

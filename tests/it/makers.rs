@@ -1,7 +1,7 @@
 //! Which program made a snapshot: from readings to the job that is kept.
 
 use cowbell::job::{Job, JobTracker};
-use cowbell::source::{Part, Said};
+use cowbell::source::{Part, ReadResult};
 
 use crate::host::{self, Host};
 use crate::observer::{Observer, reading};
@@ -22,7 +22,7 @@ impl Watched {
             (Part::Dm, host.device_mapper()),
         ];
         let more = more.into_iter().map(|(part, text)| (part, text.to_string()));
-        let texts = texts.into_iter().chain(more).map(|(part, text)| (part, Said::Text(text)));
+        let texts = texts.into_iter().chain(more).map(|(part, text)| (part, ReadResult::Text(text)));
         let interval = self.observer.observe(&reading(seconds, texts.collect()));
         self.news.extend(self.book.advance(&interval));
     }

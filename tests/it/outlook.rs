@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cowbell::source::{Part, Said, Text};
+use cowbell::source::{Part, PartReading, ReadResult};
 use serde_json::Value;
 
 use crate::daemon::{Daemon, Start, cowbell, said};
@@ -21,7 +21,7 @@ fn backup(tape: &mut Tape, ticks: usize, growth: f64, holds_mb: Option<u64>) {
         let fill = Snapshot::Filled(10.0 + growth * tick as f64);
         let reading = tape.tick(fill, Done::sectors(read, 0), Done::sectors(read, 0));
         let mut add = |part, text: String| {
-            reading.texts.push(Text { part, said: Said::Text(text), took_us: 10 });
+            reading.texts.push(PartReading { part, result: ReadResult::Text(text), took_us: 10 });
         };
         match holds_mb {
             Some(mb) if tick == 3 => {

@@ -2,25 +2,25 @@
 //! nothing.
 
 use cowbell::interval::Interval;
-use cowbell::source::{Part, Said};
+use cowbell::source::{Part, ReadResult};
 use cowbell::topology::State;
 
 use crate::host::{Host, report, row};
 use crate::observer::{Observer, complaint, reading, volume};
 
 /// What is read of this host in every tick.
-fn files(host: &Host) -> Vec<(Part, Said)> {
-    vec![(Part::Diskstats, Said::Text(host.diskstats())), (Part::Sysfs, Said::Text(host.names()))]
+fn files(host: &Host) -> Vec<(Part, ReadResult)> {
+    vec![(Part::Diskstats, ReadResult::Text(host.diskstats())), (Part::Sysfs, ReadResult::Text(host.names()))]
 }
 
-fn with(host: &Host, part: Part, said: Said) -> Vec<(Part, Said)> {
+fn with(host: &Host, part: Part, said: ReadResult) -> Vec<(Part, ReadResult)> {
     let mut texts = files(host);
     texts.push((part, said));
     texts
 }
 
-fn silent() -> Said {
-    Said::Error("the device-mapper has not answered for 0.4 s".into())
+fn silent() -> ReadResult {
+    ReadResult::Error("the device-mapper has not answered for 0.4 s".into())
 }
 
 fn percent(interval: &Interval, lv: &str) -> Option<f64> {
@@ -87,7 +87,8 @@ fn every_letter_of_lv_attr_is_seen_as_what_it_means() {
         let mut host = Host::new(&["sda"]);
         host.add("it", "", &["sda"], 614_400, "linear ");
         let text = report(&[row("it", attributes)]);
-        let interval = Observer::default().observe(&reading(0.0, with(&host, Part::Lvm, Said::Text(text))));
+        let interval =
+            Observer::default().observe(&reading(0.0, with(&host, Part::Lvm, ReadResult::Text(text))));
         assert_eq!(volume(&interval, "it").1.state, expected, "{attributes}");
     }
 }
@@ -99,7 +100,7 @@ fn a_vdo_pool_is_never_active_by_its_letters_and_works_all_the_same() {
     for (data, expected) in [("60.00", State::Ok), ("", State::Unknown)] {
         let mut pool = row("vpool", "dwi-------");
         pool["data_percent"] = data.into();
-        let text = Said::Text(report(&[pool]));
+        let text = ReadResult::Text(report(&[pool]));
         let interval = Observer::default().observe(&reading(0.0, with(&host, Part::Lvm, text)));
         assert_eq!(volume(&interval, "vpool").1.state, expected, "{data:?}");
     }
@@ -115,7 +116,7 @@ fn only_mirrors_and_raids_are_in_step() {
         host.add("it", "", &["sda"], 614_400, "linear ");
         let mut it = row("it", attributes);
         it["copy_percent"] = "40.00".into();
-        let texts = with(&host, Part::Lvm, Said::Text(report(&[it])));
+        let texts = with(&host, Part::Lvm, ReadResult::Text(report(&[it])));
         let interval = Observer::default().observe(&reading(0.0, texts));
         assert_eq!(volume(&interval, "it").1.sync.map(|sync| sync.percent()), expected, "{attributes}");
     }
@@ -128,22 +129,22 @@ fn snapshot_host(status: &str) -> Host {
     host
 }
 
-fn snapshot_report(percent: &str) -> Said {
+fn snapshot_report(percent: &str) -> ReadResult {
     let mut snap = row("snap", "swi-a-s---");
     snap["data_percent"] = percent.into();
     snap["origin"] = "data".into();
-    Said::Text(report(&[row("data", "owi-a-s---"), snap]))
+    ReadResult::Text(report(&[row("data", "owi-a-s---"), snap]))
 }
 
 #[test]
 fn while_the_device_mapper_is_silent_lvms_word_counts_as_long_as_it_is_new() {
     let host = snapshot_host("snapshot 13000/130000 16");
     let mut observer = Observer::default();
-    let mut seen = |seconds: f64, texts: Vec<(Part, Said)>| {
+    let mut seen = |seconds: f64, texts: Vec<(Part, ReadResult)>| {
         let interval = observer.observe(&reading(seconds, texts));
         (percent(&interval, "snap"), volume(&interval, "snap").1.state)
     };
-    let dm = || with(&host, Part::Dm, Said::Text(host.device_mapper()));
+    let dm = || with(&host, Part::Dm, ReadResult::Text(host.device_mapper()));
     let fails = || with(&host, Part::Dm, silent());
     let mut both = dm();
     both.push((Part::Lvm, snapshot_report("9.99")));
@@ -161,14 +162,14 @@ fn while_the_device_mapper_is_silent_lvms_word_counts_as_long_as_it_is_new() {
     }
     assert_eq!(seen(30.1, fails()), (None, State::Unknown), "it is older than 25 s");
     let mut refused = fails();
-    refused.push((Part::Lvm, Said::Error("`lvm fullreport` ended with exit status: 5: locked".into())));
+    refused.push((Part::Lvm, ReadResult::Error("`lvm fullreport` failed (exit status: 5): locked".into())));
     assert_eq!(seen(31.0, refused), (None, State::Unknown), "a refusal makes no report newer");
     let mut invalid = fails();
     let text = match snapshot_report("100.00") {
-        Said::Text(text) => text.replace("swi-a-s", "swi-I-s"),
-        Said::Error(_) => unreachable!(),
+        ReadResult::Text(text) => text.replace("swi-a-s", "swi-I-s"),
+        ReadResult::Error(_) => unreachable!(),
     };
-    invalid.push((Part::Lvm, Said::Text(text)));
+    invalid.push((Part::Lvm, ReadResult::Text(text)));
     assert_eq!(seen(32.0, invalid), (None, State::Invalid));
     assert_eq!(seen(33.0, dm()), (Some(10.0), State::Ok), "the kernel answers again");
 }
@@ -188,7 +189,7 @@ fn a_text_that_tells_again_changes_only_what_it_tells_of() {
     host.add("plain", "", &["sda"], 8_192, "linear ");
     let mut observer = Observer::default();
     let mut take = |seconds: f64, dm: String| {
-        let interval = observer.observe(&reading(seconds, with(&host, Part::Dm, Said::Text(dm))));
+        let interval = observer.observe(&reading(seconds, with(&host, Part::Dm, ReadResult::Text(dm))));
         let used = volume(&interval, "pool").1.fill.map(|fill| fill.used_bytes());
         let states = ["snap", "data", "plain"].map(|lv| volume(&interval, lv).1.state);
         (percent(&interval, "snap"), used, states, complaint(&observer, Part::Dm).map(String::from))
@@ -209,11 +210,11 @@ fn a_text_that_tells_again_changes_only_what_it_tells_of() {
     let states = [State::Suspended, State::Ok, State::Ok];
     assert_eq!(take(2.0, asleep), (Some(20.0), Some(200 * chunk), states, None));
 
-    let untold = format!("again\n253:3 could not be asked: no memory\n{pool}");
-    let (fill, used, states, complaint) = take(3.0, untold);
-    assert_eq!((fill, used), (None, Some(200 * chunk)), "one that could not be asked is not known");
+    let partial = format!("again\n253:3 could not be read: no memory\n{pool}");
+    let (fill, used, states, complaint) = take(3.0, partial);
+    assert_eq!((fill, used), (None, Some(200 * chunk)), "the unreadable one is unknown");
     assert_eq!(states, [State::Unknown, State::Ok, State::Ok], "what does not fill is as it was");
-    assert!(complaint.unwrap().contains("could not be asked: no memory"));
+    assert!(complaint.unwrap().contains("could not be read: no memory"));
 
     assert_eq!(take(4.0, format!("again\n{snap}{pool}")), (Some(20.0), Some(200 * chunk), ok, None));
     assert_eq!(take(5.0, all), (Some(10.0), Some(162 * chunk), ok, None));
@@ -223,7 +224,7 @@ fn a_text_that_tells_again_changes_only_what_it_tells_of() {
 fn a_text_that_tells_again_without_a_first_one_makes_nothing_known() {
     let host = snapshot_host("snapshot 13000/130000 16");
     let again = format!("again\n{}", lines_of(&host.device_mapper(), "vg0-snap"));
-    let interval = Observer::default().observe(&reading(0.0, with(&host, Part::Dm, Said::Text(again))));
+    let interval = Observer::default().observe(&reading(0.0, with(&host, Part::Dm, ReadResult::Text(again))));
     assert_eq!((percent(&interval, "snap"), volume(&interval, "snap").1.state), (None, State::Unknown));
 }
 
@@ -233,10 +234,10 @@ fn a_silence_between_two_texts_that_tell_again_loses_nothing() {
     let mut observer = Observer::default();
     let all = host.device_mapper();
     let again = format!("again\n{}", lines_of(&all, "vg0-snap").replace("13000/", "26000/"));
-    let mut fill = |seconds: f64, said: Said| {
+    let mut fill = |seconds: f64, said: ReadResult| {
         percent(&observer.observe(&reading(seconds, with(&host, Part::Dm, said))), "snap")
     };
-    assert_eq!(fill(0.0, Said::Text(all)), Some(10.0));
+    assert_eq!(fill(0.0, ReadResult::Text(all)), Some(10.0));
     assert_eq!(fill(1.0, silent()), None);
-    assert_eq!(fill(2.0, Said::Text(again)), Some(20.0));
+    assert_eq!(fill(2.0, ReadResult::Text(again)), Some(20.0));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cowbell::source::{Part, Said, Text};
+use cowbell::source::{Part, PartReading, ReadResult};
 use serde_json::Value;
 
 use crate::daemon::{Daemon, Start};
@@ -81,7 +81,7 @@ fn name(index: usize) -> String {
 
 /// Plays one tick of the host to the whole program.
 fn play(host: &Host) -> Daemon {
-    let text = |part, text: String| Text { part, said: Said::Text(text), took_us: 10 };
+    let text = |part, text: String| PartReading { part, result: ReadResult::Text(text), took_us: 10 };
     let mut tape = Tape::new(Duration::from_secs(1));
     tape.add(vec![
         text(Part::Diskstats, host.diskstats()),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cowbell::source::recording::{Header, Recorder};
-use cowbell::source::{Part, Reading, Said, Text};
+use cowbell::source::{Part, PartReading, ReadResult, Reading};
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 
@@ -86,7 +86,7 @@ impl Tape {
     }
 
     /// Adds a tick with these texts, at its due time.
-    pub fn add(&mut self, texts: Vec<Text>) -> &mut Reading {
+    pub fn add(&mut self, texts: Vec<PartReading>) -> &mut Reading {
         let passed = self.interval * u32::try_from(self.readings.len()).unwrap();
         self.readings.push(Reading {
             at: self.due(),
@@ -134,14 +134,14 @@ impl Tape {
     }
 }
 
-fn said(part: Part, text: impl Into<String>) -> Text {
-    Text { part, said: Said::Text(text.into()), took_us: 10 }
+fn said(part: Part, text: impl Into<String>) -> PartReading {
+    PartReading { part, result: ReadResult::Text(text.into()), took_us: 10 }
 }
 
 /// Makes a part of the reading fail.
 pub fn fails(reading: &mut Reading, part: Part) {
     for text in reading.texts.iter_mut().filter(|text| text.part == part) {
-        text.said = Said::Error("it was not there".into());
+        text.result = ReadResult::Error("it was not there".into());
     }
 }
 

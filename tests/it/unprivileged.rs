@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cowbell::source::dm::ROOT_NEEDED;
-use cowbell::source::{Part, Said, Text};
+use cowbell::source::{Part, PartReading, ReadResult};
 use serde_json::Value;
 
 use crate::cow::Model;
@@ -16,11 +16,11 @@ fn refused() -> (Daemon, String) {
     let mut tape = Tape::new(Duration::from_secs(1));
     let mut look = |model: &Model| {
         let texts = [
-            (Part::Diskstats, Said::Text(model.host.diskstats())),
-            (Part::Sysfs, Said::Text(model.host.names())),
-            (Part::Dm, Said::Error(ROOT_NEEDED.into())),
+            (Part::Diskstats, ReadResult::Text(model.host.diskstats())),
+            (Part::Sysfs, ReadResult::Text(model.host.names())),
+            (Part::Dm, ReadResult::Error(ROOT_NEEDED.into())),
         ];
-        tape.add(texts.map(|(part, said)| Text { part, said, took_us: 10 }).into());
+        tape.add(texts.map(|(part, result)| PartReading { part, result, took_us: 10 }).into());
     };
     look(&model);
     let snapshot = model.create(8);

@@ -1,7 +1,7 @@
 //! How much a snapshot's file system holds: told now and then, and true while it is mounted. And what overflows with it.
 
 use cowbell::job::rates::overflows;
-use cowbell::source::{Part, Said};
+use cowbell::source::{Part, ReadResult};
 use cowbell::topology::VolumeKind;
 
 use crate::host::{Host, report, row};
@@ -27,7 +27,7 @@ fn what_a_snapshot_holds_is_known_while_it_is_mounted() {
             (Part::Dm, host.device_mapper()),
         ];
         let more = more.iter().map(|(part, text)| (*part, text.to_string()));
-        let texts = texts.into_iter().chain(more).map(|(part, text)| (part, Said::Text(text)));
+        let texts = texts.into_iter().chain(more).map(|(part, text)| (part, ReadResult::Text(text)));
         let interval = observer.observe(&reading(seconds, texts.collect()));
         let of = |lv| interval.used_bytes_on(volume(&interval, lv).0);
         assert_eq!(of("data"), None, "its origin's file system is another");
@@ -64,7 +64,7 @@ fn a_thin_snapshot_overflows_with_its_pool_and_a_thick_one_by_itself() {
         (Part::Dm, host.device_mapper()),
         (Part::Lvm, report(&[thin_snap])),
     ];
-    let texts = texts.into_iter().map(|(part, text)| (part, Said::Text(text)));
+    let texts = texts.into_iter().map(|(part, text)| (part, ReadResult::Text(text)));
     let interval = Observer::default().observe(&reading(0.0, texts.collect()));
     let of = |lv| {
         let (full, state) = overflows(&interval, volume(&interval, lv).0).unwrap();

@@ -9,14 +9,14 @@ mod snapshot;
 use super::Finding;
 use crate::sample::lvm::Report;
 use crate::sample::mylvmbackup::{BackupPlan, BackupType, Configuration, Tool};
-use crate::source::backup::{CONFIGURATION, Folder, Standing};
+use crate::source::backup::{CONFIGURATION, Directory, ProgramState};
 use crate::units::{Prefix, bytes_text};
 
 /// Quoted words are truncated to this length.
 const MAX_QUOTED: usize = 60;
 
 /// A directory; `None` if it does not exist, or an error.
-pub type Look = Result<Option<Folder>, String>;
+pub type DirectoryLookup = Result<Option<Directory>, String>;
 
 /// Facts about the machine.
 pub struct Facts {
@@ -25,11 +25,11 @@ pub struct Facts {
     /// Whether LVM creates thin snapshots inactive; `None` if unknown.
     pub skips_activation: Option<bool>,
     /// Programs that cannot run.
-    pub tools: Vec<(Tool, Standing)>,
-    pub mountdir: Look,
+    pub tools: Vec<(Tool, ProgramState)>,
+    pub mountdir: DirectoryLookup,
     /// The directory in `mountdir` for the snapshot, which must be empty.
-    pub mount_point: Look,
-    pub backupdir: Look,
+    pub mount_point: DirectoryLookup,
+    pub backupdir: DirectoryLookup,
     /// Whether `backupdir` lies on the volume to be backed up; `None` if unknown.
     pub backupdir_is_on_origin: Option<bool>,
     /// Used bytes of the origin's file system, if mounted.
@@ -103,17 +103,17 @@ fn kind(plan: &BackupPlan) -> Option<Finding> {
 }
 
 fn tools(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
-    let of_tool = |(tool, standing): &(Tool, Standing)| {
+    let of_tool = |(tool, state): &(Tool, ProgramState)| {
         let (key, wrong) = (
             tool.key,
-            match standing {
-                Standing::NotExecutable => "is not executable",
+            match state {
+                ProgramState::NotExecutable => "is not executable",
                 _ => "does not exist",
             },
         );
         let program = if tool.is_secret { "its program".into() } else { quoted(&tool.program) };
-        let mend = match (standing, key) {
-            (Standing::NotExecutable, _) => "make it executable, or name another".into(),
+        let mend = match (state, key) {
+            (ProgramState::NotExecutable, _) => "make it executable, or name another".into(),
             (_, "compress") => "install it, name another, or leave it empty for no compression".to_string(),
             _ => "install it, or name it with its absolute path".into(),
         };

@@ -3,7 +3,7 @@
 use super::super::Finding;
 use super::{Facts, bytes, missing, named, quoted};
 use crate::sample::mylvmbackup::{BackupPlan, BackupType};
-use crate::source::backup::Folder;
+use crate::source::backup::Directory;
 
 /// The number of recent backups that predict the size of the next.
 const LAST_BACKUPS: usize = 5;
@@ -46,7 +46,7 @@ pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
 }
 
 /// Predicts the size from recent backups, or else from the origin's used space.
-fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Folder) -> Finding {
+fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Directory) -> Finding {
     let place = format!("`backupdir` {}", quoted(&plan.backupdir));
     let Some(free) = folder.free else {
         return missing(format!("the free space of {place} is unknown: check with `df` that a backup fits"));
@@ -96,7 +96,7 @@ fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Folder) -> Finding 
 }
 
 /// The number of recent backups with known size, and the largest size.
-fn last_backups(plan: &BackupPlan, folder: &Folder) -> Option<(usize, u64)> {
+fn last_backups(plan: &BackupPlan, folder: &Directory) -> Option<(usize, u64)> {
     if plan.backup_type != BackupType::Tar {
         return None;
     }

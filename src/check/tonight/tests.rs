@@ -8,7 +8,7 @@ use super::*;
 use crate::sample::diskstats::Number;
 use crate::sample::lvm::{Group, Segment, Volume};
 use crate::sample::{mounts, mylvmbackup, sysfs};
-use crate::source::backup::File;
+use crate::source::backup::FileEntry;
 
 const MIB: u64 = 1 << 20;
 const CONF: &str = "[lvm]\nvgname=vg0\nlvname=data\nlvsize=50M\n[fs]\nmountdir=/mnt/snap\nbackupdir=/mnt/backup\n\
@@ -19,9 +19,9 @@ fn volume(name: &str, kind: &str) -> Volume {
     Volume { name: name.into(), uuid: "d-1".into(), size: Some(100 * MIB), segments, ..Volume::default() }
 }
 
-fn store(name: &str, mib: u64, age: u64) -> File {
+fn store(name: &str, mib: u64, age: u64) -> FileEntry {
     let changed_at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age);
-    File { name: name.into(), size: Some(mib * MIB), changed_at }
+    FileEntry { name: name.into(), size: Some(mib * MIB), changed_at }
 }
 
 fn group(volumes: Vec<Volume>, free_mib: u64) -> Group {
@@ -31,13 +31,13 @@ fn group(volumes: Vec<Volume>, free_mib: u64) -> Group {
 
 /// A machine without problems.
 fn facts() -> Facts {
-    let folder = Folder { path: "/mnt/backup".into(), free: Some(500 * MIB), ..Folder::default() };
+    let folder = Directory { path: "/mnt/backup".into(), free: Some(500 * MIB), ..Directory::default() };
     Facts {
         is_installed: true,
         report: Some(Report { groups: vec![group(vec![volume("data", "linear")], 80)] }),
         skips_activation: Some(true),
         tools: Vec::new(),
-        mountdir: Ok(Some(Folder::default())),
+        mountdir: Ok(Some(Directory::default())),
         mount_point: Ok(None),
         backupdir: Ok(Some(folder)),
         backupdir_is_on_origin: Some(false),
@@ -198,7 +198,7 @@ fn a_directory_on_the_origin_or_with_leftovers_is_reported() {
         |facts| facts.backupdir_is_on_origin = Some(true),
         "would fill its own snapshot while it reads it",
     );
-    let left = Folder { files: vec![store("ibdata1", 1, 0)], ..Folder::default() };
+    let left = Directory { files: vec![store("ibdata1", 1, 0)], ..Directory::default() };
     wrong(CONF, |facts| facts.mount_point = Ok(Some(left)), "\"/mnt/snap/backup\" is not empty");
 }
 
@@ -210,18 +210,18 @@ fn an_unknown_backup_type_is_reported() {
 #[test]
 fn a_missing_program_is_named_unless_it_is_secret() {
     let tool = |key, program: &str, is_secret| Tool { key, program: program.into(), is_secret };
-    let cannot = |tool: Tool, standing| move |facts: &mut Facts| facts.tools = vec![(tool, standing)];
+    let cannot = |tool: Tool, state| move |facts: &mut Facts| facts.tools = vec![(tool, state)];
     wrong(
         CONF,
-        cannot(tool("compress", "pigz", false), Standing::NotThere),
+        cannot(tool("compress", "pigz", false), ProgramState::Missing),
         "`compress`: \"pigz\" does not exist",
     );
     wrong(
         CONF,
-        cannot(tool("tar", "/opt/tar", false), Standing::NotExecutable),
+        cannot(tool("tar", "/opt/tar", false), ProgramState::NotExecutable),
         "\"/opt/tar\" is not executable",
     );
-    let lines = lines(CONF, cannot(tool("mysqld_safe", "hunter2", true), Standing::NotThere));
+    let lines = lines(CONF, cannot(tool("mysqld_safe", "hunter2", true), ProgramState::Missing));
     assert!(!lines.concat().contains("hunter2"), "{lines:?}");
 }
 

@@ -1,6 +1,6 @@
-//! One call to the device-mapper, and what it left in the buffer: `struct dm_ioctl` and what follows it.
+//! A single ioctl of the device-mapper and its result: `struct dm_ioctl` and the data after it.
 //!
-//! Of all its commands only three are ever sent, and none of them changes anything. Source:
+//! Only three commands are ever sent, and none of them changes anything. Source:
 //! `include/uapi/linux/dm-ioctl.h`.
 
 use std::borrow::Cow;
@@ -16,13 +16,13 @@ use super::ROOT_NEEDED;
 
 pub const CONTROL: &str = "/dev/mapper/control";
 
-/// Of all commands the only ones ever sent.
+/// The only commands that are ever sent.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub enum Command {
     ListDevices = 2,
     TableStatus = 12,
-    /// From now on the control device is readable when something happens.
+    /// Makes the control device readable after the next event.
     ArmPoll = 16,
 }
 
@@ -31,21 +31,21 @@ const SUSPENDED: u32 = 1 << 1;
 const BUFFER_FULL: u32 = 1 << 8;
 pub const NO_FLUSH: u32 = 1 << 11;
 
-/// Bytes of `struct dm_ioctl`; what a call returns follows it.
+/// Size of `struct dm_ioctl`, which precedes the result.
 const HEADER: usize = 312;
-/// Bytes of `struct dm_target_spec`.
+/// Size of `struct dm_target_spec`.
 const TARGET: usize = 40;
-/// Enough for the status of one target; the kernel copies all of it in and out, so it is not larger.
+/// Initial buffer size, enough for one target; the kernel copies all of it in and out.
 const FIRST_BUFFER: usize = 512;
-/// A larger answer than this is refused.
+/// Larger results are rejected.
 const LARGEST_BUFFER: usize = 1024 * 1024;
 
-/// Opens the control device, or says in a sentence why that cannot be.
+/// Opens the control device, or returns an error message.
 pub fn open() -> Result<File, String> {
     File::options().read(true).write(true).open(CONTROL).map_err(|error| why_not_opened(&error))
 }
 
-/// A buffer that is kept from one call to the next, as large as its largest answer was.
+/// A reusable buffer, as large as the largest result so far.
 pub struct Buffer(Vec<u64>);
 
 impl Default for Buffer {
@@ -55,48 +55,50 @@ impl Default for Buffer {
 }
 
 impl Buffer {
-    /// Makes one call, with a larger buffer for as long as the answer does not fit.
+    /// Makes one call, enlarging the buffer until the result fits.
     pub fn call(
         &mut self,
         control: &File,
         command: Command,
         flags: u32,
         device: u64,
-    ) -> Result<Answer<'_>, Refused> {
+    ) -> Result<Response<'_>, CallError> {
         loop {
             self.0.fill(0);
             request(&mut self.0, flags, device);
             // SAFETY: the buffer is as long as its header says, and aligned for it.
             unsafe { rustix::ioctl::ioctl(control.as_fd(), Call { command, buffer: &mut self.0 })? };
-            if Answer::of(&self.0).flags() & BUFFER_FULL == 0 {
-                return Ok(Answer::of(&self.0));
+            if Response::of(&self.0).flags() & BUFFER_FULL == 0 {
+                return Ok(Response::of(&self.0));
             }
             if self.0.len() * 8 >= LARGEST_BUFFER {
-                return Err(Refused::Because(format!("the answer is longer than {LARGEST_BUFFER} bytes")));
+                return Err(CallError::Failed(format!(
+                    "the device-mapper's answer exceeds {LARGEST_BUFFER} bytes"
+                )));
             }
             self.0 = vec![0; self.0.len() * 2];
         }
     }
 }
 
-/// Why a call gave nothing.
-pub enum Refused {
-    /// The device went away since it was listed: normal while snapshots come and go.
+/// Why a call failed.
+pub enum CallError {
+    /// The device was removed since it was listed, which is normal for snapshots.
     Gone,
-    Because(String),
+    Failed(String),
 }
 
-impl From<Errno> for Refused {
+impl From<Errno> for CallError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NXIO => Self::Gone,
-            Errno::ACCESS | Errno::PERM => Self::Because(no_right().into()),
-            _ => Self::Because(format!("the device-mapper refused the question: {errno}")),
+            Errno::ACCESS | Errno::PERM => Self::Failed(no_right().into()),
+            _ => Self::Failed(format!("the device-mapper's ioctl failed: {errno}")),
         }
     }
 }
 
-/// In most containers root lacks the capability.
+/// Root lacks the capability in most containers.
 fn no_right() -> &'static str {
     let is_root = rustix::process::geteuid().is_root();
     if is_root { "the device-mapper requires CAP_SYS_ADMIN, which root lacks here" } else { ROOT_NEEDED }
@@ -106,17 +108,15 @@ fn why_not_opened(error: &std::io::Error) -> String {
     let why = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::ACCESS | Errno::PERM) => return no_right().into(),
         Some(Errno::NOENT) => {
-            "there is no such node: the kernel's dm_mod is not loaded, or this is a container"
+            "it does not exist: the kernel module dm_mod is not loaded, or this is a container"
         }
-        Some(Errno::NODEV | Errno::NXIO) => {
-            "there is no driver behind the node: the kernel's dm_mod is not loaded"
-        }
+        Some(Errno::NODEV | Errno::NXIO) => "it has no driver: the kernel module dm_mod is not loaded",
         _ => return format!("cannot open {CONTROL}: {error}"),
     };
     format!("cannot open {CONTROL}: {why}")
 }
 
-/// Fills in the fields of `struct dm_ioctl` that a question needs: version 4.0.0, sizes, flags, device.
+/// Fills in the fields of `struct dm_ioctl` for a request: version 4.0.0, sizes, flags, device.
 fn request(buffer: &mut [u64], flags: u32, device: u64) {
     let size = u32::try_from(buffer.len() * 8).unwrap_or(u32::MAX);
     let mut word = |index: usize, low: u32, high: u32| {
@@ -153,12 +153,12 @@ unsafe impl Ioctl for Call<'_> {
     }
 }
 
-/// What a call left in the buffer. Every field is looked up with its bounds: nothing is taken on trust.
-pub struct Answer<'a> {
+/// The result of a call. All offsets are bounds-checked.
+pub struct Response<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Answer<'a> {
+impl<'a> Response<'a> {
     fn of(words: &'a [u64]) -> Self {
         // SAFETY: a slice of words is as many bytes as `size_of_val` says, each of which is valid.
         Self { bytes: unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) } }
@@ -174,7 +174,7 @@ impl<'a> Answer<'a> {
         bytes.try_into().ok().map(u64::from_ne_bytes)
     }
 
-    /// The text at `at`, up to its NUL; control characters, which no honest name has, become `?`.
+    /// The text at `at`, up to its NUL; control characters, which valid names lack, become `?`.
     fn text(&self, at: usize) -> Cow<'a, str> {
         let bytes = self.bytes.get(at..).unwrap_or_default();
         let text = String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default());
@@ -185,7 +185,7 @@ impl<'a> Answer<'a> {
         self.u32(28).unwrap_or_default()
     }
 
-    /// What a list holds: records of `dev: u64`, `next: u32` from this record to the following one, `name`.
+    /// The records of a list: `dev: u64`, `next: u32` (offset from this record to the next), `name`.
     pub fn devices(&self) -> Vec<DeviceEntry> {
         let mut devices = Vec::new();
         let mut at = HEADER;
@@ -199,7 +199,7 @@ impl<'a> Answer<'a> {
         devices
     }
 
-    /// Writes the device's line and its status lines; gives the types of its targets.
+    /// Appends the device's line and its status lines; returns the types of its targets.
     pub fn describe(&self, device: u64, text: &mut String) -> Vec<Cow<'a, str>> {
         let state = if self.flags() & SUSPENDED == 0 { "active" } else { "suspended" };
         let (name, uuid) = (self.text(48), self.text(176));
@@ -207,7 +207,7 @@ impl<'a> Answer<'a> {
         self.targets("status", text)
     }
 
-    /// Records of `start, length: u64`, `status: i32`, `next: u32` from the first record, `type: [u8; 16]`, then text.
+    /// The records `start, length: u64`, `status: i32`, `next: u32` (offset from the first record), `type: [u8; 16]`, text.
     pub fn targets(&self, word: &str, text: &mut String) -> Vec<Cow<'a, str>> {
         let mut kinds = Vec::new();
         let mut at = HEADER;
@@ -222,14 +222,14 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// A device in the device-mapper's list.
+/// An entry of the device-mapper's list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceEntry {
     pub number: u64,
     pub name: String,
 }
 
-/// `dev` as the device-mapper packs it (`huge_encode_dev`), written as people write it.
+/// Decodes the device-mapper's `dev` (`huge_encode_dev`) as `major:minor`.
 pub fn major_minor(device: u64) -> String {
     let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xf_ff00));
     format!("{major}:{minor}")
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commands_are_those_of_the_kernels_header() {
+    fn commands_match_the_kernels_header() {
         let mut buffer = vec![0; 64];
         for (command, number) in [
             (Command::ListDevices, 0xC138_FD02_u32),
@@ -253,17 +253,17 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_any_bytes_is_read_without_harm() {
+    fn any_bytes_are_parsed_without_panic() {
         for seed in 0..=255_u64 {
             let words: Vec<u64> = (0..100).map(|i| (seed << 56 | seed << 3).rotate_left(i)).collect();
-            let answer = Answer::of(&words);
+            let answer = Response::of(&words);
             answer.devices();
             answer.describe(seed, &mut String::new());
         }
     }
 
     #[test]
-    fn device_numbers_are_unpacked() {
+    fn device_numbers_are_decoded() {
         assert_eq!(major_minor(0xfd03), "253:3");
         assert_eq!(major_minor(0x0010_fd03), "253:259");
     }

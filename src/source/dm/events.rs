@@ -1,5 +1,5 @@
-//! Word from the device-mapper that something happened: a device came, went, was renamed or got another table, a
-//! snapshot became invalid, a pool changed its mode. Fills that grow are no events.
+//! Device-mapper events: a device was added, removed, renamed or reloaded, a snapshot became invalid, a pool changed its
+//! mode. Growing usage is no event.
 
 use std::fs::File;
 
@@ -8,7 +8,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::call::{self, Buffer, Command};
 
-/// The control device, opened once more: it becomes readable when something happened since it was armed.
+/// A second descriptor of the control device, which becomes readable after an event.
 ///
 /// Source: `dm_poll` of `drivers/md/dm-ioctl.c`, Linux 4.13 and later.
 pub struct Events {
@@ -17,7 +17,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// `None` where the device-mapper cannot be opened or tells of no events.
+    /// `None` if the device-mapper cannot be opened or does not support events.
     pub fn open() -> Option<Self> {
         let control = call::open().ok()?;
         let mut buffer = Buffer::default();
@@ -27,8 +27,8 @@ impl Events {
         Some(Self { control, buffer })
     }
 
-    /// Waits until something happened since the last call; `None` where that can no longer be known. Whoever hears
-    /// of it asks afterwards, so that nothing falls between. May be dropped and called again.
+    /// Waits for an event since the last call; `None` if events are no longer available. The caller reads the devices
+    /// afterwards, so no change is missed. Cancel-safe.
     pub async fn next(&mut self) -> Option<()> {
         self.control.readable().await.ok()?.clear_ready();
         self.buffer.call(self.control.get_ref(), Command::ArmPoll, 0, 0).ok()?;

@@ -1,12 +1,12 @@
-//! Asks the kernel's device-mapper what its devices say, through `/dev/mapper/control`.
+//! Reads the status of device-mapper devices through `/dev/mapper/control`.
 //!
-//! One list, then one status for each device that can fill up, never flushing: a thin pool that is asked without that
-//! flag writes its metadata. All other devices are asked only when something happened. Only a thin pool is asked for
-//! its table, which holds its chunk size; the table of a crypt target would hold its key.
+//! One list, then one status call for each device with usage or sync progress. All calls use the no-flush flag, since
+//! otherwise a thin pool would commit its metadata. Other devices are read only after events. Tables are read only of
+//! thin pools, for their chunk size, since the table of a crypt target would contain its key.
 //!
-//! The answer is text: a line `major:minor<TAB>name<TAB>uuid<TAB>active|suspended` for each device, and below it, each
-//! after a tab, its `status` and `table` lines as `dmsetup` prints them. A text that begins with the line `again`
-//! tells of some devices only; all others are there as they were.
+//! The result is text: a line `major:minor<TAB>name<TAB>uuid<TAB>active|suspended` for each device, followed by its
+//! `status` and `table` lines as `dmsetup` prints them, each after a tab. A text that begins with the line `again`
+//! contains only some devices; all others are unchanged.
 
 mod call;
 mod events;
@@ -16,19 +16,19 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::File;
 
-use call::{Buffer, Command, DeviceEntry, NO_FLUSH, Refused, STATUS_TABLE, major_minor};
+use call::{Buffer, CallError, Command, DeviceEntry, NO_FLUSH, STATUS_TABLE, major_minor};
 pub use events::Events;
 pub use worker::Worker;
 
-/// Targets that fill up, or get into step: they are asked at every tick.
-const ASKED_EACH_TICK: [&str; 9] =
+/// Targets with usage or sync progress, which are read at every tick.
+const READ_EACH_TICK: [&str; 9] =
     ["snapshot", "snapshot-merge", "thin-pool", "thin", "cache", "writecache", "vdo", "raid", "mirror"];
 
-/// The part's error where the kernel refuses: said wherever usage is unknown for that reason.
+/// The error without permission, shown wherever usage is unknown for that reason.
 pub const ROOT_NEEDED: &str =
     "Only root can read snapshot and pool usage: run cowbell as root, or install the service.";
 
-/// This part's error as a sentence about what it costs.
+/// A sentence about the consequence of this part's error.
 pub fn usage_unknown(error: &str) -> String {
     match error {
         ROOT_NEEDED => ROOT_NEEDED.into(),
@@ -36,27 +36,27 @@ pub fn usage_unknown(error: &str) -> String {
     }
 }
 
-/// How much is to be asked.
+/// The devices to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Every device.
     All,
-    /// What fills up, if the list of devices is the same as before; else every device.
+    /// Those with usage, if the list of devices is unchanged; otherwise every device.
     Fills,
 }
 
-/// Holds the control device open, and buffers, from one tick to the next.
+/// Keeps the control device and buffers between ticks.
 #[derive(Default)]
 pub struct DeviceMapper {
     control: Option<File>,
     list: Buffer,
     status: Buffer,
-    /// The devices that were there when all were asked, and whether each is to be asked at every tick.
+    /// The devices of the last full read, and whether each is read at every tick.
     known: HashMap<DeviceEntry, bool>,
 }
 
 impl DeviceMapper {
-    /// Lists the devices with their status as text, or says in a sentence why that cannot be had.
+    /// Lists the devices and their status as text, or returns an error message.
     pub fn read(&mut self, scope: Scope) -> Result<String, String> {
         let control = match self.control.take() {
             Some(control) => control,
@@ -73,8 +73,8 @@ impl DeviceMapper {
     fn read_from(&mut self, control: &File, scope: Scope) -> Result<String, String> {
         let devices = match self.list.call(control, Command::ListDevices, 0, 0) {
             Ok(answer) => answer.devices(),
-            Err(Refused::Gone) => Vec::new(),
-            Err(Refused::Because(why)) => return Err(why),
+            Err(CallError::Gone) => Vec::new(),
+            Err(CallError::Failed(why)) => return Err(why),
         };
         let is_same =
             devices.len() == self.known.len() && devices.iter().all(|device| self.known.contains_key(device));
@@ -96,14 +96,14 @@ impl DeviceMapper {
         let mut text = String::with_capacity(128 * devices.len());
         self.known.clear();
         for device in devices {
-            let is_asked = describe(control, &mut self.status, &device, Scope::All, &mut text);
-            self.known.insert(device, is_asked);
+            let is_read_each_tick = describe(control, &mut self.status, &device, Scope::All, &mut text);
+            self.known.insert(device, is_read_each_tick);
         }
         text
     }
 }
 
-/// Writes what a device says of itself; tells whether it is to be asked at every tick.
+/// Appends a device's status; returns whether it is read at every tick.
 fn describe(
     control: &File,
     buffer: &mut Buffer,
@@ -111,24 +111,25 @@ fn describe(
     scope: Scope,
     text: &mut String,
 ) -> bool {
-    let (is_pool, is_asked) = match buffer.call(control, Command::TableStatus, NO_FLUSH, device.number) {
-        Ok(answer) => {
-            let kinds = answer.describe(device.number, text);
-            let is_asked = kinds.iter().any(|kind| ASKED_EACH_TICK.contains(&kind.as_ref()));
-            (kinds.iter().any(|kind| kind == "thin-pool"), is_asked)
-        }
-        Err(Refused::Gone) => return true,
-        Err(Refused::Because(why)) => {
-            // No device's line: whoever reads this reports it, and goes on with the next.
-            let _ = writeln!(text, "{} could not be asked: {why}", major_minor(device.number));
-            return true;
-        }
-    };
+    let (is_pool, is_read_each_tick) =
+        match buffer.call(control, Command::TableStatus, NO_FLUSH, device.number) {
+            Ok(answer) => {
+                let kinds = answer.describe(device.number, text);
+                let is_read_each_tick = kinds.iter().any(|kind| READ_EACH_TICK.contains(&kind.as_ref()));
+                (kinds.iter().any(|kind| kind == "thin-pool"), is_read_each_tick)
+            }
+            Err(CallError::Gone) => return true,
+            Err(CallError::Failed(why)) => {
+                // Not a device line, so the parser reports it and continues.
+                let _ = writeln!(text, "{} could not be read: {why}", major_minor(device.number));
+                return true;
+            }
+        };
     if scope == Scope::All && is_pool {
         let table = buffer.call(control, Command::TableStatus, NO_FLUSH | STATUS_TABLE, device.number);
         if let Ok(answer) = table {
             answer.targets("table", text);
         }
     }
-    is_asked
+    is_read_each_tick
 }

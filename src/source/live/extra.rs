@@ -1,15 +1,15 @@
-//! Ticks out of turn, for what happens between two.
+//! Extra ticks for events between regular ones.
 
 use std::time::{Duration, Instant};
 
-/// A tick out of turn comes this long after the tick before at the earliest: an `lvcreate` is several events.
+/// Minimum time between a tick and an extra one: an `lvcreate` causes several events.
 const EVENT_PAUSE: Duration = Duration::from_millis(60);
-/// So many ticks may come out of turn in a row.
-const MOST_EXTRA_TICKS: u32 = 30;
-/// For each time that this has passed one more may come, whatever happens: a storm costs seven ticks a second at most.
+/// Burst limit of extra ticks.
+const MAX_EXTRA_TICKS: u32 = 30;
+/// The limit refills by one tick per this time: a storm of events costs at most seven ticks a second.
 const STORM_PAUSE: Duration = Duration::from_millis(250);
 
-/// Ticks out of turn: when the next is due, and how many may still come in a row.
+/// When the next extra tick is due, and how many are left in this burst.
 pub struct ExtraTicks {
     due_at: Option<Instant>,
     left: u32,
@@ -18,18 +18,17 @@ pub struct ExtraTicks {
 
 impl ExtraTicks {
     pub fn new() -> Self {
-        Self { due_at: None, left: MOST_EXTRA_TICKS, refilled_at: Instant::now() }
+        Self { due_at: None, left: MAX_EXTRA_TICKS, refilled_at: Instant::now() }
     }
 
-    /// Plans a tick for soon after the last one, or for when there may be one again; false where one is planned
-    /// already.
+    /// Schedules an extra tick soon after the last tick, or when the limit allows one; false if one is scheduled already.
     pub fn plan(&mut self, last: Option<Instant>) -> bool {
         if self.due_at.is_some() {
             return false;
         }
         let pauses = self.refilled_at.elapsed().as_millis() / STORM_PAUSE.as_millis();
         if let Some(pauses) = u32::try_from(pauses).ok().filter(|pauses| *pauses > 0) {
-            self.left = self.left.saturating_add(pauses).min(MOST_EXTRA_TICKS);
+            self.left = self.left.saturating_add(pauses).min(MAX_EXTRA_TICKS);
             self.refilled_at = Instant::now();
         }
         let pause = if self.left > 0 { EVENT_PAUSE } else { STORM_PAUSE };
@@ -38,12 +37,12 @@ impl ExtraTicks {
         true
     }
 
-    /// There was a tick: none is planned any more.
+    /// Clears the schedule after a tick.
     pub fn ticked(&mut self) {
         self.due_at = None;
     }
 
-    /// Waits until a planned tick is due; for ever while none is planned.
+    /// Waits for the scheduled tick; forever if none is scheduled.
     pub async fn due(&self) {
         match self.due_at {
             Some(due_at) => tokio::time::sleep_until(due_at.into()).await,
@@ -57,14 +56,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_storm_of_events_makes_no_storm_of_ticks() {
+    fn a_storm_of_events_causes_few_ticks() {
         let mut extra = ExtraTicks::new();
         let mut planned = || {
             extra.ticked();
             extra.plan(Some(Instant::now()));
             extra.due_at.unwrap().duration_since(Instant::now())
         };
-        for _ in 0..MOST_EXTRA_TICKS {
+        for _ in 0..MAX_EXTRA_TICKS {
             assert!(planned() <= EVENT_PAUSE);
         }
         assert!(planned() > EVENT_PAUSE);

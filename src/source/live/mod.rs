@@ -1,4 +1,4 @@
-//! The machine that this runs on: a reading each tick, and between ticks what is told from outside.
+//! The machine that cowbell runs on: a reading each tick, and commands and hook messages in between.
 
 mod device_mapper;
 mod extra;
@@ -12,61 +12,60 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-use super::files::{KeptFile, Mounts, Root};
+use super::files::{Mounts, OpenFile, Root};
 use super::hooks::HookListener;
-use super::usage::Usage;
-use super::{Hook, JobCommand, Part, Reading, Said, Text};
+use super::usage::UsageQuery;
+use super::{Hook, JobCommand, Part, PartReading, ReadResult, Reading};
 use crate::config::LvmSource;
-use device_mapper::DeviceMapper;
+use device_mapper::DmSource;
 use extra::ExtraTicks;
 use makers::Makers;
-use reports::Lvm;
+use reports::LvmReports;
 
-/// Names of devices are read again after this long even when nothing seems to have changed, for renames that nobody
-/// told of.
+/// Maximum age of device names, since renames may go unnoticed without events.
 const NAMES_AGE: Duration = Duration::from_secs(10);
-/// The same, where the device-mapper tells of renames.
+/// The same with device-mapper events.
 const NAMES_AGE_WITH_EVENTS: Duration = Duration::from_secs(60);
 
-/// Reads this machine at a fixed interval, and when the device-mapper says that something happened.
+/// Reads this machine at a fixed interval, and after device-mapper events.
 pub struct Live {
     root: Root,
     files: Files,
     ticker: tokio::time::Interval,
     interval: Duration,
     commands: mpsc::Receiver<JobCommand>,
-    ear: Option<HookListener>,
-    device_mapper: Option<DeviceMapper>,
+    hook_listener: Option<HookListener>,
+    device_mapper: Option<DmSource>,
     makers: Makers,
     names: Names,
-    usage: Usage,
-    lvm: Option<Lvm>,
-    /// Said once: what is not read because the configuration says so.
-    unasked: Vec<Text>,
+    usage: UsageQuery,
+    lvm: Option<LvmReports>,
+    /// Parts that the configuration disables, for the first reading.
+    disabled: Vec<PartReading>,
     read_at: Option<Instant>,
     extra: ExtraTicks,
 }
 
-/// What is read at every tick.
+/// Files that are read at every tick.
 struct Files {
-    diskstats: KeptFile,
-    vmstat: KeptFile,
-    stat: KeptFile,
-    pressure: KeptFile,
+    diskstats: OpenFile,
+    vmstat: OpenFile,
+    stat: OpenFile,
+    pressure: OpenFile,
     mounts: Mounts,
 }
 
-/// When the names of the devices were read, and what the devices looked like then.
+/// The device names, when they were read, and the fingerprint of the devices then.
 #[derive(Default)]
 struct Names {
-    /// `None` where they are to be read now.
+    /// `None` if they are due.
     read_at: Option<Instant>,
     fingerprint: u64,
-    text: Option<Said>,
+    text: Option<ReadResult>,
 }
 
 impl Live {
-    /// Reads below `root` at each `interval`. `commands` brings word from outside.
+    /// Reads below `root` at each `interval`, and receives commands.
     pub fn new(
         root: Root,
         interval: Duration,
@@ -83,45 +82,45 @@ impl Live {
             mounts: Mounts::below(&root),
         };
         Ok(Self {
-            usage: Usage::below(&root),
+            usage: UsageQuery::below(&root),
             makers: Makers::below(&root),
             root,
             files,
             ticker,
             interval,
             commands,
-            ear: None,
-            device_mapper: if source.uses_dm() { Some(DeviceMapper::start()?) } else { None },
+            hook_listener: None,
+            device_mapper: if source.uses_dm() { Some(DmSource::start()?) } else { None },
             names: Names::default(),
-            lvm: source.uses_lvm().then(Lvm::new),
-            unasked: unasked(source),
+            lvm: source.uses_lvm().then(LvmReports::new),
+            disabled: disabled(source),
             read_at: None,
             extra: ExtraTicks::new(),
         })
     }
 
-    /// Hears hooks too.
-    pub fn hearing(self, ear: Option<HookListener>) -> Self {
-        Self { ear, ..self }
+    /// Receives messages of hooks too.
+    pub fn with_hooks(self, hook_listener: Option<HookListener>) -> Self {
+        Self { hook_listener, ..self }
     }
 
-    /// Waits for the next tick, or the next word from outside.
+    /// Waits for the next tick, command or hook message.
     pub async fn next(&mut self) -> Reading {
         loop {
             tokio::select! {
                 biased;
                 _ = self.ticker.tick() => return self.read().await,
                 () = self.extra.due() => return self.read().await,
-                Some(word) = self.commands.recv() => return handed_on(vec![word], Vec::new()),
-                hook = word_of(&mut self.ear) => return handed_on(Vec::new(), vec![hook]),
+                Some(word) = self.commands.recv() => return between_ticks(vec![word], Vec::new()),
+                hook = next_hook(&mut self.hook_listener) => return between_ticks(Vec::new(), vec![hook]),
                 () = answer_of(&mut self.lvm) => {}
-                () = event_of(&mut self.device_mapper) => self.hear(),
+                () = event_of(&mut self.device_mapper) => self.on_event(),
             }
         }
     }
 
-    /// Something happened: names are read anew, and soon. Who did it is looked for at once, since it may be gone by then.
-    fn hear(&mut self) {
+    /// Schedules reading the names, in an extra tick. Looks for the snapshot's creator at once, since it may end before.
+    fn on_event(&mut self) {
         self.names.read_at = None;
         if self.extra.plan(self.read_at) {
             self.makers.look();
@@ -142,29 +141,29 @@ impl Live {
         ];
         if let Some(device_mapper) = &mut self.device_mapper {
             texts.push(device_mapper.read(self.interval / 2).await);
-            if texts.last().is_some_and(|text| device_mapper.is_contradicted(text)) {
+            if texts.last().is_some_and(|text| device_mapper.invalid_count_changed(text)) {
                 self.names.read_at = None;
             }
             texts.extend(self.makers.read_if_new(texts.last()));
         }
         texts.extend(self.files.mounts.read_if_changed().map(|read| timed(Part::Mounts, || read)));
         texts.extend(self.read_names(&diskstats));
-        texts.extend(self.ask_file_systems(&texts));
-        texts.extend(self.lvm.iter_mut().flat_map(Lvm::said));
-        texts.append(&mut self.unasked);
+        texts.extend(self.read_usage(&texts));
+        texts.extend(self.lvm.iter_mut().flat_map(LvmReports::take_texts));
+        texts.append(&mut self.disabled);
         texts.insert(0, diskstats);
         self.ask_for_report(&texts);
         Reading { at, uptime_us, took_us: micros(started), texts, commands: Vec::new(), hooks: Vec::new() }
     }
 
-    /// The names of the devices, where they changed or are old.
-    fn read_names(&mut self, diskstats: &Text) -> Option<Text> {
-        let fingerprint = match &diskstats.said {
-            Said::Text(text) => self.root.devices_fingerprint(text),
-            Said::Error(_) => 0,
+    /// The names of the devices, if they changed or are old.
+    fn read_names(&mut self, diskstats: &PartReading) -> Option<PartReading> {
+        let fingerprint = match &diskstats.result {
+            ReadResult::Text(text) => self.root.devices_fingerprint(text),
+            ReadResult::Error(_) => 0,
         };
-        let hears = self.device_mapper.as_ref().is_some_and(DeviceMapper::hears);
-        let age = if hears { NAMES_AGE_WITH_EVENTS } else { NAMES_AGE };
+        let has_events = self.device_mapper.as_ref().is_some_and(DmSource::has_events);
+        let age = if has_events { NAMES_AGE_WITH_EVENTS } else { NAMES_AGE };
         let is_fresh = self.names.read_at.is_some_and(|at| at.elapsed() < age);
         if is_fresh && fingerprint == self.names.fingerprint {
             return None;
@@ -172,90 +171,91 @@ impl Live {
         let text = timed(Part::Sysfs, || self.root.read_block_devices());
         self.names.read_at = Some(Instant::now());
         self.names.fingerprint = fingerprint;
-        if self.names.text.as_ref() == Some(&text.said) {
+        if self.names.text.as_ref() == Some(&text.result) {
             return None;
         }
         if let Some(lvm) = &mut self.lvm {
             lvm.names_changed();
         }
-        self.names.text = Some(text.said.clone());
+        self.names.text = Some(text.result.clone());
         Some(text)
     }
 
-    /// What the file systems of snapshots told, which are known by the names and mounts that were read last.
-    fn ask_file_systems(&mut self, texts: &[Text]) -> Option<Text> {
+    /// The usage of file systems on snapshots, according to the last names and mounts.
+    fn read_usage(&mut self, texts: &[PartReading]) -> Option<PartReading> {
         for text in texts {
-            match (text.part, &text.said) {
-                (Part::Mounts, Said::Text(mounts)) => self.usage.mounts_are(mounts),
-                (Part::Mounts, Said::Error(_)) => self.usage.mounts_are(""),
-                (Part::Sysfs, Said::Text(names)) => self.usage.names_are(names),
+            match (text.part, &text.result) {
+                (Part::Mounts, ReadResult::Text(mounts)) => self.usage.set_mounts(mounts),
+                (Part::Mounts, ReadResult::Error(_)) => self.usage.set_mounts(""),
+                (Part::Sysfs, ReadResult::Text(names)) => self.usage.set_names(names),
                 _ => {}
             }
         }
-        self.usage.said()
+        self.usage.poll()
     }
 
-    fn ask_for_report(&mut self, texts: &[Text]) {
+    fn ask_for_report(&mut self, texts: &[PartReading]) {
         let Some(lvm) = &mut self.lvm else { return };
-        let said = |part: Part| texts.iter().find(|text| text.part == part).map(|text| &text.said);
-        let has_dm = matches!(said(Part::Diskstats), Some(Said::Text(text)) if text.contains(" dm-"));
-        let dm_answers = matches!(said(Part::Dm), Some(Said::Text(_)));
-        lvm.ask(has_dm && !dm_answers);
+        let result = |part: Part| texts.iter().find(|text| text.part == part).map(|text| &text.result);
+        let has_dm = matches!(result(Part::Diskstats), Some(ReadResult::Text(text)) if text.contains(" dm-"));
+        let dm_answers = matches!(result(Part::Dm), Some(ReadResult::Text(_)));
+        lvm.start_if_due(has_dm && !dm_answers);
     }
 }
 
-/// What the configuration says not to read is said in the first reading.
-fn unasked(source: LvmSource) -> Vec<Text> {
-    let text = |part: Part, why: &str| Text { part, said: Said::Error(why.into()), took_us: 0 };
+/// Errors for the parts that the configuration disables.
+fn disabled(source: LvmSource) -> Vec<PartReading> {
+    let text =
+        |part: Part, why: &str| PartReading { part, result: ReadResult::Error(why.into()), took_us: 0 };
     match source {
         LvmSource::Auto => Vec::new(),
         LvmSource::Dm => {
-            let why = "LVM is not asked: the configuration says lvm.source = \"dm\"";
+            let why = "LVM is disabled by lvm.source = \"dm\" in the configuration";
             vec![text(Part::Lvm, why), text(Part::LvmConfig, why)]
         }
         LvmSource::Lvs => {
-            let why = "the device-mapper is not asked: the configuration says lvm.source = \"lvs\"";
+            let why = "the device-mapper is disabled by lvm.source = \"lvs\" in the configuration";
             vec![text(Part::Dm, why)]
         }
     }
 }
 
-async fn answer_of(lvm: &mut Option<Lvm>) {
+async fn answer_of(lvm: &mut Option<LvmReports>) {
     match lvm {
         Some(lvm) => lvm.answer().await,
         None => std::future::pending().await,
     }
 }
 
-async fn event_of(device_mapper: &mut Option<DeviceMapper>) {
+async fn event_of(device_mapper: &mut Option<DmSource>) {
     match device_mapper {
         Some(device_mapper) => device_mapper.event().await,
         None => std::future::pending().await,
     }
 }
 
-async fn word_of(ear: &mut Option<HookListener>) -> Hook {
-    match ear {
-        Some(ear) => ear.next().await,
+async fn next_hook(hook_listener: &mut Option<HookListener>) -> Hook {
+    match hook_listener {
+        Some(hook_listener) => hook_listener.next().await,
         None => std::future::pending().await,
     }
 }
 
-fn handed_on(commands: Vec<JobCommand>, hooks: Vec<Hook>) -> Reading {
+fn between_ticks(commands: Vec<JobCommand>, hooks: Vec<Hook>) -> Reading {
     Reading { at: now(), uptime_us: uptime_us(), took_us: 0, texts: Vec::new(), commands, hooks }
 }
 
-fn timed(part: Part, read: impl FnOnce() -> Result<String, String>) -> Text {
+fn timed(part: Part, read: impl FnOnce() -> Result<String, String>) -> PartReading {
     let started = Instant::now();
-    let said = read().into();
-    Text { part, said, took_us: micros(started) }
+    let result = read().into();
+    PartReading { part, result, took_us: micros(started) }
 }
 
 fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The wall clock, cut to the millisecond in which everything is kept.
+/// The wall clock in milliseconds, the precision of all times.
 pub fn now() -> Timestamp {
     Timestamp::from_millisecond(Timestamp::now().as_millisecond()).unwrap_or(Timestamp::UNIX_EPOCH)
 }

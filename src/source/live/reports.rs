@@ -1,49 +1,48 @@
-//! When LVM is asked for its report: on change, when the last one is old, and not at once again when it refused.
+//! When to query LVM: after changes, when the last report is old, and with growing pauses after failures.
 
 use std::time::{Duration, Instant};
 
-use super::{Part, Text, micros};
-use crate::source::lvm::{Answer, NoReport, Reporter};
+use super::{Part, PartReading, micros};
+use crate::source::lvm::{LvmError, LvmOutput, Reporter};
 
-/// LVM is asked again after this long even when nothing seems to have changed.
+/// Maximum age of a report.
 const REPORT_AGE: Duration = Duration::from_secs(60);
-/// The same, where the device-mapper does not answer and LVM's report is all that tells of fills.
+/// The same if LVM is the only source of usage, since the device-mapper does not answer.
 const REPORT_AGE_WITHOUT_DM: Duration = Duration::from_secs(10);
-/// LVM is not asked more often than this, however often volumes come and go; when it refuses, half as often each time.
+/// Minimum pause between queries, which doubles with each failure.
 const REPORT_PAUSE: Duration = Duration::from_secs(2);
-/// It is asked as often as this, however often it refuses: somebody holds a lock, and will let it go.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// Maximum pause after failures, which are usually due to another process's lock.
+const MAX_PAUSE: Duration = Duration::from_secs(15);
 
-/// LVM's own report.
-pub struct Lvm {
+/// LVM's report and policies.
+pub struct LvmReports {
     reporter: Reporter,
-    /// What it said, for the next reading.
-    said: Vec<Text>,
-    /// Set when the names changed and LVM was not asked since.
+    /// Texts for the next reading.
+    texts: Vec<PartReading>,
+    /// Set if names changed since the last query.
     is_due: bool,
     asked_at: Option<Instant>,
     pause: Duration,
 }
 
-impl Lvm {
+impl LvmReports {
     pub fn new() -> Self {
         Self {
             reporter: Reporter::default(),
-            said: Vec::new(),
+            texts: Vec::new(),
             is_due: true,
             asked_at: None,
             pause: REPORT_PAUSE,
         }
     }
 
-    /// The names changed: LVM is asked soon, whatever it refused before.
+    /// Schedules a query after names changed, and resets the pause.
     pub fn names_changed(&mut self) {
         (self.is_due, self.pause) = (true, REPORT_PAUSE);
     }
 
-    /// Puts the question where the last report is old, or the names changed since. `tells_fills` where nobody else
-    /// does.
-    pub fn ask(&mut self, tells_fills: bool) {
+    /// Starts a query if one is due. `tells_fills`: LVM is the only source of usage.
+    pub fn start_if_due(&mut self, tells_fills: bool) {
         if self.reporter.is_busy() {
             return;
         }
@@ -56,31 +55,33 @@ impl Lvm {
         }
     }
 
-    /// Waits for the answer, and keeps it for [`Lvm::said`]; for ever while no question was put. May be dropped and
-    /// called again.
+    /// Waits for the answer and stores it for [`LvmReports::take_texts`]; forever without a query. Cancel-safe.
     pub async fn answer(&mut self) {
         let answer = self.reporter.answer().await;
         self.keep(answer);
     }
 
-    /// What it said since it was last asked for that.
-    pub fn said(&mut self) -> Vec<Text> {
-        std::mem::take(&mut self.said)
+    /// The texts since the last call.
+    pub fn take_texts(&mut self) -> Vec<PartReading> {
+        std::mem::take(&mut self.texts)
     }
 
-    fn keep(&mut self, answer: Answer) {
+    fn keep(&mut self, answer: LvmOutput) {
         match answer.report {
             Ok(_) => self.pause = REPORT_PAUSE,
-            Err(NoReport::NotNow(_)) => {
-                (self.is_due, self.pause) = (true, (self.pause * 2).min(LONGEST_PAUSE));
+            Err(LvmError::Temporary(_)) => {
+                (self.is_due, self.pause) = (true, (self.pause * 2).min(MAX_PAUSE));
             }
-            Err(NoReport::Never(_)) => {}
+            Err(LvmError::Permanent(_)) => {}
         }
         let took_us = self.asked_at.map_or(0, micros);
-        let report = answer.report.map_err(NoReport::sentence);
-        self.said.push(Text { part: Part::Lvm, said: report.into(), took_us });
-        let policies =
-            answer.policies.map(|policies| Text { part: Part::LvmConfig, said: policies.into(), took_us });
-        self.said.extend(policies);
+        let report = answer.report.map_err(LvmError::sentence);
+        self.texts.push(PartReading { part: Part::Lvm, result: report.into(), took_us });
+        let policies = answer.policies.map(|policies| PartReading {
+            part: Part::LvmConfig,
+            result: policies.into(),
+            took_us,
+        });
+        self.texts.extend(policies);
     }
 }

@@ -158,8 +158,8 @@ a_folder_that_hangs() {
     "$COWBELL" check --config /mnt/cowbell.toml --db /mnt/state/cowbell.db >/mnt/hung 2>&1 &
     hung=$!
     in=0
-    until grep -q "gave no answer for 2 s" /mnt/hung || ((++in > 100)); do sleep 0.2; done
-    check "a folder that hangs" yes "$(grep -q '/mnt/spare/backup gave no answer for 2 s' /mnt/hung && echo yes || cat /mnt/hung)"
+    until grep -q "did not answer for 2 s" /mnt/hung || ((++in > 100)); do sleep 0.2; done
+    check "a folder that hangs" yes "$(grep -q '/mnt/spare/backup did not answer for 2 s' /mnt/hung && echo yes || cat /mnt/hung)"
     dmsetup resume vg0-spare
     wait "$hung" || true
 }
