@@ -3,28 +3,33 @@
 use std::fmt;
 
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::client::complain;
 use crate::store::in_words;
 
-/// What is logged when `COWBELL_LOG` does not say.
-const DEFAULT: &str = "cowbell=info,warn";
-
 /// Starts the log. The journal is known by the variable that systemd sets.
 pub fn start() {
-    let filter = EnvFilter::try_from_env("COWBELL_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let named = std::env::var("COWBELL_LOG").ok().and_then(|text| text.parse().ok());
+    let filter: Targets = named.unwrap_or_else(default_filter);
     // Where the log cannot be written, there is no place to say so.
-    let log = log.log_internal_errors(false);
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
+    let registry = Registry::default().with(filter);
     // Once only, at the start; a second call would find the first one's log in place.
     let _ = match std::env::var_os("JOURNAL_STREAM") {
-        Some(_) => log.event_format(ForTheJournal).try_init(),
-        None => log.with_ansi(false).with_target(false).try_init(),
+        Some(_) => registry.with(log.event_format(ForTheJournal)).try_init(),
+        None => registry.with(log.with_ansi(false).with_target(false)).try_init(),
     };
+}
+
+/// What is logged if `COWBELL_LOG` is unset or unusable: warnings, and what cowbell itself reports.
+fn default_filter() -> Targets {
+    Targets::new().with_default(Level::WARN).with_target("cowbell", Level::INFO)
 }
 
 /// The last word of a program that fails: as an error to the journal, as a plain sentence to people.

@@ -2,17 +2,22 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
 
 use super::paths::{beside, folder_of, has_content, has_folder, has_log, hindrance};
 use super::{Holds, damage, journal, paths};
 
-static MIGRATIONS: Migrator = sqlx::migrate!();
+/// `sqlx::migrate!` would do the same, but to compile the macro cargo compiles SQLite and most of sqlx a second time.
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let schema = include_str!("../../migrations/0001_schema.sql").into_sql_str();
+    Migrator::with_migrations(vec![Migration::new(1, "schema".into(), MigrationType::Simple, schema, false)])
+});
 
 /// The number by which our databases are known; the first migration writes it.
 pub const APPLICATION_ID: i64 = 1_131_378_498;

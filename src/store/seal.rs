@@ -1,20 +1,33 @@
 //! Sealing: a segment's ticks go into the database for good. Segments are written and deleted with all their chunks.
 
 use anyhow::Context;
-use sqlx::{Connection, FromRow, SqliteConnection};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Connection, FromRow, Row, SqliteConnection};
 
 use super::codec::encode;
 use super::segment::{Axis, Level, chunk_key, rows_of, streams};
 use super::tick::Tick;
 
 /// A segment's row, without its axis.
-#[derive(Clone, Debug, PartialEq, FromRow)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
     pub id: i64,
     pub from_ms: i64,
     pub to_ms: i64,
     pub first_source: Option<i64>,
     pub last_source: Option<i64>,
+}
+
+impl FromRow<'_, SqliteRow> for Segment {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Segment> {
+        Ok(Segment {
+            id: row.try_get("id")?,
+            from_ms: row.try_get("from_ms")?,
+            to_ms: row.try_get("to_ms")?,
+            first_source: row.try_get("first_source")?,
+            last_source: row.try_get("last_source")?,
+        })
+    }
 }
 
 impl Segment {

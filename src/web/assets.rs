@@ -3,49 +3,45 @@
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use rust_embed::RustEmbed;
 
 use super::answer::Problem;
 
-#[derive(RustEmbed)]
-#[folder = "web/assets/"]
-struct Assets;
+const STYLE: &str = include_str!("../../web/assets/cowbell.css");
+
+/// The address below `/assets/`, the media type and the content of each file.
+const ASSETS: [(&str, &str, &str); 7] = [
+    ("cowbell.css", "text/css", STYLE),
+    ("cowbell.js", JAVASCRIPT, include_str!("../../web/assets/cowbell.js")),
+    ("favicon.svg", "image/svg+xml", include_str!("../../web/assets/favicon.svg")),
+    ("vendor/htmx.min.js", JAVASCRIPT, include_str!("../../web/assets/vendor/htmx.min.js")),
+    ("vendor/hx-sse.min.js", JAVASCRIPT, include_str!("../../web/assets/vendor/hx-sse.min.js")),
+    ("vendor/LICENSE", "text/plain", include_str!("../../web/assets/vendor/LICENSE")),
+    ("vendor/VERSIONS", "text/plain", include_str!("../../web/assets/vendor/VERSIONS")),
+];
+const JAVASCRIPT: &str = "text/javascript";
 
 /// A visitor asks again each time, and is mostly told that nothing has changed.
 const CACHE: &str = "no-cache";
 
 pub async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
-    let Some(file) = Assets::get(&path) else {
+    let Some((_, media_type, content)) = ASSETS.iter().find(|(name, ..)| *name == path) else {
         return Problem::NotFound(format!("there is no file `{path}` here")).into_response();
     };
-    let tag = tag(&file.metadata.sha256_hash());
+    let tag = format!("\"{:08x}-{:x}\"", crc32fast::hash(content.as_bytes()), content.len());
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     // Compression marks the tag as weak, and visitors give it back so.
     if known.is_some_and(|known| known.trim_start_matches("W/") == tag) {
         return StatusCode::NOT_MODIFIED.into_response();
     }
-    let headers =
-        [(header::CONTENT_TYPE, media_type(&path)), (header::CACHE_CONTROL, CACHE), (header::ETAG, &tag)];
-    (headers, file.data).into_response()
+    let headers = [
+        (header::CONTENT_TYPE, format!("{media_type}; charset=utf-8")),
+        (header::CACHE_CONTROL, CACHE.into()),
+        (header::ETAG, tag),
+    ];
+    (headers, *content).into_response()
 }
 
 /// The style sheet, for what has to carry it along.
-pub fn style() -> String {
-    Assets::get("cowbell.css")
-        .map(|file| String::from_utf8_lossy(&file.data).into_owned())
-        .unwrap_or_default()
-}
-
-fn tag(hash: &[u8; 32]) -> String {
-    let hex: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("\"{hex}\"")
-}
-
-fn media_type(path: &str) -> &'static str {
-    match path.rsplit_once('.').map(|(_, ending)| ending) {
-        Some("css") => "text/css; charset=utf-8",
-        Some("js") => "text/javascript; charset=utf-8",
-        Some("svg") => "image/svg+xml",
-        _ => "text/plain; charset=utf-8",
-    }
+pub fn style() -> &'static str {
+    STYLE
 }

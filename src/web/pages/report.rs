@@ -27,7 +27,7 @@ struct Report {
     host: String,
     made: String,
     version: &'static str,
-    style: String,
+    style: &'static str,
     sections: Vec<String>,
 }
 
