@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -35,14 +36,25 @@ const MEDDLERS: [&str; 11] = [
     "JOURNAL_STREAM",
 ];
 
-/// The program, not yet started, in an environment without opinions.
+/// The program, not yet started. Neither variables nor ignored signals of the tests' own process reach it: `nohup`
+/// ignores HUP, and a shell that starts a job in the background ignores INT and QUIT.
 pub fn cowbell() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cowbell"));
     for name in MEDDLERS {
         command.env_remove(name);
     }
     command.stdin(Stdio::null());
+    // SAFETY: `signal` may be called between fork and exec.
+    unsafe { command.pre_exec(default_signals) };
     command
+}
+
+fn default_signals() -> std::io::Result<()> {
+    for number in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: the default action refers to no code of this program.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
+    }
+    Ok(())
 }
 
 /// A port that nobody listens on, and no other test is given.

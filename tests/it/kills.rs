@@ -64,7 +64,7 @@ impl Story {
 
     /// One life that ends after that time; or by itself, where there is none. Gives whether it was killed.
     fn live(&mut self, mut child: Command, life: Option<Duration>) -> bool {
-        let mut child = child.spawn().expect("the child starts; strace is in Debian's package strace");
+        let mut child = child.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         if let Some(life) = life {
             std::thread::sleep(life);
@@ -151,8 +151,18 @@ const CALLS: [(&str, &str, std::ops::Range<usize>, usize); 6] = [
     ("pwrite64", "cowbell.db-ticks", 1..60, 7),
 ];
 
+/// Whether `strace` is installed. CI has to have it.
+fn has_strace() -> bool {
+    let found = Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_ok();
+    assert!(found || std::env::var_os("CI").is_none(), "CI needs strace (Debian's package strace)");
+    found
+}
+
 #[test]
 fn a_kill_within_any_call_loses_nothing() {
+    if !has_strace() {
+        return eprintln!("skipped: strace is not installed (Debian's package strace)");
+    }
     let mut killed = 0;
     for (call, file, calls, step) in CALLS {
         let mut story = Story::new();
