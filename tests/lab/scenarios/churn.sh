@@ -6,6 +6,7 @@
 # Each life takes the guest 0.7 to 1.4 s, nearly all of it LVM's own; `churn 500`
 # needs LAB_TIMEOUT=1500.
 #
+# LAB_PACKAGES=fio strace
 source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/witness.sh"
 

@@ -15,6 +15,7 @@
 # out of both sides before they are compared; the figures tell the ratio as it stands as well.
 #
 # LAB_MEM=900M
+# LAB_PACKAGES=strace
 source "$repo/tests/lab/guest/lab.sh"
 
 readings=30
@@ -215,7 +216,6 @@ measure() {
     check "$1 volumes: lvs is at least $least_ratio times as dear" yes "$( ((ratio >= least_ratio)) && echo yes || echo "no, $ratio times")"
 }
 
-type -P strace >/dev/null || fail "missing: strace, to count system calls"
 echo 'interval = "103ms"' >/mnt/cowbell.toml    # not a multiple of the clock tick, by which the whole process is measured
 make_volumes
 add_volumes 1 5

@@ -6,6 +6,7 @@
 # LAB_DISKS=1
 # LAB_MEM=2200M
 # LAB_TIMEOUT=7200
+# LAB_PACKAGES=fio
 source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/experiment.sh"
 

@@ -4,6 +4,7 @@
 # extended at 90 %: does the fill fall, and the alert end? One is merged back: does the fill fall with the kernel's?
 #
 # LAB_DISK_SIZE=512M
+# LAB_PACKAGES=dmeventd
 source "$repo/tests/lab/guest/lab.sh"
 
 start_dmeventd() {

@@ -5,6 +5,7 @@
 # volume's history goes on under its uuid; and no rate of one device may be another's.
 #
 # LAB_DISKS=3
+# LAB_PACKAGES=fio
 source "$repo/tests/lab/guest/lab.sh"
 source "$repo/tests/lab/guest/witness.sh"
 
