@@ -36,6 +36,8 @@ pub mod chart;
 pub mod report;
 /// The current state, for pages and API.
 pub mod present;
+/// What clients tell the loop: commands, each with a reply.
+pub mod commands;
 /// The HTTP server: pages, JSON, the live stream.
 pub mod web;
 /// The commands that talk to a running daemon: `run`, `status`, `job`.

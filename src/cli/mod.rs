@@ -21,6 +21,7 @@ use clap::{Args, Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::check;
+use crate::client::follow::follow;
 use crate::client::status::Verdict;
 use crate::client::{self, Daemon, complain};
 use crate::config::{self, Config, ConfigError, Listen, TickInterval};
@@ -34,6 +35,8 @@ use printing::print;
 const MISUSE: u8 = 2;
 /// The loop has the main thread for itself, so that no page delays a tick; all else shares one.
 const THREADS: usize = 1;
+/// Commands that wait to be recorded with the next tick.
+const COMMANDS: usize = 1_000;
 /// Bytes from which on memory is taken from the system for itself.
 #[cfg(target_env = "gnu")]
 const LARGE: i32 = 512 * 1024;
@@ -224,7 +227,8 @@ fn configuration(common: &Common) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Writes readings until the time is up or the program is told to end.
+/// Writes readings until the time is up or the program is told to end; with the commands on jobs that a daemon beside it
+/// carries out.
 async fn record(
     config: &Config,
     root: Root,
@@ -237,20 +241,28 @@ async fn record(
     // However it ends, what was recorded by then can be played.
     made.keep();
     let mut recorder = Recorder::new(output, &Header::of_this_machine(interval)).with_context(named)?;
-    let (_words, no_words) = tokio::sync::mpsc::channel(1);
     let (hook_listener, _) = serve::hook_listener(config);
-    let live = Live::new(root, interval, config.lvm.source, no_words)?.with_hooks(hook_listener);
+    let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener);
     let mut source = Source::Live(Box::new(live));
     let shutdown = serve::signalled()?;
     let length = length.map_or(Some(Duration::MAX), |length| Duration::try_from(length).ok());
     let over = tokio::time::sleep(length.context("expected a length such as 10m for --for")?);
     tokio::pin!(over);
     complain(&format!("recording to {}; end it with Ctrl-C", file.display()));
+    let (hand_on, mut commands) = tokio::sync::mpsc::channel(COMMANDS);
+    tokio::spawn(follow(Daemon::at(config.listen.0)?, hand_on));
     loop {
-        tokio::select! {
-            () = shutdown.cancelled() => break,
-            () = &mut over => break,
-            Some(reading) = source.next() => recorder.write(&reading).with_context(named)?,
+        let reading = tokio::select! {
+            () = shutdown.cancelled() => None,
+            () = &mut over => None,
+            reading = source.next() => reading,
+        };
+        while let Ok(command) = commands.try_recv() {
+            recorder.write(&command).with_context(named)?;
+        }
+        match reading {
+            Some(reading) => recorder.write(&reading).with_context(named)?,
+            None => break,
         }
     }
     recorder.finish().with_context(named)?;

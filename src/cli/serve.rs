@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use sd_notify::NotifyState;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::printing::print;
@@ -18,16 +18,18 @@ use crate::check;
 use crate::config::Config;
 use crate::daemon::{self, Outlets, Terms};
 use crate::notify::Notifier;
+use crate::source::Source;
 use crate::source::files::Root;
 use crate::source::hooks::{self, HookListener};
 use crate::source::live::Live;
 use crate::source::recording::{Header, Player};
-use crate::source::{JobCommand, Source};
 use crate::store::{self, Holds};
 use crate::web::{self, Site};
 
-/// Words that wait for the loop, which takes each within a tick.
-const WORDS: usize = 64;
+/// Commands that wait for the loop, which takes each at once.
+const COMMANDS: usize = 64;
+/// Accepted commands that wait for a recorder.
+const ACCEPTED: usize = 256;
 /// Requests that are being answered when the program ends have this long.
 const LAST_ANSWERS: Duration = Duration::from_millis(300);
 
@@ -35,13 +37,12 @@ const LAST_ANSWERS: Duration = Duration::from_millis(300);
 pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> anyhow::Result<()> {
     let interval = config.interval.0;
     let header = Header::of_this_machine(interval);
-    let (commands, heard) = mpsc::channel(WORDS);
     let path = store::made_path(db.as_deref())?;
     let (hook_listener, deaf) = hook_listener(&config);
     let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path)).with_note(deaf);
-    let live = Live::new(root, interval, config.lvm.source, heard)?.with_hooks(hook_listener);
+    let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener);
     let source = Source::Live(Box::new(live));
-    serve(config, source, terms, path, Some(commands)).await
+    serve(config, source, terms, path).await
 }
 
 /// Shows a recording, with a database of its own that goes when the program ends, unless one is named.
@@ -51,7 +52,7 @@ pub async fn recording(config: Config, db: Option<PathBuf>, player: Player) -> a
     let folder = if db.is_none() { Some(store::passing_folder()?) } else { None };
     let passing = folder.as_ref().map(|folder| folder.path().join("cowbell.db"));
     let path = db.or(passing).context("cannot tell where to keep what is played")?;
-    serve(config, player.into(), Terms::of(header), path, None).await
+    serve(config, player.into(), Terms::of(header), path).await
 }
 
 /// Where hooks are heard: where the configuration says, else in the folder that systemd makes for the service. That they
@@ -68,13 +69,7 @@ pub fn hook_listener(config: &Config) -> (Option<HookListener>, Option<String>) 
     }
 }
 
-async fn serve(
-    config: Config,
-    source: Source,
-    terms: Terms,
-    path: PathBuf,
-    commands: Option<mpsc::Sender<JobCommand>>,
-) -> anyhow::Result<()> {
+async fn serve(config: Config, source: Source, terms: Terms, path: PathBuf) -> anyhow::Result<()> {
     let holds = if source.is_live() { Holds::ThisMachine } else { Holds::ARecording };
     let token = config.changes.token()?.map(Arc::new);
     let listener = listen(config.listen.0).await?;
@@ -84,11 +79,13 @@ async fn serve(
     let notifier = Notifier::start(&config.notify, &terms.host)?;
     let shutdown = signalled()?;
     let (present, presents) = watch::channel(None);
+    let (commands, requests) = mpsc::channel(COMMANDS);
+    let accepted = broadcast::Sender::new(ACCEPTED);
     let site = Site {
         present: presents.clone(),
         store,
-        commands,
-        turn: Default::default(),
+        commands: source.is_live().then_some(commands),
+        accepted: accepted.clone(),
         token,
         shutdown: shutdown.clone(),
         costs: Default::default(),
@@ -99,9 +96,9 @@ async fn serve(
     }
     let pages = tokio::spawn(web::serve(listener, site));
     let service = tokio::spawn(tell_systemd(presents));
-    let mut outlets = Outlets { store: inlet, notifier, present };
+    let mut outlets = Outlets { store: inlet, notifier, present, accepted };
 
-    daemon::run(source, terms.with_config(&config), known, &mut outlets, &shutdown).await;
+    daemon::run(source, requests, terms.with_config(&config), known, &mut outlets, &shutdown).await;
 
     shutdown.cancel();
     outlets.store.close().await;

@@ -1,22 +1,19 @@
-//! `cowbell job start`, `stop`, `phase`, `note` and `delete`: a word of a job, as a scheduler's hooks say it.
+//! `cowbell job start`, `stop`, `phase`, `note` and `delete`: commands on jobs, for a scheduler's hooks.
 //!
-//! Which word is refused is the daemon's to say; here a name becomes a job's key and number.
+//! The daemon decides which to refuse; here a name becomes a job's key and number.
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 
-use super::Daemon;
-use super::job::{ask, understood};
-use crate::job::{JobKind, Outcome};
+use super::job::{self, ask, understood};
+use super::{Daemon, complain};
+use crate::job::{CommandError, JobKind, Outcome};
 use crate::series::when::instant;
 use crate::source::MarkKind;
-use crate::web::{JobBody, NoteJob, PhaseJob, PutJob};
+use crate::web::{JobBody, NoteJob, PhaseJob, PutJob, ToldJob};
 
 /// For the last job of a name it is looked back so far.
 const LOOK_BACK: &str = "-366d";
-
-/// To find any job.
-const EVER: &str = "1970-01-01T00:00:00Z";
 
 /// A job that somebody marks.
 #[derive(Clone, Debug, Default)]
@@ -36,10 +33,7 @@ pub async fn start(daemon: &Daemon, begin: Begin, at: Option<&str>) -> anyhow::R
     let (kind, started_at) = (MarkKind::Mark, time(at)?);
     let key = format!("job-{}-{}", std::process::id(), crate::source::live::now().as_millisecond());
     let put = PutJob { name, kind, set, variant, repeat, started_at, ..PutJob::default() };
-    let told = daemon.put_job(&key, &put).await?;
-    let id =
-        told.id.context("the job is recorded, but not listed yet: `cowbell job list` shows its number")?;
-    Ok(format!("{id}\n"))
+    Ok(format!("{}\n", said(daemon.put_job(&key, &put).await?)))
 }
 
 /// How a marked job ended.
@@ -67,7 +61,8 @@ pub async fn stop(daemon: &Daemon, which: &str, end: End, at: Option<&str>) -> a
         status: end.status,
         ..PutJob::default()
     };
-    daemon.put_job(key, &put).await.map(drop)
+    said(daemon.put_job(key, &put).await?);
+    Ok(())
 }
 
 async fn nothing_to_stop(daemon: &Daemon, which: &str, running: &[JobBody]) -> anyhow::Result<String> {
@@ -96,22 +91,23 @@ async fn nothing_to_stop(daemon: &Daemon, which: &str, running: &[JobBody]) -> a
 
 /// Begins a phase of a job: of the one of this number, or of this name.
 pub async fn phase(daemon: &Daemon, which: &str, name: String, at: Option<&str>) -> anyhow::Result<()> {
-    let at = at.map(|at| time(Some(at))).transpose()?;
-    let id = number_of(daemon, which).await?;
-    let phase = serde_json::to_string(&PhaseJob { name, at })?;
-    daemon.tell("POST", &format!("/api/v1/jobs/{id}/phases"), &phase).await.map(drop)
+    let phase = PhaseJob { name, at: at.map(|at| time(Some(at))).transpose()? };
+    post(daemon, which, "phases", &serde_json::to_string(&phase)?).await
 }
 
-/// Keeps a sentence with a job: the one of this number, or of this name, which runs or was the last.
+/// Adds a note to a job: to the one of this number, or of this name, which runs or was the last.
 pub async fn note(daemon: &Daemon, which: &str, text: String, at: Option<&str>) -> anyhow::Result<()> {
-    let at = at.map(|at| time(Some(at))).transpose()?;
-    let id = number_of(daemon, which).await?;
-    let note = NoteJob { text, at };
-    let note = serde_json::to_string(&note)?;
-    daemon.tell("POST", &format!("/api/v1/jobs/{id}/notes"), &note).await.map(drop)
+    let note = NoteJob { text, at: at.map(|at| time(Some(at))).transpose()? };
+    post(daemon, which, "notes", &serde_json::to_string(&note)?).await
 }
 
-/// Forgets jobs that are over.
+async fn post(daemon: &Daemon, which: &str, what: &str, body: &str) -> anyhow::Result<()> {
+    let id = number_of(daemon, which).await?;
+    said(daemon.command("POST", &format!("/api/v1/jobs/{id}/{what}"), body).await?);
+    Ok(())
+}
+
+/// Deletes jobs that are over.
 pub async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
     let mut seen = std::collections::HashSet::new();
     let ids: Vec<i64> = ids.iter().copied().filter(|id| seen.insert(*id)).collect();
@@ -119,27 +115,32 @@ pub async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
         all_are_over(daemon, &ids).await.context("nothing was deleted")?;
     }
     for (index, id) in ids.iter().enumerate() {
-        let told = daemon.tell("DELETE", &format!("/api/v1/jobs/{id}"), "").await;
-        told.with_context(|| match index {
+        let deleted = daemon.command("DELETE", &format!("/api/v1/jobs/{id}"), "").await;
+        said(deleted.with_context(|| match index {
             0 => "nothing was deleted".to_string(),
             _ => format!("only {} were deleted", listed(&ids[..index])),
-        })?;
+        })?);
     }
     Ok(())
 }
 
-/// Looked at before the first is deleted, so that a slip of the finger does not delete half of them.
+/// Looked at before the first is deleted, so that a mistyped number does not delete half of them.
 async fn all_are_over(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
-    let known = jobs(daemon, EVER).await?;
     for id in ids {
-        match known.iter().find(|job| job.id == *id) {
-            Some(job) if job.ended_at.is_none() => bail!("job {id} runs: it can be deleted when it is over"),
-            Some(_) => {}
-            // The list has an end, and what ran before it can still be asked for.
-            None => drop(ask(daemon, &format!("/api/v1/jobs/{id}/figures"), &[]).await?),
+        let job: JobBody = understood(&ask(daemon, &format!("/api/v1/jobs/{id}"), &[]).await?)?;
+        if job.ended_at.is_none() {
+            bail!("{}", CommandError::Runs { id: *id });
         }
     }
     Ok(())
+}
+
+/// The job's number. A result that is not stored is a warning, since it may be lost.
+fn said(told: ToldJob) -> i64 {
+    if let Some(message) = told.message {
+        complain(&format!("job {}: {message}", told.id));
+    }
+    told.id
 }
 
 fn listed(ids: &[i64]) -> String {
@@ -166,7 +167,7 @@ fn is_called(job: &JobBody, which: &str) -> bool {
 
 /// Jobs since then, the latest first.
 async fn jobs(daemon: &Daemon, from: &str) -> anyhow::Result<Vec<JobBody>> {
-    understood(&ask(daemon, "/api/v1/jobs", &[("from", from)]).await?)
+    understood(&job::all(daemon, from).await?)
 }
 
 /// Now where nothing is said; a time relative to now, or an absolute one.

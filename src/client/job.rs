@@ -26,7 +26,7 @@ pub enum Form {
 
 /// The jobs that ran since `from`, the latest first.
 pub async fn list(daemon: &Daemon, from: &str, form: Form) -> anyhow::Result<String> {
-    let answer = ask(daemon, "/api/v1/jobs", &[("from", from)]).await?;
+    let answer = all(daemon, from).await?;
     if form == Form::Json {
         return Ok(answer + "\n");
     }
@@ -50,6 +50,21 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
     })
 }
 
+/// The jobs that ran since `from`, of all pages, as one list.
+pub(super) async fn all(daemon: &Daemon, from: &str) -> anyhow::Result<String> {
+    let mut next = reqwest::Url::parse_with_params(&daemon.url("/api/v1/jobs"), [("from", from)])?;
+    let mut jobs: Vec<String> = Vec::new();
+    loop {
+        let (page, link) = get(daemon, next, super::LONG_ANSWER).await?;
+        let bare = page.strip_prefix('[').and_then(|page| page.strip_suffix(']'));
+        jobs.extend(bare.filter(|bare| !bare.is_empty()).map(String::from));
+        match link {
+            Some(path) => next = daemon.url(&path).parse()?,
+            None => return Ok(format!("[{}]", jobs.join(","))),
+        }
+    }
+}
+
 pub(super) async fn ask(daemon: &Daemon, path: &str, query: &[(&str, &str)]) -> anyhow::Result<String> {
     ask_for(daemon, path, query, super::LONG_ANSWER).await
 }
@@ -62,14 +77,27 @@ pub async fn ask_for(
     limit: Duration,
 ) -> anyhow::Result<String> {
     let url = reqwest::Url::parse_with_params(&daemon.url(path), query)?;
+    Ok(get(daemon, url, limit).await?.0)
+}
+
+/// The daemon's answer, and the address of the next page.
+async fn get(
+    daemon: &Daemon,
+    url: reqwest::Url,
+    limit: Duration,
+) -> anyhow::Result<(String, Option<String>)> {
+    let path = url.path().to_string();
     let answer = daemon.http()?.get(url).timeout(limit).send().await;
     let answer = answer.map_err(|error| daemon.unheard(&error.into()))?;
     let is_refused = !answer.status().is_success();
+    let link = answer.headers().get("link").and_then(|link| link.to_str().ok());
+    let next =
+        link.and_then(|link| Some(link.strip_prefix('<')?.split_once(">; rel=\"next\"")?.0.to_string()));
     let text = answer.text().await.with_context(|| format!("the daemon's answer to {path} broke off"))?;
     if is_refused {
         bail!("the daemon at {} answers: {}", daemon.address, super::said(text));
     }
-    Ok(text)
+    Ok((text, next))
 }
 
 pub fn understood<'a, T: Deserialize<'a>>(answer: &'a str) -> anyhow::Result<T> {

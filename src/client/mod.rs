@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod file;
+pub mod follow;
 pub mod job;
 mod plain;
 pub mod report;
@@ -21,6 +22,8 @@ use crate::web::{PutJob, ToldJob};
 
 /// The daemon is on this machine: what it does not answer within this time it does not answer.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
+/// The daemon answers a command within two seconds, whatever its disk does.
+const COMMAND_LIMIT: Duration = Duration::from_secs(3);
 /// Figures of a long job are read from a disk that may be busy with that very job.
 const LONG_ANSWER: Duration = Duration::from_secs(30);
 
@@ -28,8 +31,6 @@ const LONG_ANSWER: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Daemon {
     address: SocketAddr,
-    /// What is told is to be heard within this time.
-    hears_within: Duration,
     http: OnceLock<reqwest::Client>,
 }
 
@@ -41,12 +42,7 @@ impl Daemon {
             ip => ip,
         };
         let address = SocketAddr::new(ip, listen.port());
-        Ok(Self { address, hears_within: TIME_LIMIT, http: OnceLock::new() })
-    }
-
-    /// The same, for who tells it something and has no time.
-    fn hearing_within(&self, limit: Duration) -> Self {
-        Self { hears_within: limit, ..self.clone() }
+        Ok(Self { address, http: OnceLock::new() })
     }
 
     /// What asks; made when it is first asked for, since that takes milliseconds.
@@ -70,22 +66,22 @@ impl Daemon {
         }
     }
 
-    /// Tells of a job that began or ended.
+    /// Begins or ends a job.
     pub async fn put_job(&self, key: &str, put: &PutJob) -> anyhow::Result<ToldJob> {
         let path = format!("/api/v1/jobs/{}", plain::part_of_path(key));
-        job::understood(&self.tell("PUT", &path, &serde_json::to_string(put)?).await?)
+        self.command("PUT", &path, &serde_json::to_string(put)?).await
     }
 
-    /// Changes something by a JSON body; gives the answer. A refusal is an error, with the daemon's sentence.
-    async fn tell(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
+    /// Sends a command on a job. A refusal is an error with the daemon's sentence.
+    async fn command(&self, method: &str, path: &str, body: &str) -> anyhow::Result<ToldJob> {
         let exchange = plain::exchange(self.address, method, path, body);
-        let answer = tokio::time::timeout(self.hears_within, exchange).await;
+        let answer = tokio::time::timeout(COMMAND_LIMIT, exchange).await;
         let answer = answer.with_context(|| format!("no daemon answers at {}", self.address))?;
         let (status, text) = answer.map_err(|error| self.unheard(&error.into()))?;
         if !(200..300).contains(&status) {
             bail!("the daemon at {} answers: {}", self.address, said(text));
         }
-        Ok(text)
+        job::understood(&text)
     }
 
     /// Nobody answers: of what hindered it the cause alone is told.

@@ -1,54 +1,86 @@
-//! What is told from outside, between two ticks: marks, notes, phases, jobs of other hosts, and the words of hooks.
+//! What comes between two ticks: commands on jobs, and the messages of hooks.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::{Outlets, Watcher};
-use crate::job::Job;
+use crate::commands::{Command, Reply, Request};
+use crate::job::{CommandError, Effect, Job, JobChange};
 use crate::sample::hooks;
-use crate::source::{Hook, ImportCommand, JobCommand};
+use crate::source::live::between_ticks;
+use crate::source::{Hook, JobCommand, Reading};
 use crate::store::WriteOp;
 
 impl Watcher {
-    /// Word from outside of a job; what the jobs in memory know nothing of is the database's.
-    pub(super) async fn listen(&mut self, word: &JobCommand, at: Timestamp, outlets: &mut Outlets) {
-        match word {
-            JobCommand::Mark(mark) => {
-                let news = self.jobs.mark(mark, at);
-                self.judge_jobs(news, at, outlets).await;
-            }
-            JobCommand::Note(noted) => match self.jobs.note(noted) {
-                Some(job) => self.keep(WriteOp::Job(Box::new(job)), outlets).await,
-                None => self.keep(WriteOp::Note(noted.clone()), outlets).await,
-            },
-            JobCommand::Phase(phased) => {
-                if let Some(job) = self.jobs.enter(phased) {
-                    self.keep(WriteOp::Job(Box::new(job)), outlets).await;
+    /// Carries out a client's command and replies. The client waits for the store, the loop does not.
+    pub(super) async fn answer(&mut self, request: Request, outlets: &mut Outlets) {
+        let Request { command, stored, reply } = request;
+        let outcome = match command {
+            Command::OnJob(command) => {
+                let reading = between_ticks(vec![command], Vec::new());
+                let outcome = self.carry_out(&reading.commands[0], stored, reading.at, outlets).await;
+                if outcome.is_ok() {
+                    // Without a recorder there is no receiver.
+                    let _ = outlets.accepted.send(Arc::new(reading));
                 }
+                outcome
             }
-            JobCommand::Remove(removed) if self.jobs.forget(&removed.removed) => {
-                self.keep(WriteOp::Remove(removed.clone()), outlets).await;
+            Command::Import(job, file) => {
+                let change = self.jobs.import(*job, stored);
+                let op = (change.effect != Effect::Stored)
+                    .then(|| WriteOp::Import(Box::new(change.job.clone()), file));
+                Ok((change, op))
             }
-            JobCommand::Remove(_) => {}
-            JobCommand::Import(imported) => self.import(imported, outlets).await,
+        };
+        self.publish(None, outlets);
+        let accepted = outcome.map(|(change, op)| {
+            let stored = op.map(|op| outlets.store.append_acknowledged(op));
+            Reply { change, stored }
+        });
+        // A client that has gone wants no reply.
+        let _ = reply.send(accepted);
+    }
+
+    /// Carries out the commands of a recording.
+    pub(super) async fn replay_commands(&mut self, reading: &Reading, outlets: &mut Outlets) {
+        for command in &reading.commands {
+            match self.carry_out(command, None, reading.at, outlets).await {
+                Ok((_, Some(op))) => self.keep(op, outlets).await,
+                Ok((_, None)) => {}
+                Err(refused) => tracing::warn!("a recorded command was ignored: {refused}"),
+            }
         }
     }
 
-    /// The file was checked by who took it in.
-    async fn import(&mut self, imported: &ImportCommand, outlets: &mut Outlets) {
-        match serde_json::from_str(&imported.job) {
-            Ok(job) => {
-                if let Some(job) = self.jobs.import(&imported.imported, job) {
-                    let file = Arc::from(&*imported.file);
-                    self.keep(WriteOp::Import(Box::new(job), file), outlets).await;
-                }
-            }
-            Err(error) => tracing::warn!("a job of another host is left out: {error}"),
+    /// Gives what is to be stored.
+    async fn carry_out(
+        &mut self,
+        command: &JobCommand,
+        stored: Option<Job>,
+        at: Timestamp,
+        outlets: &mut Outlets,
+    ) -> Result<(JobChange, Option<WriteOp>), CommandError> {
+        let change = match command {
+            JobCommand::Mark(mark) => self.jobs.mark(mark, stored, at)?,
+            JobCommand::Note(note) => self.jobs.note(note, stored)?,
+            JobCommand::Phase(phase) => self.jobs.enter(phase, stored, at)?,
+            JobCommand::Remove(remove) => self.jobs.forget(&remove.removed, stored)?,
+        };
+        let op = match (command, change.effect) {
+            (JobCommand::Remove(remove), _) => Some(WriteOp::Remove(remove.clone())),
+            (JobCommand::Note(note), Effect::Stored) => Some(WriteOp::Note(note.clone())),
+            (_, Effect::Stored) => None,
+            _ => Some(WriteOp::Job(Box::new(change.job.clone()))),
+        };
+        if matches!((command, change.effect), (JobCommand::Mark(_), Effect::Created | Effect::Changed)) {
+            let alerts = self.rules.judge_job(&change.job, at);
+            self.tell(alerts, outlets).await;
         }
+        Ok((change, op))
     }
 
-    /// What is not understood is counted, and the first of it logged: whoever sends nonsense does not fill the log.
+    /// A message that is not understood is counted, and the first one logged, so that nonsense does not fill the log.
     pub(super) fn hear(&mut self, hook: &Hook) -> Option<Job> {
         match hooks::parse(&hook.said) {
             Ok(told) => self.jobs.hear(&told, hook.at),

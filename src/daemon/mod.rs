@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::alert::{Alert, Rules, Severity};
+use crate::commands::Request;
 use crate::interval::Interval;
 use crate::job::rates::RecentRates;
 use crate::job::{Job, JobTracker};
@@ -30,11 +31,14 @@ pub struct Outlets {
     pub store: StoreWriter,
     pub notifier: Notifier,
     pub present: watch::Sender<Option<Arc<Present>>>,
+    /// Commands of clients that were carried out, as readings: for `cowbell record`.
+    pub accepted: broadcast::Sender<Arc<Reading>>,
 }
 
 /// Runs until the token is cancelled, or a recording is at its end and was shown; every taken tick is handed on.
 pub async fn run(
     mut source: Source,
+    mut commands: mpsc::Receiver<Request>,
     terms: Terms,
     known: StartState,
     outlets: &mut Outlets,
@@ -45,7 +49,7 @@ pub async fn run(
         let reading = tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
-            reading = source.next() => reading,
+            reading = watcher.next(&mut source, &mut commands, outlets) => reading,
         };
         match reading {
             Some(reading) => watcher.take(&reading, outlets).await,
@@ -100,11 +104,26 @@ impl Watcher {
         }
     }
 
+    /// The next reading. While it is waited for, and while it waits for the kernel, commands are carried out.
+    async fn next(
+        &mut self,
+        source: &mut Source,
+        commands: &mut mpsc::Receiver<Request>,
+        outlets: &mut Outlets,
+    ) -> Option<Reading> {
+        let mut next = std::pin::pin!(source.next());
+        loop {
+            tokio::select! {
+                biased;
+                reading = &mut next => return reading,
+                Some(request) = commands.recv() => self.answer(request, outlets).await,
+            }
+        }
+    }
+
     async fn take(&mut self, reading: &Reading, outlets: &mut Outlets) {
         let began = Instant::now();
-        for word in &reading.commands {
-            self.listen(word, reading.at, outlets).await;
-        }
+        self.replay_commands(reading, outlets).await;
         for hook in &reading.hooks {
             let news = self.hear(hook);
             self.judge_jobs(news, hook.at, outlets).await;

@@ -35,11 +35,11 @@ pub use outcome::{Harm, Outcome};
 use phase::BackupRun;
 use setup::Setup;
 pub use told::{MOST_PHASES, PhaseError, PhaseSpan};
-pub use tracker::JobTracker;
+pub use tracker::{CommandError, Effect, JobChange, JobTracker};
 
 /// What the key of a job begins with that was brought here from another host.
 pub const IMPORTED: &str = "imported:";
-/// What a job has of notes at most; more are left out.
+/// Notes of a job at most.
 pub const MOST_NOTES: usize = 200;
 
 /// As it is kept, and as a file has it, but for its number and key there.
@@ -158,13 +158,15 @@ impl Job {
         }
     }
 
-    /// The same note twice is one.
-    fn note(&mut self, note: &Note) {
-        if self.notes.contains(note) || self.notes.len() >= MOST_NOTES {
-            return;
+    /// Adds a note; false if there is no room for it. The same note twice is one.
+    fn note(&mut self, note: &Note) -> bool {
+        let is_there = self.notes.contains(note);
+        let has_room = self.notes.len() < MOST_NOTES;
+        if !is_there && has_room {
+            let place = self.notes.partition_point(|other| other.at <= note.at);
+            self.notes.insert(place, note.clone());
         }
-        let place = self.notes.partition_point(|other| other.at <= note.at);
-        self.notes.insert(place, note.clone());
+        is_there || has_room
     }
 
     /// Whether it ran on another host: then nothing here is known of its volumes.

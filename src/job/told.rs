@@ -1,7 +1,6 @@
-//! Phases of a job: those that hooks told of a backup and those that somebody told, in one order of time.
+//! Phases of a job: those that a backup's hooks reported and those of commands, in order of time.
 //!
-//! A phase ends where the next one begins, or with the job. They are told while the job runs; what makes no sense is
-//! refused here, in one sentence.
+//! A phase ends where the next one begins, or with the job. A phase can only begin while its job runs.
 
 use jiff::Timestamp;
 use thiserror::Error;
@@ -20,20 +19,18 @@ pub struct PhaseSpan<'a> {
     pub ended_at: Option<Timestamp>,
 }
 
-/// Why a phase is not taken.
+/// Why a phase is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PhaseError {
-    #[error("job {id} is over since {ended_at}: phases are told of a job while it runs")]
+    #[error("job {id} ended at {ended_at}: a phase can only begin while its job runs")]
     Over { id: i64, ended_at: Timestamp },
-    #[error(
-        "job {id} runs since {started_at}: expected a phase of it to begin then or later, but found {at}"
-    )]
+    #[error("job {id} began at {started_at}: expected its phase to begin then or later, but found {at}")]
     BeforeTheJob { id: i64, started_at: Timestamp, at: Timestamp },
     #[error(
-        "job {id} is in its phase `{last}` since {began_at}: expected the next one to begin then or later, but found {at}"
+        "phase `{last}` of job {id} began at {began_at}: expected the next one to begin then or later, but found {at}"
     )]
     BeforeTheLast { id: i64, last: String, began_at: Timestamp, at: Timestamp },
-    #[error("job {id} was told {MOST_PHASES} phases, and can have no more")]
+    #[error("job {id} has {MOST_PHASES} phases and can have no more")]
     TooMany { id: i64 },
 }
 
@@ -50,15 +47,21 @@ impl Job {
         begun.into_iter().zip(ends).map(span).collect()
     }
 
-    /// Whether a phase that is told now begins something: the one that goes on may be told again, and changes nothing.
-    pub fn check_phase(&self, phase: &ToldPhase) -> Result<bool, PhaseError> {
+    /// When a phase begins that was told without a time: now, but if the clock was set back not before what it follows.
+    pub fn next_phase_at(&self, now: Timestamp) -> Timestamp {
+        let last_at = self.phases().pop().map(|last| last.began_at);
+        now.max(self.started_at).max(last_at.unwrap_or(now))
+    }
+
+    /// Begins a phase. The phase that goes on may be told again, which changes nothing.
+    pub(super) fn enter(&mut self, phase: ToldPhase) -> Result<(), PhaseError> {
         let (id, at) = (self.id, phase.at);
         if let Some(ended_at) = self.ended_at {
             return Err(PhaseError::Over { id, ended_at });
         }
         let last = self.phases().pop();
         if last.is_some_and(|last| last.name == phase.name) {
-            return Ok(false);
+            return Ok(());
         }
         if at < self.started_at {
             return Err(PhaseError::BeforeTheJob { id, started_at: self.started_at, at });
@@ -67,22 +70,11 @@ impl Job {
             let (last, began_at) = (last.name.into(), last.began_at);
             return Err(PhaseError::BeforeTheLast { id, last, began_at, at });
         }
-        (self.told_phases.len() < MOST_PHASES).then_some(true).ok_or(PhaseError::TooMany { id })
-    }
-
-    /// When a phase begins of which nobody said when: now, but by a clock that was set back not before what it follows.
-    pub fn next_phase_at(&self, now: Timestamp) -> Timestamp {
-        let last_at = self.phases().pop().map(|last| last.began_at);
-        now.max(self.started_at).max(last_at.unwrap_or(now))
-    }
-
-    /// Takes a phase; gives whether it said something new.
-    pub(super) fn enter(&mut self, phase: &ToldPhase) -> bool {
-        let is_new = self.check_phase(phase).unwrap_or_default();
-        if is_new {
-            self.told_phases.push(phase.clone());
+        if self.told_phases.len() >= MOST_PHASES {
+            return Err(PhaseError::TooMany { id });
         }
-        is_new
+        self.told_phases.push(phase);
+        Ok(())
     }
 }
 
@@ -108,7 +100,7 @@ mod tests {
     fn told(phases: &[(&str, i64)]) -> Job {
         let mut job = running();
         for (name, second) in phases {
-            job.enter(&phase(name, *second));
+            let _ = job.enter(phase(name, *second));
         }
         job
     }
@@ -153,8 +145,7 @@ mod tests {
         let mut job = told(&[("writing", 10)]);
         for (name, now, expected) in [("reading", -3600, 10), ("seeking", 5, 10), ("deleting", 12, 12)] {
             let phase = ToldPhase { at: job.next_phase_at(at(now)), name: name.into() };
-            assert_eq!((phase.at, job.check_phase(&phase)), (at(expected), Ok(true)), "{name}");
-            job.enter(&phase);
+            assert_eq!((phase.at, job.enter(phase)), (at(expected), Ok(())), "{name}");
         }
         assert_eq!(running().next_phase_at(at(-3600)), at(0), "not before its job");
     }
@@ -171,32 +162,27 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_in_a_sentence() {
         let refused = |job: &Job, second: i64, expected: &str| {
-            let found = job.check_phase(&phase("seeking", second)).unwrap_err().to_string();
+            let found = job.clone().enter(phase("seeking", second)).unwrap_err().to_string();
             assert_eq!(found, expected);
         };
         let job = told(&[("writing", 10)]);
         refused(
             &job,
             -1,
-            "job 7 runs since 2026-03-01T02:00:00Z: expected a phase of it to begin then or later, but found \
+            "job 7 began at 2026-03-01T02:00:00Z: expected its phase to begin then or later, but found \
              2026-03-01T01:59:59Z",
         );
         refused(
             &job,
             9,
-            "job 7 is in its phase `writing` since 2026-03-01T02:00:10Z: expected the next one to begin then or later, \
+            "phase `writing` of job 7 began at 2026-03-01T02:00:10Z: expected the next one to begin then or later, \
              but found 2026-03-01T02:00:09Z",
         );
         let names: Vec<String> = (0..MOST_PHASES).map(|number| format!("phase {number}")).collect();
         let many: Vec<(&str, i64)> = names.iter().map(|name| (&**name, 10)).collect();
-        refused(&told(&many), 11, "job 7 was told 64 phases, and can have no more");
+        refused(&told(&many), 11, "job 7 has 64 phases and can have no more");
         let mut over = job;
         over.end(at(20), Outcome::Succeeded);
-        refused(
-            &over,
-            15,
-            "job 7 is over since 2026-03-01T02:00:20Z: phases are told of a job while it runs",
-        );
-        assert!(!over.enter(&phase("seeking", 15)));
+        refused(&over, 15, "job 7 ended at 2026-03-01T02:00:20Z: a phase can only begin while its job runs");
     }
 }

@@ -1,4 +1,6 @@
-//! All jobs: which begin, go on and end with a tick, a mark or a hook's word.
+//! All jobs: which begin, go on and end with a tick, a command or a hook's message.
+
+mod commands;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +13,8 @@ use super::setup::Setup;
 use super::{Job, JobKind, Outcome};
 use crate::interval::Interval;
 use crate::sample::hooks::{HookMessage, Step};
-use crate::source::{Mark, NoteCommand, PhaseCommand};
 use crate::topology::{Volume, VolumeKind};
+pub use commands::{CommandError, Effect, JobChange};
 
 /// A running job's figures are handed on to be kept this often; its beginning, death and end at once.
 const KEEP_EVERY_MS: i64 = 10_000;
@@ -145,70 +147,9 @@ impl JobTracker {
         news
     }
 
-    /// Takes a mark that was told at this instant; gives the job that it began or ended, `None` where it says nothing
-    /// new. A job that was taken for abandoned, and of which somebody tells, goes on.
-    pub fn mark(&mut self, mark: &Mark, at: Timestamp) -> Option<Job> {
-        let ended = self.ended.iter().map(Arc::as_ref);
-        let is_it = |job: &&Job| job.key == mark.key && job.kind != JobKind::Snapshot;
-        let known = self.running.iter().chain(ended).find(is_it).cloned();
-        let mut job = known.clone().unwrap_or_else(|| {
-            self.last_id += 1;
-            let mut job = Job::new(self.last_id, mark.kind.into(), &mark.key, &mark.name, mark.started_at);
-            job.setup.clone_from(&self.machine);
-            job
-        });
-        job.label = mark.label.clone().or(job.label);
-        if let Some(ended) = &mark.ended {
-            job.exit_status = ended.status;
-            job.end(ended.at, if ended.succeeded { Outcome::Succeeded } else { Outcome::Failed });
-        } else if job.outcome == Some(Outcome::Abandoned) {
-            (job.ended_at, job.outcome, job.partly_seen) = (None, None, true);
-        }
-        if job.kind == JobKind::Command && job.is_running() {
-            self.silences.insert(job.key.clone(), Silence::since(at, &job));
-        }
-        if known.as_ref() == Some(&job) {
-            return None;
-        }
-        self.running.retain(|other| other.key != job.key);
-        self.ended.retain(|other| other.key != job.key);
-        self.running.push(job.clone());
-        self.file_ended();
-        Some(job)
-    }
-
-    /// Takes a note; gives the job that it is on, `None` where that is not remembered.
-    pub fn note(&mut self, noted: &NoteCommand) -> Option<Job> {
-        let is_it = |job: &&mut Job| job.key == noted.noted;
-        let ended = self.ended.iter_mut().map(Arc::make_mut);
-        let job = self.running.iter_mut().chain(ended).find(is_it)?;
-        job.note(&noted.note);
-        Some(job.clone())
-    }
-
-    /// Takes a phase that somebody told; gives the job that it is of, `None` where that does not run or it says nothing
-    /// new.
-    pub fn enter(&mut self, phased: &PhaseCommand) -> Option<Job> {
-        let job = self.running.iter_mut().find(|job| job.key == phased.phased)?;
-        job.enter(&phased.phase).then(|| job.clone())
-    }
-
-    /// Takes a job that ran on another host; gives it with its number here, `None` where it is here already.
-    pub fn import(&mut self, key: &str, job: Job) -> Option<Job> {
-        if self.ended.iter().any(|other| other.key == key) {
-            return None;
-        }
+    fn next_id(&mut self) -> i64 {
         self.last_id += 1;
-        let job = Job { id: self.last_id, key: key.into(), ..job };
-        self.running.push(job.clone());
-        self.file_ended();
-        Some(job)
-    }
-
-    /// Forgets a job that has ended; gives whether it may be forgotten for good.
-    pub fn forget(&mut self, key: &str) -> bool {
-        self.ended.retain(|job| job.key != key);
-        self.running.iter().all(|job| job.key != key)
+        self.last_id
     }
 
     /// Gives snapshots the programs that were seen to make one when they appeared.
@@ -242,8 +183,8 @@ impl JobTracker {
     fn end_unmade(&mut self, interval: &Interval) -> Vec<Job> {
         let begin = self.running.len();
         for unmade in self.runs.given_up(interval.at) {
-            self.last_id += 1;
-            self.running.push(unmade.job(self.last_id, &self.machine, &interval.topology));
+            let id = self.next_id();
+            self.running.push(unmade.job(id, &self.machine, &interval.topology));
         }
         self.running[begin..].to_vec()
     }
@@ -285,12 +226,11 @@ impl JobTracker {
     }
 
     fn begun(&mut self, volume: &Volume, at: Timestamp) -> Job {
-        self.last_id += 1;
         // That a thin volume is a snapshot is known from LVM's report alone, which comes later than the volume.
         let was_seen_late = self.began_at.is_none() || volume.kind == VolumeKind::ThinSnapshot;
         let created_at = volume.created_at.filter(|created_at| was_seen_late && *created_at < at);
         let started_at = created_at.unwrap_or(at);
-        let mut job = Job::new(self.last_id, JobKind::Snapshot, &volume.uuid, &volume.lv, started_at);
+        let mut job = Job::new(self.next_id(), JobKind::Snapshot, &volume.uuid, &volume.lv, started_at);
         job.partly_seen = self.began_at.is_none_or(|began_at| started_at < began_at);
         (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
         job.setup.clone_from(&self.machine);

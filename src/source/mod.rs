@@ -29,7 +29,7 @@ pub struct Reading {
     pub took_us: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub texts: Vec<PartReading>,
-    /// What was told from outside since the last reading.
+    /// Commands on jobs since the last reading.
     #[serde(default, rename = "marks", skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<JobCommand>,
     /// What hooks said since the last reading.
@@ -134,7 +134,7 @@ pub struct Hook {
     pub said: String,
 }
 
-/// Word from outside of a job, which its key names.
+/// A command on a job, which its key names.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(untagged)]
 pub enum JobCommand {
@@ -142,27 +142,9 @@ pub enum JobCommand {
     Note(NoteCommand),
     Phase(PhaseCommand),
     Remove(RemoveCommand),
-    Import(ImportCommand),
 }
 
-/// A job of another host.
-#[derive(Clone, Serialize, Deserialize, PartialEq)]
-pub struct ImportCommand {
-    /// The key that it gets here.
-    pub imported: String,
-    /// The job as JSON, without its course.
-    pub job: String,
-    /// All of it, as it is to be kept.
-    pub file: Vec<u8>,
-}
-
-impl std::fmt::Debug for ImportCommand {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Import({}, {} bytes)", self.imported, self.file.len())
-    }
-}
-
-/// Something that a person or a program wants to be kept with a job.
+/// Adds a note to a job.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct NoteCommand {
     /// The job's key.
@@ -171,13 +153,15 @@ pub struct NoteCommand {
     pub note: Note,
 }
 
-/// That a job came to a phase.
+/// Begins a phase of a job.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct PhaseCommand {
     /// The job's key.
     pub phased: String,
-    #[serde(flatten)]
-    pub phase: ToldPhase,
+    pub name: String,
+    /// When the reading was taken if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
 }
 
 /// What a job does from an instant on, until it does something else or is over.
@@ -187,7 +171,7 @@ pub struct ToldPhase {
     pub name: String,
 }
 
-/// A job that is to be forgotten.
+/// Deletes a job that is over.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct RemoveCommand {
     /// The job's key.
@@ -240,7 +224,7 @@ pub fn check_letters(what: &str, text: &str, most: usize) -> Result<(), String> 
         .ok_or_else(|| format!("expected {what} to be 1 to {most} letters without control characters"))
 }
 
-/// Word that a job began or ended. The same mark may come twice, and the last word holds.
+/// Begins or ends a job. The same mark may come twice.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Mark {
     /// Chosen by who runs the job; names it for ever.

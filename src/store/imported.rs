@@ -21,23 +21,9 @@ pub fn packed(file: &str) -> std::io::Result<Vec<u8>> {
 }
 
 impl StoreReader {
-    /// Whether the file of this key is kept.
-    pub async fn has_imported(&self, key: &str) -> anyhow::Result<bool> {
-        if !self.is_open() {
-            return Ok(false);
-        }
-        let question =
-            sqlx::query_scalar("SELECT count(*) FROM imported WHERE key = ?").bind(key.to_string());
-        let reading = |mut connection: Reader| async move { Ok(question.fetch_one(&mut *connection).await?) };
-        let count: i64 = self.readers.read(reading).await.context("cannot look for an imported job")?;
-        Ok(count > 0)
-    }
-
-    /// The file of an imported job; `None` where there is none of this key, or none is kept yet.
+    /// The file of an imported job; `None` where there is none of this key.
     pub async fn imported(&self, key: &str) -> anyhow::Result<Option<Vec<u8>>> {
-        if !self.is_open() {
-            return Ok(None);
-        }
+        self.check_open()?;
         let question = sqlx::query_scalar("SELECT file FROM imported WHERE key = ?").bind(key.to_string());
         let reading =
             |mut connection: Reader| async move { Ok(question.fetch_optional(&mut *connection).await?) };

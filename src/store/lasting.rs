@@ -8,13 +8,12 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{FromRow, Sqlite, SqliteConnection};
 
 use super::StoreReader;
-use super::readers::Reader;
+use super::readers::{Reader, Unanswered};
 use super::records::readable;
 use super::rows::last_instant;
 use super::tick::Tick;
 use crate::alert::Alert;
 use crate::job::Job;
-use crate::series::Range;
 
 /// Ended jobs that continue after a start, should their volumes come back.
 const JOBS_TO_RESUME: i64 = 200;
@@ -55,18 +54,6 @@ impl StoreReader {
         &self.start
     }
 
-    /// Jobs that ran at any time in the range, the latest first.
-    pub async fn jobs(&self, range: Range, most: usize) -> anyhow::Result<Vec<Job>> {
-        let query = sqlx::query(
-            "SELECT * FROM job_record WHERE started_ms <= ?1 AND coalesce(ended_ms, ?1) >= ?2
-             ORDER BY started_ms DESC, id DESC LIMIT ?3",
-        )
-        .bind(range.to.as_millisecond())
-        .bind(range.from.as_millisecond())
-        .bind(i64::try_from(most)?);
-        self.records(query).await.context("cannot read jobs")
-    }
-
     pub async fn job(&self, id: i64) -> anyhow::Result<Option<Job>> {
         let query = sqlx::query("SELECT * FROM job_record WHERE id = ?").bind(id);
         self.record(query).await.with_context(|| format!("cannot read job {id}"))
@@ -82,7 +69,7 @@ impl StoreReader {
     pub async fn alerts(&self, most: usize) -> anyhow::Result<Vec<Alert>> {
         let query = sqlx::query("SELECT * FROM alert_record ORDER BY raised_ms DESC, id DESC LIMIT ?")
             .bind(i64::try_from(most)?);
-        self.records(query).await.context("cannot read alerts")
+        Ok(readable_records(&self.rows(query).await.context("cannot read alerts")?))
     }
 
     /// One record; an error where its row is damaged.
@@ -94,29 +81,29 @@ impl StoreReader {
         Ok(row.map(|row| T::from_row(&row)).transpose()?)
     }
 
-    /// Records without those whose rows are damaged, which are logged.
-    async fn records<T>(&self, query: Query) -> anyhow::Result<Vec<T>>
-    where
-        T: for<'r> FromRow<'r, SqliteRow>,
-    {
-        let (found, damage) = readable(&self.rows(query).await?);
-        damage.iter().for_each(|sentence| tracing::warn!("{sentence} and left out"));
-        Ok(found)
-    }
-
-    /// Nothing while the database is not open.
-    async fn rows(&self, query: Query) -> anyhow::Result<Vec<SqliteRow>> {
-        if !self.is_open() {
-            return Ok(Vec::new());
-        }
+    pub(super) async fn rows(&self, query: Query) -> anyhow::Result<Vec<SqliteRow>> {
+        self.check_open()?;
         let reading = |mut connection: Reader| async move { Ok(query.fetch_all(&mut *connection).await?) };
         self.readers.read(reading).await
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), Unanswered> {
+        let health = self.health.borrow();
+        let why = || health.error.clone().unwrap_or_else(|| "it is not open yet".into());
+        if health.is_open { Ok(()) } else { Err(Unanswered::Failed(why())) }
     }
 
     /// Whether the database is open; while it is not there is memory alone.
     pub(super) fn is_open(&self) -> bool {
         self.health.borrow().is_open
     }
+}
+
+/// Records without those whose rows are damaged, which are logged.
+pub fn readable_records<T: for<'r> FromRow<'r, SqliteRow>>(rows: &[SqliteRow]) -> Vec<T> {
+    let (found, damage) = readable(rows);
+    damage.iter().for_each(|sentence| tracing::warn!("{sentence} and left out"));
+    found
 }
 
 /// Reads where an earlier run left off, without the jobs and alerts whose rows are damaged; a sentence for each of those.

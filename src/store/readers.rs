@@ -15,7 +15,7 @@ use sqlx::{Sqlite, SqlitePool};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
-use super::{Health, database};
+use super::{Health, database, in_words};
 
 /// Pages and API read two at a time: the machine has other things to do.
 const READERS: u32 = 2;
@@ -32,10 +32,18 @@ const IDLE: Duration = Duration::from_secs(60);
 /// A connection that only reads.
 pub type Reader = PoolConnection<Sqlite>;
 
+/// Primary codes of SQLite for what is no fault of the database's content: busy, locked, no memory, read-only, input or
+/// output failed, no room, cannot be opened, and a lock that is never free.
+const PASSING: [i32; 8] = [5, 6, 7, 8, 10, 13, 14, 15];
+
 /// Why something that was kept cannot be told now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the database has not answered for {} s, since its disk hangs or has too much to do", self.0.as_secs())]
-pub struct Unanswered(Duration);
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    #[error("the database has not answered for {} s, since its disk hangs or has too much to do", .0.as_secs())]
+    Late(Duration),
+    #[error("the database cannot be read now: {0}")]
+    Failed(String),
+}
 
 /// Connections that only read. Cheap to clone.
 #[derive(Clone)]
@@ -90,8 +98,11 @@ impl Readers {
             tokio::spawn(read).await.context("a read of the database was broken off")?
         };
         match timeout(self.patience(), answer).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Unanswered(self.longest().max(PATIENCE)).into()),
+            Ok(answer) => answer.map_err(|error| match is_passing(&error) {
+                true => Unanswered::Failed(in_words(&error)).into(),
+                false => error,
+            }),
+            Err(_) => Err(Unanswered::Late(self.longest().max(PATIENCE)).into()),
         }
     }
 
@@ -104,6 +115,20 @@ impl Readers {
     fn longest(&self) -> Duration {
         lock(&self.begun).iter().min().map(Instant::elapsed).unwrap_or_default()
     }
+}
+
+/// Whether the disk or the system is to blame: the same read may work later.
+fn is_passing(error: &anyhow::Error) -> bool {
+    use sqlx::Error::{Database, Io, PoolClosed, PoolTimedOut, WorkerCrashed};
+    error.chain().any(|cause| match cause.downcast_ref() {
+        Some(Database(error)) => {
+            let code = error.code().and_then(|code| code.parse::<i32>().ok());
+            // The low byte of an extended code is the primary one.
+            code.is_some_and(|code| PASSING.contains(&(code & 0xff)))
+        }
+        Some(Io(_) | PoolClosed | PoolTimedOut | WorkerCrashed) => true,
+        _ => cause.is::<tokio::task::JoinError>(),
+    })
 }
 
 /// A read that goes on.
@@ -186,6 +211,15 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_database_that_cannot_be_opened_is_no_fault_of_the_question() {
+        let folder = tempfile::tempdir().unwrap();
+        let readers = readers(database::options(folder.path()).read_only(true));
+        let error = readers.read(tables).await.unwrap_err();
+        let Some(Unanswered::Failed(sentence)) = error.downcast_ref() else { panic!("{error:#}") };
+        assert_eq!(sentence, "disk I/O error");
+    }
+
     /// Opening a FIFO waits in the kernel until somebody writes to it, as opening a file does on a disk that hangs.
     #[tokio::test]
     async fn a_connection_that_hangs_is_not_waited_for_and_no_thread_is_added() {
@@ -218,7 +252,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_sentence_says_for_how_long() {
         assert_eq!(
-            Unanswered(Duration::from_secs(34)).to_string(),
+            Unanswered::Late(Duration::from_secs(34)).to_string(),
             "the database has not answered for 34 s, since its disk hangs or has too much to do"
         );
     }

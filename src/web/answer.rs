@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
 
+use crate::job::CommandError;
 use crate::series::when::InvalidTime;
 use crate::store::{Misnamed, Unanswered, in_words};
 
@@ -77,6 +78,14 @@ impl From<anyhow::Error> for Problem {
     }
 }
 
+/// Does work that takes its time on a thread for that; 503 where the system gives no thread.
+pub async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+    // tokio panics where it cannot start a thread; in a task of its own that is an error.
+    let done = tokio::spawn(async { tokio::task::spawn_blocking(work).await }).await;
+    let none = |_| Problem::Unavailable("the system gives no thread for this now; try again".into());
+    done.map_err(none)?.map_err(|error| Problem::Inside(anyhow::Error::new(error)))
+}
+
 /// An answer, with a sentence where only a part of it is there.
 pub struct Partial<T> {
     pub found: T,
@@ -109,6 +118,17 @@ impl<T: Serialize> IntoResponse for Partial<Json<T>> {
         let mut response = self.found.into_response();
         response.headers_mut().extend(missing.map(|sentence| (MISSING, sentence)));
         response
+    }
+}
+
+impl From<CommandError> for Problem {
+    fn from(refused: CommandError) -> Self {
+        let sentence = refused.to_string();
+        match refused {
+            CommandError::NameIsNumber(_) => Self::Bad(sentence),
+            CommandError::Deleted => Self::NotFound(sentence),
+            _ => Self::Conflict(sentence),
+        }
     }
 }
 

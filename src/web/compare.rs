@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::Site;
-use super::answer::Problem;
+use super::answer::{Problem, on_a_thread};
 use super::costs::Cost;
 use super::pages::{job_list, job_numbered};
 use crate::job::Job;
@@ -13,11 +15,15 @@ use crate::report::group::{Group, grouped, run_name};
 use crate::report::phases::shared;
 use crate::series::Range;
 use crate::source::Label;
+use crate::store::{JobPlace, JobQuery};
 
 /// Jobs of one comparison at most: an experiment has up to some sixty runs, and each is summed up from all its ticks.
 pub const MOST_COMPARED: usize = 64;
-/// Jobs among which those of a set are looked for.
+/// Runs of a set that are counted, and the latest jobs whose sets are offered.
 const MOST_JOBS: usize = 1_000;
+/// Runs of the same origin or name among which the one before is looked for: some may have failed, or be another host's.
+const MOST_BEFORE: usize = 50;
+const EVER: Range = Range { from: Timestamp::UNIX_EPOCH, to: Timestamp::MAX };
 
 /// Which jobs somebody asked for, in the order in which they were named.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -168,7 +174,7 @@ impl Site {
             }
             columns.push(Column { name, runs });
         }
-        let summing_up = tokio::task::spawn_blocking(move || {
+        let summing_up = on_a_thread(move || {
             let runs = columns.iter().flat_map(|column| &column.runs);
             let phases = shared(runs.map(|(_, cost)| &cost.report.figures.phases[..]));
             let sets: Vec<Set> = columns.iter().map(|column| column.set(&phases)).collect();
@@ -176,7 +182,7 @@ impl Site {
             let little = comparison.has_durations_alone().then(|| DURATIONS_ALONE.to_string());
             ComparisonData { comparison, columns, of_all: left_out.into_iter().chain(little).collect() }
         });
-        let compared = summing_up.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
+        let compared = summing_up.await?;
         if !compared.comparison.has_common_figures() {
             return Err(Problem::Conflict(
                 "these jobs have no figure in common: of some or all of them nothing is kept any more; compare others"
@@ -212,12 +218,12 @@ pub async fn sets(site: &Site) -> Result<Vec<(String, usize)>, Problem> {
 
 /// The earliest first.
 async fn jobs_of_set(site: &Site, set: &str) -> Result<Vec<Job>, Problem> {
-    let mut jobs = latest(site).await?;
-    jobs.retain(|job| job.label.as_ref().is_some_and(|label| label.set == set));
+    let query = JobQuery { set: Some(set.into()), ..JobQuery::of(EVER) };
+    let mut jobs = job_list(site, &*site.present()?, &query, MOST_JOBS).await?.found;
     jobs.reverse();
     if jobs.is_empty() {
         return Err(Problem::NotFound(format!(
-            "none of the last {MOST_JOBS} jobs belongs to a set `{set}`; /api/v1/jobs lists them with their `label`"
+            "no job belongs to a set `{set}`; /api/v1/jobs lists jobs with their `label`"
         )));
     }
     Ok(jobs)
@@ -225,24 +231,18 @@ async fn jobs_of_set(site: &Site, set: &str) -> Result<Vec<Job>, Problem> {
 
 /// The job before it of the same origin, or, where it has none, of the same name.
 pub async fn run_before(site: &Site, job: &Job) -> Result<Option<Job>, Problem> {
-    let is_alike = |other: &Job| match (&job.vg, &job.origin) {
-        (Some(_), Some(_)) => (&other.vg, &other.origin) == (&job.vg, &job.origin),
-        _ => other.name == job.name,
-    };
+    let origin = job.vg.clone().zip(job.origin.clone());
+    let name = origin.is_none().then(|| job.name.clone());
+    let before = Some(JobPlace::of(job));
+    let query = JobQuery { before, kind: Some(job.kind), name, origin, ..JobQuery::of(EVER) };
+    let before = job_list(site, &*site.present()?, &query, MOST_BEFORE).await?.found;
     let host = |job: &Job| (job.is_imported(), job.imported_from().map(String::from));
-    let is_before = |other: &Job| {
-        other.kind == job.kind
-            && host(other) == host(job)
-            && !other.made_no_snapshot()
-            && (other.started_at, other.id) < (job.started_at, job.id)
-    };
-    Ok(latest(site).await?.into_iter().find(|other| is_before(other) && is_alike(other)))
+    let is_alike = |other: &Job| host(other) == host(job) && !other.made_no_snapshot();
+    Ok(before.into_iter().find(is_alike))
 }
 
 async fn latest(site: &Site) -> Result<Vec<Job>, Problem> {
-    let present = site.present()?;
-    let ever = Range { from: jiff::Timestamp::UNIX_EPOCH, to: jiff::Timestamp::MAX };
-    Ok(job_list(site, &present, ever, MOST_JOBS).await?.found)
+    Ok(job_list(site, &*site.present()?, &JobQuery::of(EVER), MOST_JOBS).await?.found)
 }
 
 async fn existing(site: &Site, id: i64) -> Result<Job, Problem> {

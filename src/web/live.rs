@@ -1,4 +1,4 @@
-//! The live stream: one server-sent event per tick, until the visitor or the daemon goes.
+//! The live stream: server-sent events for ticks and commands, until the client or the daemon goes.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -61,23 +61,32 @@ impl From<&Present> for TickBody {
     }
 }
 
-/// The stream of `tick` events; the first one comes at once.
+/// The stream of `tick` events, the first of which comes at once, and of `command` events: those on jobs that were carried
+/// out, each as the reading that a recording keeps of it.
 #[utoipa::path(get, path = "/api/v1/live", tag = "live", responses(
-    (status = 200, description = "Server-sent events named `tick`, one per tick", content_type = "text/event-stream", body = TickBody)
+    (status = 200, description = "Server-sent events: a `tick` for each tick, and a `command` for each command on a job, as a line of a recording", content_type = "text/event-stream", body = TickBody)
 ))]
 pub async fn stream(State(mut site): State<Site>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     site.present.mark_changed();
-    let events = unfold((site, None), |(mut site, last)| async move {
+    let accepted = site.accepted.subscribe();
+    let events = unfold((site, accepted, None), |(mut site, mut accepted, last)| async move {
         loop {
             tokio::select! {
                 () = site.shutdown.cancelled() => return None,
-                changed = site.present.changed() => changed.ok()?,
-            }
-            // Jobs and ends of recordings are news too, but a tick is sent once.
-            let Some(present) = site.present.borrow_and_update().clone() else { continue };
-            let tick = Some((present.interval.at, present.ended.is_some()));
-            if let Some(event) = event(&present).filter(|_| tick != last) {
-                return Some((Ok(event), (site, tick)));
+                Ok(reading) = accepted.recv() => {
+                    if let Ok(event) = Event::default().event("command").json_data(&*reading) {
+                        return Some((Ok(event), (site, accepted, last)));
+                    }
+                }
+                changed = site.present.changed() => {
+                    changed.ok()?;
+                    // Jobs and ends of recordings are news too, but a tick is sent once.
+                    let Some(present) = site.present.borrow_and_update().clone() else { continue };
+                    let tick = Some((present.interval.at, present.ended.is_some()));
+                    if let Some(event) = event(&present).filter(|_| tick != last) {
+                        return Some((Ok(event), (site, accepted, tick)));
+                    }
+                }
             }
         }
     });

@@ -15,26 +15,27 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Path};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response_with_state};
-use axum::routing::{get, post, put};
+use axum::routing::{MethodRouter, get, post, put};
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
+use crate::commands::Request;
 use crate::config::Token;
 use crate::present::Present;
-use crate::source::JobCommand;
+use crate::source::Reading;
 use crate::store::StoreReader;
 
 pub use api::{
-    CompareBody, DeviceBody, FiguresBody, JobBody, NoteJob, PhaseJob, PutJob, StatusBody, ToldJob, VmBody,
-    VolumeBody,
+    CompareBody, DeviceBody, FiguresBody, ImportedJob, JobBody, NoteJob, PhaseJob, PutJob, StatusBody,
+    ToldJob, VmBody, VolumeBody,
 };
 pub use costs::Costs;
 
@@ -50,10 +51,10 @@ const CONTENT_POLICY: &str = "default-src 'self'; img-src 'self' data:; object-s
 pub struct Site {
     pub present: watch::Receiver<Option<Arc<Present>>>,
     pub store: StoreReader,
-    /// Where word of jobs goes; `None` for a recording, to which none can be added.
-    pub commands: Option<mpsc::Sender<JobCommand>>,
-    /// Held by whoever begins or ends a marked job, until it is listed: of two under one name the second is refused.
-    pub turn: Arc<tokio::sync::Mutex<()>>,
+    /// Commands to the loop; `None` for a recording, whose jobs cannot be changed.
+    pub commands: Option<mpsc::Sender<Request>>,
+    /// Commands that the loop has carried out, as readings.
+    pub accepted: broadcast::Sender<Arc<Reading>>,
     /// With which changes come from other machines.
     pub token: Option<Arc<Token>>,
     /// Ends live streams, which never end by themselves.
@@ -93,11 +94,11 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/volumes", get(api::volumes))
         .route("/api/v1/vm", get(api::vm))
         .route("/api/v1/jobs", get(api::jobs))
-        .route("/api/v1/jobs/compare", get(api::compare))
-        .route("/api/v1/jobs/import", post(api::import_job))
+        .route("/api/v1/jobs/{id}", get(api::job).put(api::put_job).delete(api::delete_job))
+        .route("/api/v1/jobs/compare", get(api::compare).merge(put_job("compare")))
+        .route("/api/v1/jobs/import", post(api::import_job).merge(put_job("import")))
+        .route("/api/v1/jobs/report", get(pages::report::report).merge(put_job("report")))
         .route("/api/v1/jobs/{id}/export", get(api::export_job))
-        .route("/api/v1/jobs/report", get(pages::report::report))
-        .route("/api/v1/jobs/{key}", put(api::put_job).delete(api::delete_job))
         .route("/api/v1/jobs/{id}/notes", post(api::note_job))
         .route("/api/v1/jobs/{id}/phases", post(api::phase_job))
         .route("/api/v1/jobs/{id}/figures", get(api::figures))
@@ -108,7 +109,8 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/openapi.json", get(api::openapi))
         .route("/api/{*rest}", get(api::not_found))
         .route("/healthz", get(api::healthz))
-        .route("/assets/{*path}", get(assets::asset));
+        .route("/assets/{*path}", get(assets::asset))
+        .method_not_allowed_fallback(api::no_such_method);
     pages
         .merge(api)
         .layer(from_fn_with_state(site.token.clone(), guard::only_friends_change_anything))
@@ -123,6 +125,11 @@ pub fn router(site: Site) -> Router {
         .layer(CompressionLayer::new())
         .layer(CatchPanicLayer::new())
         .with_state(site)
+}
+
+/// A mark of the job whose key is the last part of another address.
+fn put_job(key: &'static str) -> MethodRouter<Site> {
+    put(move |site, body| api::put_job(site, Path(key.to_string()), body))
 }
 
 fn fixed_header(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {

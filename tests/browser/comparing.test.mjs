@@ -29,7 +29,7 @@ async function ran(key, ms) {
   const body = { name: key, kind: "command", started_at, ended_at: new Date().toISOString(), succeeded: true };
   const headers = { "Content-Type": "application/json" };
   const answer = await fetch(`${daemon.url}/api/v1/jobs/${key}`, { method: "PUT", headers, body: JSON.stringify(body) });
-  assert.equal(answer.status, 202, await answer.text());
+  assert.equal(answer.status, 201, await answer.text());
 }
 
 describe("jobs side by side", () => {

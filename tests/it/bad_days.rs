@@ -356,9 +356,16 @@ fn a_disk_that_fills_while_the_program_runs_is_recovered_from() {
         let name = format!("job{number:0>197}");
         let job = format!(r#"{{"name":"{name}","started_at":"2026-03-01T02:00:00Z"}}"#);
         let json = [("Content-Type", "application/json"), ("Host", "127.0.0.1")];
-        // Told faster than the loop takes them, some are refused.
-        let put = || http::put(daemon.port, &format!("/api/v1/jobs/full-{number}"), &json, &job);
-        wait_for("room for a job", || (put().status == 202).then_some(()));
+        let answer = http::put(daemon.port, &format!("/api/v1/jobs/full-{number}"), &json, &job);
+        let message = answer.json()["message"].as_str().unwrap_or_default().to_string();
+        match answer.status {
+            201 => assert_eq!(message, "", "{answer:?}"),
+            202 => {
+                assert!(message.starts_with("held in memory, not stored: "), "{answer:?}");
+                assert!(message.contains("disk is full"), "{answer:?}");
+            }
+            _ => panic!("{answer:?}"),
+        }
     }
     let error = wait_for("the store to say so", || {
         daemon.part("store")["error"].as_str().filter(|error| error.contains("full")).map(str::to_string)

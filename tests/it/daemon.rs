@@ -89,16 +89,15 @@ impl From<Output> for Said {
 
 /// Runs a command that ends by itself.
 pub fn said(command: &mut Command) -> Said {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let began = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > crate::PATIENCE {
-            child.kill().unwrap();
-            panic!("{command:?} does not end: {:?}", Said::from(child.wait_with_output().unwrap()));
-        }
-        std::thread::sleep(Duration::from_millis(5));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || ended.send(child.wait_with_output().unwrap()));
+    if let Ok(output) = end.recv_timeout(crate::PATIENCE) {
+        return output.into();
     }
-    child.wait_with_output().unwrap().into()
+    kill_process(pid, Signal::KILL).unwrap();
+    panic!("{command:?} does not end: {:?}", Said::from(end.recv().unwrap()));
 }
 
 /// A running daemon. It is killed when the test is done with it.

@@ -197,10 +197,11 @@ fn a_command_around_a_backup_is_a_job_of_its_own_and_no_better_than_its_snapshot
     let done = (DEAD, 7, &["backupsuccess", "precleanup"][..]);
     let readings = tape(&[BEFORE, MADE, READ, (DEAD, 7, &[]), done, GONE]).readings;
     watcher.take(&readings[0]);
-    watcher.book.mark(&begun, BEGIN);
+    watcher.book.mark(&begun, None, BEGIN).unwrap();
     readings[1..].iter().for_each(|reading| watcher.take(reading));
     let at = readings.last().unwrap().at;
-    watcher.book.mark(&Mark { ended: Some(MarkedEnd { at, succeeded: true, status: Some(0) }), ..begun }, at);
+    let ended = Some(MarkedEnd { at, succeeded: true, status: Some(0) });
+    watcher.book.mark(&Mark { ended, ..begun }, None, at).unwrap();
     let outcomes: Vec<_> = watcher.book.ended().iter().map(|job| (job.kind, job.outcome)).collect();
     assert_eq!(
         outcomes,
@@ -226,7 +227,7 @@ fn command_told_at_the_first_of(ticks: usize) -> (Watcher, Mark, Vec<Reading>) {
     let begun = Mark { key, kind: MarkKind::Command, name, label: None, started_at: BEGIN, ended: None };
     let mut watcher = Watcher::default();
     watcher.take(&readings[0]);
-    watcher.book.mark(&begun, readings[0].at);
+    watcher.book.mark(&begun, None, readings[0].at).unwrap();
     (watcher, begun, readings)
 }
 
@@ -234,16 +235,17 @@ fn command_told_at_the_first_of(ticks: usize) -> (Watcher, Mark, Vec<Reading>) {
 fn a_command_of_which_nobody_tells_any_more_is_abandoned_when_it_was_last_heard_of() {
     let (mut watcher, begun, readings) = command_told_at_the_first_of(30);
     readings[1..5].iter().for_each(|reading| watcher.take(reading));
-    watcher.book.mark(&begun, readings[4].at);
+    watcher.book.mark(&begun, None, readings[4].at).unwrap();
     readings[5..16].iter().for_each(|reading| watcher.take(reading));
     assert_eq!(watcher.only_job().outcome, None, "not before two minutes are over");
     readings[16..20].iter().for_each(|reading| watcher.take(reading));
     let job = watcher.only_job();
     assert_eq!((job.outcome, job.ended_at), (Some(Outcome::Abandoned), Some(readings[4].at)));
-    watcher.book.mark(&begun, readings[19].at);
+    watcher.book.mark(&begun, None, readings[19].at).unwrap();
     assert_eq!(watcher.only_job().outcome, None, "who tells of it again was only held up");
     let at = readings[20].at;
-    watcher.book.mark(&Mark { ended: Some(MarkedEnd { at, succeeded: true, status: Some(0) }), ..begun }, at);
+    let ended = Some(MarkedEnd { at, succeeded: true, status: Some(0) });
+    watcher.book.mark(&Mark { ended, ..begun }, None, at).unwrap();
     let job = watcher.only_job();
     assert_eq!((job.id, job.outcome, job.ended_at), (1, Some(Outcome::Succeeded), Some(at)));
 }

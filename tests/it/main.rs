@@ -15,6 +15,7 @@ mod ticks;
 mod any_bytes;
 mod bad_days;
 mod clock;
+mod commands;
 mod comparing;
 mod copying;
 mod db;
@@ -48,7 +49,6 @@ mod store;
 mod unanswered;
 mod unmade;
 mod unprivileged;
-mod words;
 mod usage;
 
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use cowbell::series::Range;
-use cowbell::store::Holds;
+use cowbell::store::{Holds, JobQuery};
 use jiff::Timestamp;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -83,7 +83,7 @@ async fn the_program_reads_what_the_samples_hold() {
     migrated(&db).await.close().await.unwrap();
     let (inlet, store) = cowbell::store::open(&db, Holds::ThisMachine, Default::default()).await.unwrap();
     let range = Range { from: Timestamp::UNIX_EPOCH, to: "2100-01-01T00:00:00Z".parse().unwrap() };
-    let jobs = store.jobs(range, 100).await.unwrap();
+    let jobs = store.jobs(&JobQuery::of(range), 100).await.unwrap().jobs;
     let names: Vec<_> =
         jobs.iter().map(|job| (job.name.as_str(), job.outcome.map(|outcome| outcome.text()))).collect();
     assert_eq!(names, [("data_snapshot", Some("untrustworthy")), ("nightly", None)]);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cowbell::source::{JobCommand, Label, Mark, MarkKind, MarkedEnd, PhaseCommand, ToldPhase};
+use cowbell::source::{JobCommand, Label, Mark, MarkKind, MarkedEnd, PhaseCommand};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn words(run: usize, second: u64) -> Vec<JobCommand> {
     let began = run as u64 * TURN;
     let key = format!("mark:{run}");
     let phase = |name: &str, at: Timestamp| {
-        JobCommand::Phase(PhaseCommand { phased: key.clone(), phase: ToldPhase { at, name: name.into() } })
+        JobCommand::Phase(PhaseCommand { phased: key.clone(), name: name.into(), at: Some(at) })
     };
     let mark = |ended: Option<MarkedEnd>| {
         let variant = Some(RUNS[run].0.into());

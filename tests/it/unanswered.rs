@@ -105,3 +105,20 @@ fn when_it_is_back_all_is_told_again() {
     assert_eq!(daemon.get("/jobs/999").status, 404);
     assert_eq!(daemon.get("/api/v1/series?of=device:sda&metric=read_bytes").status, 200);
 }
+
+/// As where its file system was shut down, or the program may have no more threads.
+#[test]
+fn a_database_that_cannot_be_read_now_is_said_with_503_and_not_as_our_own_fault() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let aside = daemon.folder.path().join("aside.db");
+    rename(&daemon.db, &aside).unwrap();
+    std::fs::create_dir(&daemon.db).unwrap();
+    for target in ["/jobs/999", "/api/v1/jobs/999", "/api/v1/series?of=device:sda&metric=read_bytes"] {
+        let answer = daemon.get(target);
+        assert_eq!(answer.status, 503, "{target}: {answer:?}");
+        assert!(answer.body.contains("the database cannot be read now: "), "{target}: {answer:?}");
+    }
+    let jobs = daemon.get("/api/v1/jobs");
+    assert!(jobs.status == 200 && jobs.head.to_ascii_lowercase().contains("cowbell-missing: "), "{jobs:?}");
+}

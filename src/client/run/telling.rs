@@ -1,124 +1,99 @@
-//! Tells the daemon of runs, and never holds the command's user up for long: not for a daemon that is mute, and not
-//! against a signal.
+//! Tells the daemon of runs, and never holds the command's user up for long: not for a daemon that does not answer, and
+//! not against a signal.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::error::Elapsed;
-use tokio_util::sync::CancellationToken;
 
 use super::child::Signals;
 use crate::client::Daemon;
-use crate::web::PutJob;
+use crate::web::{PutJob, ToldJob};
 
-/// The command's user waits so long for a daemon that is mute: once for a beginning, and once for an end.
-const TELLING_LIMIT: Duration = Duration::from_secs(1);
 /// Before the end of a job is told again, for a daemon that is just being restarted.
 const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
-/// While the command runs it is told again so often: a job of which nobody tells for two minutes is taken for abandoned,
+/// While the command runs its job is marked again this often: after two minutes of silence it would count as abandoned,
 /// and a daemon that was not there at the beginning hears of it.
 const TELL_EVERY: Duration = Duration::from_secs(30);
 
 pub struct Telling {
     daemon: Daemon,
-    /// It was waited for in vain at a beginning, or at an end; not again, in all runs.
-    was_mute_at_beginning: bool,
-    was_mute_at_end: bool,
-}
-
-/// A job that is being told of while it runs.
-pub struct Beginning {
-    over: CancellationToken,
-    told: JoinHandle<DaemonReply>,
-}
-
-/// What came of it: whether anybody listened, and whether the last word was left without an answer.
-#[derive(Clone, Copy, Default)]
-struct DaemonReply {
-    ever: bool,
+    /// The end of a run got no answer in time. The next one is not waited for, in all runs.
     is_mute: bool,
+}
+
+/// A job that is marked while it runs.
+pub struct Beginning {
+    telling: JoinHandle<()>,
+    /// The daemon has answered.
+    was_heard: Arc<AtomicBool>,
 }
 
 impl Telling {
     pub fn to(daemon: &Daemon) -> Self {
-        let daemon = daemon.hearing_within(TELLING_LIMIT);
-        Self { daemon, was_mute_at_beginning: false, was_mute_at_end: false }
+        Self { daemon: daemon.clone(), is_mute: false }
     }
 
     /// Tells of a job that runs, beside it.
     pub fn begin(&self, key: &str, begun: &PutJob) -> Beginning {
-        let over = CancellationToken::new();
-        let told = tokio::spawn(tell_until(over.clone(), self.daemon.clone(), key.into(), begun.clone()));
-        Beginning { over, told }
+        let was_heard = Arc::new(AtomicBool::new(false));
+        let telling = tell(self.daemon.clone(), key.into(), begun.clone(), Arc::clone(&was_heard));
+        Beginning { telling: tokio::spawn(telling), was_heard }
     }
 
-    /// Tells of a job's end. A signal ends that at once.
+    /// Tells of a job's end, which says all that its beginning said. A signal ends that at once.
     pub async fn end(&mut self, key: &str, put: &PutJob, begun: Option<Beginning>, signals: &mut Signals) {
+        let was_heard = begun.is_some_and(|begun| begun.was_heard.load(Ordering::Relaxed));
         let told = tokio::select! {
-            told = self.tell(key, put, begun) => told,
+            told = self.tell_end(key, put, was_heard) => told,
             _ = signals.ending() => {
                 super::complain("the job may not be recorded: a signal came while the daemon was told of it");
                 return;
             }
         };
-        if let Err(error) = told {
-            let what = if error.is::<Elapsed>() { "may not be" } else { "was not" };
-            super::complain(&format!("the job {what} recorded: {error:#}"));
+        match told {
+            Ok(ToldJob { message: None, .. }) => {}
+            Ok(ToldJob { message: Some(message), .. }) => super::complain(&format!("the job is {message}")),
+            Err(error) if error.is::<Elapsed>() => {
+                super::complain(&format!("the job may not be recorded: {error:#}"));
+            }
+            Err(error) => super::complain(&format!("the job was not recorded: {error:#}")),
         }
     }
 
-    /// The end says all that the beginning said. It is tried again only where somebody listened before.
-    async fn tell(&mut self, key: &str, put: &PutJob, begun: Option<Beginning>) -> anyhow::Result<()> {
-        let heard = match begun {
-            Some(begun) => begun.over(self.was_mute_at_beginning).await,
-            None => DaemonReply::default(),
-        };
-        self.was_mute_at_beginning |= heard.is_mute;
-        if self.was_mute_at_end && !heard.ever {
+    /// It is tried again only where the daemon answered before.
+    async fn tell_end(&mut self, key: &str, put: &PutJob, was_heard: bool) -> anyhow::Result<ToldJob> {
+        if self.is_mute && !was_heard {
             anyhow::bail!("the daemon did not answer before and is not waited for again");
         }
         let mut told = self.daemon.put_job(key, put).await;
-        for pause in PAUSES.into_iter().filter(|_| heard.ever) {
-            // Who is mute is not being restarted.
+        for pause in PAUSES.into_iter().filter(|_| was_heard) {
+            // A daemon that accepts and does not answer is not being restarted.
             if told.as_ref().map_or_else(|error| error.is::<Elapsed>(), |_| true) {
                 break;
             }
             tokio::time::sleep(pause).await;
             told = self.daemon.put_job(key, put).await;
         }
-        self.was_mute_at_end |= told.as_ref().is_err_and(|error| error.is::<Elapsed>());
-        told.map(drop)
-    }
-}
-
-impl Beginning {
-    /// Tells no more; a word that is under way is waited for, unless that was in vain before.
-    async fn over(mut self, is_in_vain: bool) -> DaemonReply {
-        self.over.cancel();
-        if is_in_vain && !self.told.is_finished() {
-            let at_once = tokio::time::timeout(Duration::from_millis(1), &mut self.told).await;
-            return at_once.ok().and_then(Result::ok).unwrap_or(DaemonReply { ever: false, is_mute: true });
-        }
-        (&mut self.told).await.unwrap_or_default()
+        self.is_mute |= told.as_ref().is_err_and(|error| error.is::<Elapsed>());
+        told
     }
 }
 
 impl Drop for Beginning {
     fn drop(&mut self) {
-        self.told.abort();
+        self.telling.abort();
     }
 }
 
-/// Tells of a job that runs, at once and then again, until it is over.
-async fn tell_until(over: CancellationToken, daemon: Daemon, key: String, begun: PutJob) -> DaemonReply {
-    let mut heard = DaemonReply::default();
+/// Marks a job that runs, at once and then again.
+async fn tell(daemon: Daemon, key: String, begun: PutJob, was_heard: Arc<AtomicBool>) {
     loop {
-        let told = daemon.put_job(&key, &begun).await;
-        heard.ever |= told.is_ok();
-        heard.is_mute = told.is_err_and(|error| error.is::<Elapsed>());
-        tokio::select! {
-            () = over.cancelled() => return heard,
-            () = tokio::time::sleep(TELL_EVERY) => {}
+        if daemon.put_job(&key, &begun).await.is_ok() {
+            was_heard.store(true, Ordering::Relaxed);
         }
+        tokio::time::sleep(TELL_EVERY).await;
     }
 }

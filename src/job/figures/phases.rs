@@ -209,7 +209,7 @@ mod tests {
         let at = |ms| Timestamp::from_millisecond(ms).unwrap();
         let mut job = Job::new(1, JobKind::Mark, "key", "bonnie++", at(60_000));
         for (name, ms) in [("writing", 60_500), ("reading", 68_000)] {
-            job.enter(&crate::source::ToldPhase { at: at(ms), name: name.into() });
+            job.enter(crate::source::ToldPhase { at: at(ms), name: name.into() }).unwrap();
         }
         job.end(at(70_250), Outcome::Succeeded);
         let expected = [phase("writing", 0.5, Some(8.0)), phase("reading", 8.0, Some(10.25))];

@@ -1,4 +1,4 @@
-//! The machine that cowbell runs on: a reading each tick, and commands and hook messages in between.
+//! The machine that cowbell runs on: a reading each tick, and messages of hooks in between.
 
 mod device_mapper;
 mod extra;
@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
-use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use super::files::{Mounts, OpenFile, Root};
@@ -33,7 +32,6 @@ pub struct Live {
     files: Files,
     ticker: tokio::time::Interval,
     interval: Duration,
-    commands: mpsc::Receiver<JobCommand>,
     hook_listener: Option<HookListener>,
     device_mapper: Option<DmSource>,
     makers: Makers,
@@ -65,13 +63,8 @@ struct Names {
 }
 
 impl Live {
-    /// Reads below `root` at each `interval`, and receives commands.
-    pub fn new(
-        root: Root,
-        interval: Duration,
-        source: LvmSource,
-        commands: mpsc::Receiver<JobCommand>,
-    ) -> std::io::Result<Self> {
+    /// Reads below `root` at each `interval`.
+    pub fn new(root: Root, interval: Duration, source: LvmSource) -> std::io::Result<Self> {
         let mut ticker = tokio::time::interval(interval);
         ticker.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let files = Files {
@@ -88,7 +81,6 @@ impl Live {
             files,
             ticker,
             interval,
-            commands,
             hook_listener: None,
             device_mapper: if source.uses_dm() { Some(DmSource::start()?) } else { None },
             names: Names::default(),
@@ -104,14 +96,13 @@ impl Live {
         Self { hook_listener, ..self }
     }
 
-    /// Waits for the next tick, command or hook message.
+    /// Waits for the next tick or hook message.
     pub async fn next(&mut self) -> Reading {
         loop {
             tokio::select! {
                 biased;
                 _ = self.ticker.tick() => return self.read().await,
                 () = self.extra.due() => return self.read().await,
-                Some(word) = self.commands.recv() => return between_ticks(vec![word], Vec::new()),
                 hook = next_hook(&mut self.hook_listener) => return between_ticks(Vec::new(), vec![hook]),
                 () = answer_of(&mut self.lvm) => {}
                 () = event_of(&mut self.device_mapper) => self.on_event(),
@@ -241,7 +232,8 @@ async fn next_hook(hook_listener: &mut Option<HookListener>) -> Hook {
     }
 }
 
-fn between_ticks(commands: Vec<JobCommand>, hooks: Vec<Hook>) -> Reading {
+/// A reading that is no tick.
+pub fn between_ticks(commands: Vec<JobCommand>, hooks: Vec<Hook>) -> Reading {
     Reading { at: now(), uptime_us: uptime_us(), took_us: 0, texts: Vec::new(), commands, hooks }
 }
 

@@ -9,16 +9,18 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use futures_util::stream::unfold;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::OwnedSemaphorePermit;
+use utoipa::ToSchema;
 
-use super::commands::hand_on;
+use super::commands::{Answer, forgotten, send};
+use crate::commands::Command;
 use crate::job::{IMPORTED, Job};
 use crate::report::file;
-use crate::source::{ImportCommand, JobCommand};
 use crate::store::packed;
 use crate::web::Site;
-use crate::web::answer::{Problem, ProblemBody};
+use crate::web::answer::{Problem, ProblemBody, on_a_thread};
 use crate::web::api::JobBody;
 use crate::web::slow;
 
@@ -26,9 +28,6 @@ use crate::web::slow;
 const CHUNK: usize = 64 * 1024;
 /// All of a file is sent within this time, as long as `cowbell job export` waits for it.
 const SENT_WITHIN: Duration = Duration::from_secs(60);
-/// A file that was taken is in the database within this time, unless its disk hangs.
-const KEPT_WITHIN: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A job that is over as one file, for another host. `src/report/file.rs` describes it.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}/export", tag = "jobs",
@@ -80,13 +79,23 @@ fn lock(rest: &Mutex<Rest>) -> MutexGuard<'_, Rest> {
     rest.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A job that was imported.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ImportedJob {
+    #[serde(flatten)]
+    pub job: JobBody,
+    /// Why it is held in memory and not stored, with status 202
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
 /// Takes in the file of a job of another host, whole or not at all. The same file twice is the same job.
 #[utoipa::path(post, path = "/api/v1/jobs/import", tag = "jobs", request_body(content = String, content_type = "application/json", description = "As `export` gives it, 16 MiB at most"),
-    responses((status = 200, description = "It was here already", body = JobBody), (status = 201, description = "It is kept", body = JobBody), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "A recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "It was here already", body = ImportedJob), (status = 201, description = "Stored", body = ImportedJob), (status = 202, description = "Held in memory, not stored", body = ImportedJob), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "A recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn import_job(
     State(site): State<Site>,
     body: Body,
-) -> Result<(StatusCode, Json<JobBody>), Problem> {
+) -> Result<(StatusCode, Json<ImportedJob>), Problem> {
     let permit = site.costs.import()?;
     let refused = || {
         let (most, seconds) = (file::LONGEST / 1024 / 1024, slow::LONGEST.as_secs());
@@ -96,49 +105,27 @@ pub async fn import_job(
     };
     let body = to_bytes(body, file::LONGEST).await.map_err(|_| refused())?;
     // It goes on where the visitor goes away, and so holds the permit.
-    let checking = tokio::task::spawn_blocking(move || {
-        let word = word(body);
+    let checking = on_a_thread(move || {
+        let checked = checked(body);
         drop(permit);
-        word
+        checked
     });
-    let word = checking.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))??;
-    let key = word.imported.clone();
-    if let Some(job) = kept(&site, &key).await? {
-        return Ok((StatusCode::OK, Json(JobBody::from(&job))));
-    }
-    hand_on(&site, JobCommand::Import(word))?;
-    let until = tokio::time::Instant::now() + KEPT_WITHIN;
-    while tokio::time::Instant::now() < until {
-        tokio::time::sleep(LOOK_EVERY).await;
-        if let Some(job) = kept(&site, &key).await? {
-            return Ok((StatusCode::CREATED, Json(JobBody::from(&job))));
-        }
-    }
-    Err(Problem::Unavailable(
-        "the file is whole and was taken, but the disk of the database has not kept it yet: look at /jobs in a while"
-            .into(),
-    ))
+    let (job, file) = checking.await??;
+    let stored = forgotten(&site, &job.key).await;
+    let Answer { status, job, message } = send(&site, Command::Import(Box::new(job), file), stored).await?;
+    Ok((status, Json(ImportedJob { job: JobBody::from(&job), message })))
 }
 
-/// The job of this key, when it and its file are in the database.
-async fn kept(site: &Site, key: &str) -> Result<Option<Job>, Problem> {
-    Ok(match site.store.has_imported(key).await? {
-        true => site.store.job_of(key).await?,
-        false => None,
-    })
-}
-
-/// The whole file is checked before anything is told of it; what is kept is written anew, so that nothing else is in it.
-fn word(body: Bytes) -> Result<ImportCommand, Problem> {
+/// The job of a file, and the file as it is kept: written anew from what was understood, so that nothing else is in it.
+fn checked(body: Bytes) -> Result<(Job, Arc<[u8]>), Problem> {
     let read = file::read(&body, crate::source::live::now());
     // What was understood is written while it is not there any more.
     drop(body);
     let (job, course) = read.map_err(|error| Problem::Bad(error.to_string()))?;
-    let inside = |error: serde_json::Error| Problem::Inside(anyhow::Error::new(error));
-    let text = file::write(&job, &course).map_err(inside)?;
+    let text = file::write(&job, &course).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
     let file = packed(&text).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
-    let imported = format!("{IMPORTED}{:x}", Sha256::digest(&text));
-    Ok(ImportCommand { imported, job: serde_json::to_string(&job).map_err(inside)?, file })
+    let key = format!("{IMPORTED}{:x}", Sha256::digest(&text));
+    Ok((Job { key, ..job }, file.into()))
 }
 
 #[cfg(test)]

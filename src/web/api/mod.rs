@@ -7,8 +7,9 @@ mod commands;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -21,17 +22,16 @@ use crate::notify::AlertBody;
 use crate::report::account::{Account, Manner};
 use crate::series::when::{TimeQuery, including_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
-use crate::store::Wanted;
+use crate::store::{JobPage, JobQuery, Wanted};
 
 pub use body::{CompareBody, DeviceBody, FiguresBody, JobBody, StatusBody, VmBody, VolumeBody};
-pub use commands::edit::{NoteJob, delete_job, note_job};
-pub use commands::mark::PutJob;
-pub use commands::phase::{PhaseJob, phase_job};
-pub use commands::put::{ToldJob, put_job};
-pub use file::{export_job, import_job};
+pub use commands::ToldJob;
+pub use commands::edit::{NoteJob, PhaseJob, delete_job, note_job, phase_job};
+pub use commands::mark::{PutJob, put_job};
+pub use file::{ImportedJob, export_job, import_job};
 pub use openapi::openapi;
 
-/// Jobs and alerts that one answer lists.
+/// Jobs or alerts of one answer at most.
 const MOST_LISTED: usize = 1_000;
 
 /// A query of which a key may come several times.
@@ -64,15 +64,53 @@ pub async fn vm(State(site): State<Site>) -> Result<Json<VmBody>, Problem> {
     Ok(Json(VmBody::new(&site.present()?.interval)))
 }
 
-/// Jobs, the latest first; with `from` or `to`, those that ran at any time between them.
-#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
-    params(("from" = Option<String>, Query, description = "RFC 3339, or relative such as -1h"), ("to" = Option<String>, Query)),
-    responses((status = 200, body = Vec<JobBody>, headers(("Cowbell-Missing" = String, description = "Why there are only those in memory"))), (status = 400, body = ProblemBody)))]
-pub async fn jobs(State(site): State<Site>, ParsedQuery(span): ParsedQuery<TimeQuery>) -> List<JobBody> {
+/// Which jobs are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct JobsQuery {
+    /// RFC 3339, or relative to the last tick such as `-1h`
+    from: Option<String>,
+    /// Likewise; `now` if not given
+    to: Option<String>,
+    /// Jobs of a page, from 1 to 1000; 1000 if not given
+    limit: Option<usize>,
+    /// The place from which a page goes on, as the link to the next page has it
+    before: Option<String>,
+}
+
+/// Jobs, the latest first, a page at a time; with `from` or `to`, those that ran at any time between them.
+#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(JobsQuery),
+    responses((status = 200, body = Vec<JobBody>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why there are only those in memory"))), (status = 400, body = ProblemBody)))]
+pub async fn jobs(
+    State(site): State<Site>,
+    ParsedQuery(asked): ParsedQuery<JobsQuery>,
+) -> Result<(HeaderMap, Partial<Json<Vec<JobBody>>>), Problem> {
     let present = site.present()?;
+    let limit = asked.limit.unwrap_or(MOST_LISTED);
+    if !(1..=MOST_LISTED).contains(&limit) {
+        return Err(Problem::Bad(format!("expected `limit` from 1 to {MOST_LISTED}, but found {limit}")));
+    }
+    let before = asked.before.as_deref().map(str::parse).transpose().map_err(Problem::Bad)?;
+    let span = TimeQuery { from: asked.from, to: asked.to };
     let range = including_latest(&span, span.range(present.interval.at, "1970-01-01T00:00:00Z")?);
-    let Partial { found, missing } = super::pages::job_list(&site, &present, range, MOST_LISTED).await?;
-    Ok(Partial { found: Json(found.iter().map(JobBody::from).collect()), missing })
+    let query = JobQuery { before, ..JobQuery::of(range) };
+    let Partial { found: JobPage { jobs, next }, missing } =
+        super::pages::job_page(&site, &present, &query, limit).await?;
+    let to = if range.to == Timestamp::MAX { String::new() } else { format!("&to={}", range.to) };
+    let link = next.map(|next| {
+        format!("</api/v1/jobs?from={}{to}&limit={limit}&before={next}>; rel=\"next\"", range.from)
+    });
+    let link = link.and_then(|link| Some((header::LINK, HeaderValue::try_from(link).ok()?)));
+    let found = Json(jobs.iter().map(JobBody::from).collect());
+    Ok((HeaderMap::from_iter(link), Partial { found, missing }))
+}
+
+/// One job.
+#[utoipa::path(get, path = "/api/v1/jobs/{id}", tag = "jobs",
+    params(("id" = i64, Path, description = "As in the list of jobs")),
+    responses((status = 200, body = JobBody), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn job(State(site): State<Site>, Path(id): Path<String>) -> Result<Json<JobBody>, Problem> {
+    Ok(Json(JobBody::from(&numbered(&site, &id).await?)))
 }
 
 /// What a job cost: figures, what they say, what would help, and how large the next COW area should be. Of a job that
@@ -187,4 +225,9 @@ pub async fn healthz(State(site): State<Site>) -> Response {
 
 pub async fn not_found() -> Problem {
     Problem::NotFound("there is nothing at this address; /api/v1/openapi.json describes what there is".into())
+}
+
+pub async fn no_such_method(method: Method) -> (StatusCode, Json<ProblemBody>) {
+    let error = format!("{method} does not work at this address; /api/v1/openapi.json describes what does");
+    (StatusCode::METHOD_NOT_ALLOWED, Json(ProblemBody { error }))
 }

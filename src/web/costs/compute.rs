@@ -18,17 +18,17 @@ use crate::report::job::JobReport;
 use crate::report::outline::Outline;
 use crate::series::quantity::{Quantity, VolumeQuantity};
 use crate::series::{Point, Range};
-use crate::store::{Subject, TickTable, Wanted};
+use crate::store::{JobQuery, Subject, TickTable, Wanted};
 use crate::topology::{Device, DeviceKind, Topology};
 use crate::units::Prefix;
 use crate::web::Site;
-use crate::web::answer::Problem;
+use crate::web::answer::{Problem, on_a_thread};
 use crate::web::pages::job_list;
 
 /// Runs that the next COW area is sized by: two weeks of nights.
 const MOST_RUNS: usize = 14;
-/// Jobs among which those are looked for.
-const MOST_JOBS: usize = 1_000;
+/// Snapshots of an origin that are looked at: those runs, some that failed, and those that live at the same time.
+const MOST_JOBS: usize = 50;
 /// Points of a run's fill; of each the most is taken.
 const POINTS_OF_FILL: usize = 100;
 
@@ -36,14 +36,13 @@ const POINTS_OF_FILL: usize = 100;
 pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost, Problem> {
     let JobInputs { setup, sizing, texts } = seen(site, job, present).await?;
     let (name, phases) = (job.name.clone(), PhaseTimes::of(job));
-    let summing_up = tokio::task::spawn_blocking(move || {
+    let cost = on_a_thread(move || {
         let course = texts.course()?;
         let figures = Figures::of(&course, &setup).with_phases(&course, &phases);
         let report = JobReport::new(&name, figures, &setup, sizing, Prefix::default());
         anyhow::Ok(Cost { report, setup, outline: Outline::of(&course) })
     });
-    let cost = summing_up.await.map_err(anyhow::Error::new).and_then(|cost| cost);
-    Ok(cost.with_context(|| format!("cannot sum up job {}", job.id))?)
+    Ok(cost.await?.with_context(|| format!("cannot sum up job {}", job.id))?)
 }
 
 /// The file of a job.
@@ -54,10 +53,8 @@ pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<
     }
     let job = Job { setup, ..job.clone() };
     let id = job.id;
-    let writing =
-        tokio::task::spawn_blocking(move || anyhow::Ok(file::write(&job, &texts.course()?)?.into_bytes()));
-    let file = writing.await.map_err(anyhow::Error::new).and_then(|file| file);
-    let file = file.with_context(|| format!("cannot write the file of job {id}"))?;
+    let file = on_a_thread(move || anyhow::Ok(file::write(&job, &texts.course()?)?.into_bytes()));
+    let file = file.await?.with_context(|| format!("cannot write the file of job {id}"))?;
     file::check_length(&file).map_err(|error| {
         Problem::Conflict(format!("job {id} cannot be exported, since no host would take it: {error}"))
     })?;
@@ -94,9 +91,7 @@ async fn seen(site: &Site, job: &Job, present: &Arc<Present>) -> Result<JobInput
         return Ok(JobInputs { setup: job.setup.clone(), sizing: None, texts: Texts::Filed(file) });
     }
     let now = present.interval.at;
-    let until = Range { from: Timestamp::UNIX_EPOCH, to: job.ended_at.unwrap_or(now) };
-    let mut jobs = job_list(site, present, until, MOST_JOBS).await?.found;
-    jobs.retain(|other| is_of_same_origin(other, job));
+    let jobs = of_same_origin(site, job, present).await?;
     let setup = setup(site, job, &jobs, present).await?;
     let sizing = match setup.is_thick() {
         true => next_size(site, job, &jobs, &setup, present).await?,
@@ -109,13 +104,16 @@ async fn seen(site: &Site, job: &Job, present: &Arc<Present>) -> Result<JobInput
     Ok(JobInputs { setup, sizing, texts: Texts::CachedCost(Box::new(sources), Box::new(every), times) })
 }
 
-fn is_of_same_origin(other: &Job, job: &Job) -> bool {
-    job.kind == JobKind::Snapshot
-        && !other.is_imported()
-        && !other.made_no_snapshot()
-        && other.kind == JobKind::Snapshot
-        && job.origin.is_some()
-        && (&other.vg, &other.origin) == (&job.vg, &job.origin)
+/// Snapshots of the job's origin that began before the job ended, itself too, the latest first; none of a job that is no
+/// snapshot's.
+async fn of_same_origin(site: &Site, job: &Job, present: &Present) -> Result<Vec<Job>, Problem> {
+    let origin = job.vg.clone().zip(job.origin.clone());
+    let Some(origin) = origin.filter(|_| job.kind == JobKind::Snapshot) else { return Ok(Vec::new()) };
+    let until = Range { from: Timestamp::UNIX_EPOCH, to: job.ended_at.unwrap_or(present.interval.at) };
+    let query = JobQuery { kind: Some(job.kind), origin: Some(origin), ..JobQuery::of(until) };
+    let mut jobs = job_list(site, present, &query, MOST_JOBS).await?.found;
+    jobs.retain(|other| !other.is_imported() && !other.made_no_snapshot());
+    Ok(jobs)
 }
 
 /// What was seen while it ran, with what the store and the present can add.

@@ -16,6 +16,7 @@ use crate::job::{Job, JobKind};
 use crate::report::outline::OutlinePoint;
 use crate::report::text::{basis, besides, figures as figure_table, sentence};
 use crate::series::{Point, Range, Series};
+use crate::store::JobQuery;
 use crate::table::{Cell, Column as Head, Table};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
@@ -103,7 +104,7 @@ async fn now(site: &Site, choice: &Choice, query: &Pairs) -> Result<String, Prob
 async fn chooser(site: &Site) -> Result<String, Problem> {
     let present = site.present()?;
     let ever = Range { from: Timestamp::UNIX_EPOCH, to: Timestamp::MAX };
-    let jobs = job_list(site, &present, ever, MOST_OFFERED).await?;
+    let jobs = job_list(site, &present, &JobQuery::of(ever), MOST_OFFERED).await?;
     let link = |(name, runs): (String, usize)| {
         let href = format!("/jobs/compare?set={}", super::escaped(&name));
         vec![Cell::link(name, href), runs.to_string().into()]

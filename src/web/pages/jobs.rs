@@ -5,11 +5,13 @@ use axum::extract::State;
 
 use super::charts::{RangeLink, View};
 use super::rows::JobTable;
-use super::{Answer, Content, Refresh, framed, is_moving, job_list, shown};
+use super::{Answer, Content, Refresh, framed, is_moving, job_page, shown};
 use crate::series::when::including_latest;
+use crate::store::{JobPage, JobQuery};
 use crate::web::Site;
-use crate::web::answer::{ParsedQuery, Problem};
+use crate::web::answer::{ParsedQuery, Partial, Problem};
 
+/// Jobs of a page.
 const MOST_JOBS: usize = 200;
 /// Backups come once a night: a week of them is what one wants to see.
 const DEFAULT_SPAN: &str = "-7d";
@@ -20,6 +22,8 @@ struct Jobs {
     ranges: Vec<RangeLink>,
     span: String,
     jobs: JobTable,
+    /// The address of the next page.
+    older: Option<String>,
 }
 
 pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
@@ -37,10 +41,16 @@ async fn now(site: &Site, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
     let view = view.or_from(DEFAULT_SPAN);
     let range = view.range(&present)?;
-    let jobs = job_list(site, &present, including_latest(&view.span(), range), MOST_JOBS).await?;
+    let before = view.before.as_deref().map(str::parse).transpose().map_err(Problem::Bad)?;
+    let query = JobQuery { before, ..JobQuery::of(including_latest(&view.span(), range)) };
+    let Partial { found: JobPage { jobs, next }, missing } =
+        job_page(site, &present, &query, MOST_JOBS).await?;
+    let ranges = view.ranges(&present);
+    let older = next.map(|next| format!("/jobs?{}", view.going_on(next.to_string()).query()));
     shown(&Jobs {
-        ranges: view.ranges(&present),
+        ranges,
         span: super::span_text(range),
-        jobs: JobTable::of(&jobs, present.interval.at),
+        jobs: JobTable::of(&Partial { found: jobs, missing }, present.interval.at),
+        older,
     })
 }

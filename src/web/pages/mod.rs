@@ -21,8 +21,6 @@ pub mod volumes;
 
 pub use text::escaped;
 
-use std::sync::Arc;
-
 use anyhow::Context;
 use askama::Template;
 use axum::extract::State;
@@ -38,6 +36,7 @@ use crate::present::Present;
 use crate::series::Range;
 use crate::series::when::TimeQuery;
 use crate::source::own::own_cost;
+use crate::store::{JobPage, JobPlace, JobQuery};
 use crate::units::{Prefix, bytes_text};
 
 /// A little less than a tick, so that none is missed.
@@ -168,35 +167,45 @@ pub async fn job_numbered(site: &Site, id: i64) -> Result<Option<Job>, Problem> 
     }
 }
 
-/// Jobs of a range, the latest first: those in memory as they are now, the others as they were kept.
+/// The jobs that are wanted, the latest first: those in memory as they are now, the others as they were stored.
+pub async fn job_page(
+    site: &Site,
+    present: &Present,
+    query: &JobQuery,
+    most: usize,
+) -> Result<Partial<JobPage>, Problem> {
+    let stored = site.store.jobs(query, most).await;
+    let what = "of jobs there are only those that run and the last ones that ended";
+    let Partial { found: JobPage { mut jobs, next }, missing } =
+        Partial::or_from_memory(stored, JobPage::default, what)?;
+    jobs.retain(|stored| present.jobs.iter().all(|job| job.id != stored.id));
+    jobs.extend(present.jobs.iter().filter(|job| query.matches(job)).map(|job| Job::clone(job)));
+    jobs.sort_by_key(|job| std::cmp::Reverse(JobPlace::of(job)));
+    let is_too_long = jobs.len() > most;
+    jobs.truncate(most);
+    let next = if is_too_long { jobs.last().map(JobPlace::of) } else { next };
+    Ok(Partial { found: JobPage { jobs, next }, missing })
+}
+
+/// The same without a next page.
 pub async fn job_list(
     site: &Site,
-    present: &Arc<Present>,
-    range: Range,
+    present: &Present,
+    query: &JobQuery,
     most: usize,
 ) -> Result<Partial<Vec<Job>>, Problem> {
-    let kept = site.store.jobs(range, most).await;
-    let what = "of jobs there are only those that run and the last ones that ended";
-    let Partial { found: mut jobs, missing } = Partial::or_from_memory(kept, Vec::new, what)?;
-    for job in &present.jobs {
-        jobs.retain(|kept| kept.id != job.id);
-        if job.started_at <= range.to && job.ended_at.is_none_or(|ended_at| ended_at >= range.from) {
-            jobs.push(Job::clone(job));
-        }
-    }
-    jobs.sort_by_key(|job| std::cmp::Reverse((job.started_at, job.id)));
-    jobs.truncate(most);
-    Ok(Partial { found: jobs, missing })
+    let Partial { found, missing } = job_page(site, present, query, most).await?;
+    Ok(Partial { found: found.jobs, missing })
 }
 
 /// The same, without those that ran on other hosts: what is drawn of this one has nothing of them.
 pub async fn own_job_list(
     site: &Site,
-    present: &Arc<Present>,
+    present: &Present,
     range: Range,
     most: usize,
 ) -> Result<Partial<Vec<Job>>, Problem> {
-    let mut jobs = job_list(site, present, range, most).await?;
+    let mut jobs = job_list(site, present, &JobQuery::of(range), most).await?;
     jobs.found.retain(|job| !job.is_imported());
     Ok(jobs)
 }

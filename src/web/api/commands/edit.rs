@@ -1,16 +1,16 @@
-//! A note on a job, and that one is to be forgotten.
+//! Commands on a job by its number: a phase, a note, its deletion.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{check_letters, check_time, hand_on, unread};
-use crate::job::MOST_NOTES;
-use crate::source::{JobCommand, Note, NoteCommand, RemoveCommand};
+use super::{Told, ToldJob, check_letters, check_time, send, unread};
+use crate::commands::Command;
+use crate::job::Job;
+use crate::source::{JobCommand, LONGEST_NAME, Note, NoteCommand, PhaseCommand, RemoveCommand};
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
 use crate::web::api::numbered;
@@ -29,35 +29,64 @@ pub struct NoteJob {
     pub at: Option<Timestamp>,
 }
 
-/// Keeps a sentence with a job, whether it runs or is over.
+/// A phase of a job.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PhaseJob {
+    pub name: String,
+    /// When it began; now if not given
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub at: Option<Timestamp>,
+}
+
+/// Adds a note to a job, whether it runs or is over.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/notes", tag = "jobs", request_body = NoteJob,
     params(("id" = i64, Path, description = "As in the list of jobs")),
-    responses((status = 202, description = "Shown within the next second"), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "It has its fill of notes, or a recording is played", body = ProblemBody)))]
+    responses((status = 200, description = "Stored", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "It has too many notes, or a recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn note_job(
     State(site): State<Site>,
     Path(id): Path<String>,
     body: Result<Json<NoteJob>, JsonRejection>,
-) -> Result<StatusCode, Problem> {
-    let Json(note) = body.map_err(|rejection| unread("a note as JSON, such as {\"text\": …}", &rejection))?;
+) -> Result<Told, Problem> {
+    let Json(NoteJob { text, at }) =
+        body.map_err(|rejection| unread("a note as JSON, such as {\"text\": …}", &rejection))?;
     let now = crate::source::live::now();
-    check_letters("a note", &note.text, LONGEST_NOTE)?;
-    check_time("at", note.at, now)?;
-    let job = numbered(&site, &id).await?;
-    if job.notes.len() >= MOST_NOTES {
-        return Err(Problem::Conflict(format!("job {id} has {MOST_NOTES} notes, and can have no more")));
-    }
-    let note = Note { at: note.at.unwrap_or(now), text: note.text };
-    hand_on(&site, JobCommand::Note(NoteCommand { noted: job.key, note }))
+    check_letters("a note", &text, LONGEST_NOTE)?;
+    check_time("at", at, now)?;
+    let note = Note { at: at.unwrap_or(now), text };
+    send_to(&site, &id, |noted| JobCommand::Note(NoteCommand { noted, note })).await
 }
 
-/// Forgets a job that is over. What was measured meanwhile stays for as long as any other tick.
+/// Begins a phase of a job that runs; the one before ends there. Naming the current phase again changes nothing.
+#[utoipa::path(post, path = "/api/v1/jobs/{id}/phases", tag = "jobs", request_body = PhaseJob,
+    params(("id" = i64, Path, description = "As in the list of jobs")),
+    responses((status = 200, description = "Stored", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job is over, the phase would begin before the job or its last phase, there are too many, or a recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn phase_job(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    body: Result<Json<PhaseJob>, JsonRejection>,
+) -> Result<Told, Problem> {
+    let Json(PhaseJob { name, at }) =
+        body.map_err(|rejection| unread("a phase as JSON, such as {\"name\": …}", &rejection))?;
+    check_letters("a phase's name", &name, LONGEST_NAME)?;
+    check_time("at", at, crate::source::live::now())?;
+    send_to(&site, &id, |phased| JobCommand::Phase(PhaseCommand { phased, name, at })).await
+}
+
+/// Deletes a job that is over. What was measured meanwhile stays for as long as any other tick.
 #[utoipa::path(delete, path = "/api/v1/jobs/{id}", tag = "jobs",
     params(("id" = i64, Path, description = "As in the list of jobs")),
-    responses((status = 202, description = "Gone within the next second"), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "It runs, or a recording is played", body = ProblemBody)))]
-pub async fn delete_job(State(site): State<Site>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
-    let job = numbered(&site, &id).await?;
-    if job.is_running() {
-        return Err(Problem::Conflict(format!("job {id} runs: it can be deleted when it is over")));
-    }
-    hand_on(&site, JobCommand::Remove(RemoveCommand { removed: job.key }))
+    responses((status = 200, description = "Deleted", body = ToldJob), (status = 202, description = "Deleted in memory, not yet in the database", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "It runs, or a recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn delete_job(State(site): State<Site>, Path(id): Path<String>) -> Result<Told, Problem> {
+    send_to(&site, &id, |removed| JobCommand::Remove(RemoveCommand { removed })).await
+}
+
+/// Sends the command that is made with the key of the job of this number.
+async fn send_to(site: &Site, id: &str, command: impl FnOnce(String) -> JobCommand) -> Result<Told, Problem> {
+    let job = numbered(site, id).await?;
+    let is_remembered = site.present()?.jobs.iter().any(|other| other.id == job.id);
+    let key = job.key.clone();
+    let stored: Option<Job> = (!is_remembered).then_some(job);
+    Ok(send(site, Command::OnJob(command(key)), stored).await?.into())
 }

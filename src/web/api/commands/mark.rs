@@ -1,14 +1,19 @@
-//! What is told of a job, into a mark: it has to make sense by itself.
+//! A mark: a job began or ended. It has to make sense by itself; whether it fits what is known the loop decides.
 
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{CHOSEN, check_letters, check_time};
-use crate::source::{LONGEST_NAME, Label, Mark, MarkKind, MarkedEnd};
-use crate::web::answer::Problem;
+use super::{CHOSEN, Told, ToldJob, check_letters, check_time, forgotten, send, unread};
+use crate::commands::Command;
+use crate::source::{JobCommand, LONGEST_NAME, Label, Mark, MarkKind, MarkedEnd};
+use crate::web::Site;
+use crate::web::answer::{Problem, ProblemBody};
 
-/// What is told of a job that is not a snapshot's: that it began, and, once it has, how it ended.
+/// A job that is not a snapshot's: when it began, and, once it has ended, how.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutJob {
@@ -37,7 +42,24 @@ pub struct PutJob {
     pub status: Option<u8>,
 }
 
-pub(super) fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
+/// Begins or ends a job. The client chooses the key; the same mark may come twice. Of marks one job of a name runs at a
+/// time. A `command` is to be marked again each half minute, and counts as abandoned after two minutes of silence.
+#[utoipa::path(put, path = "/api/v1/jobs/{key}", tag = "jobs", request_body = PutJob,
+    params(("key" = String, Path, description = "Up to 200 letters, percent-encoded; chosen by the client")),
+    responses((status = 200, description = "Stored", body = ToldJob), (status = 201, description = "Stored as a new job", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "Another job of this name runs, this one is over, or a recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn put_job(
+    State(site): State<Site>,
+    Path(key): Path<String>,
+    body: Result<Json<PutJob>, JsonRejection>,
+) -> Result<Told, Problem> {
+    let Json(put) = body
+        .map_err(|rejection| unread("a job as JSON, such as {\"name\": …, \"started_at\": …}", &rejection))?;
+    let mark = mark(key, put, crate::source::live::now())?;
+    let stored = forgotten(&site, &mark.key).await;
+    Ok(send(&site, Command::OnJob(JobCommand::Mark(mark)), stored).await?.into())
+}
+
+fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
     check_letters("a job's key", &key, LONGEST_NAME)?;
     check_letters("a job's name", &put.name, LONGEST_NAME)?;
     check_time("started_at", Some(put.started_at), now)?;

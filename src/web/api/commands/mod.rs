@@ -1,46 +1,108 @@
-//! Word of jobs: that one began or ended, a phase of it, a note on it, and that it is to be forgotten.
+//! Commands on jobs: marks, phases, notes, imports and deletions.
 //!
-//! Here is what all of them share: what may stand in a body, and how a word comes to the loop.
+//! What can be judged by the request alone is checked here. All else the loop decides. The answer is 200, or 201 for a new
+//! job, when the result is committed and synced to the database; it is 202 while the database cannot be written.
 
 pub(super) mod edit;
 pub(super) mod mark;
-pub(super) mod phase;
-pub(super) mod put;
 
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout, timeout_at};
+use utoipa::ToSchema;
 
-use crate::job::Job;
-use crate::source::JobCommand;
+use crate::commands::{Command, Reply, Request};
+use crate::job::{Effect, Job};
 use crate::web::answer::Problem;
 use crate::web::slow::LONGEST as LONGEST_WAIT;
 use crate::web::{LONGEST_BODY, Site};
 
-/// Whoever tells of a job has this machine's clock, which may have been set back a moment ago.
+/// A client's clock is this machine's, which may have been set back a moment ago.
 const MOST_AHEAD: SignedDuration = SignedDuration::from_mins(1);
-/// The loop takes a word at once, unless it waits for the kernel.
-const LISTED_WITHIN: Duration = Duration::from_secs(1);
-/// What tells a key of somebody's choice from a volume's UUID.
+/// A command is answered within this time, whatever the disk does: `cowbell` waits a little longer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// The same for the store while it is known that it cannot be written.
+const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
+/// A job that memory has forgotten is looked up for this long.
+const LOOK_UP_WITHIN: Duration = Duration::from_millis(500);
+/// Tells a key that a client chose from a volume's UUID.
 const CHOSEN: &str = "mark:";
 
-/// The key by which a job is told of; `None` for a snapshot's.
+/// The job that a command was on.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ToldJob {
+    pub id: i64,
+    /// Why the result is held in memory and not stored, with status 202
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+pub(super) type Told = (StatusCode, Json<ToldJob>);
+
+/// What became of a command.
+pub(super) struct Answer {
+    pub status: StatusCode,
+    pub job: Job,
+    pub message: Option<String>,
+}
+
+impl From<Answer> for Told {
+    fn from(answer: Answer) -> Self {
+        (answer.status, Json(ToldJob { id: answer.job.id, message: answer.message }))
+    }
+}
+
+/// The client's key of a job; `None` for a snapshot's.
 pub fn chosen_key(job: &Job) -> Option<&str> {
     job.key.strip_prefix(CHOSEN)
 }
 
-pub(super) fn hand_on(site: &Site, word: JobCommand) -> Result<StatusCode, Problem> {
+/// Sends a command to the loop, and waits until its result is stored.
+pub(super) async fn send(site: &Site, command: Command, stored: Option<Job>) -> Result<Answer, Problem> {
     let Some(commands) = &site.commands else {
         return Err(Problem::Conflict("this is a recording: its jobs cannot be changed".into()));
     };
-    let refused = |_| Problem::Unavailable("the daemon is stopping, or too busy; try again".into());
-    commands.try_send(word).map_err(refused)?;
-    Ok(StatusCode::ACCEPTED)
+    let until = Instant::now() + ANSWER_WITHIN;
+    let (reply, outcome) = oneshot::channel();
+    let request = Request { command, stored, reply };
+    let outcome = async { commands.send(request).await.ok().and(outcome.await.ok()) };
+    let busy = || Problem::Unavailable("the daemon is stopping or too busy; try again".into());
+    let Reply { change, stored } = timeout_at(until, outcome).await.ok().flatten().ok_or_else(busy)??;
+    let failing = site.present.borrow().as_ref().and_then(|present| present.store.error.clone());
+    let until = if failing.is_some() { Instant::now() + LITTLE_PATIENCE } else { until };
+    let why_not = match stored {
+        None => None,
+        Some(stored) => match timeout_at(until, stored).await {
+            Ok(Ok(outcome)) => outcome.err(),
+            Ok(Err(_)) | Err(_) => Some(failing.unwrap_or_else(|| "the database does not answer".into())),
+        },
+    };
+    let status = match (&why_not, change.effect) {
+        (Some(_), _) => StatusCode::ACCEPTED,
+        (None, Effect::Created) => StatusCode::CREATED,
+        (None, _) => StatusCode::OK,
+    };
+    let message = why_not.map(|why| format!("held in memory, not stored: {why}"));
+    Ok(Answer { status, job: change.job, message })
 }
 
-/// Why a body is none, in our words as far as we have them.
+/// The job of this key as the database has it, if memory has forgotten it. A disk that hangs does not keep a command
+/// from being carried out.
+pub(super) async fn forgotten(site: &Site, key: &str) -> Option<Job> {
+    let has = |job: &std::sync::Arc<Job>| job.key == key;
+    if site.present.borrow().as_ref().is_some_and(|present| present.jobs.iter().any(has)) {
+        return None;
+    }
+    timeout(LOOK_UP_WITHIN, site.store.job_of(key)).await.ok()?.ok()?
+}
+
+/// Why a body is refused, in our words as far as we have them.
 fn unread(expected: &str, rejection: &JsonRejection) -> Problem {
     let text = rejection.body_text();
     let found = match rejection {

@@ -34,6 +34,8 @@ const FIRST_SECONDS: f64 = 300.0;
 pub struct View {
     pub from: Option<String>,
     pub to: Option<String>,
+    /// Of a list: the place behind which it goes on.
+    pub before: Option<String>,
     width: Option<u32>,
 }
 
@@ -51,9 +53,14 @@ impl View {
         Self { from: self.from.clone().or_else(|| Some(default.into())), ..self.clone() }
     }
 
-    /// The query that asks for the same span again.
+    /// The same, going on behind a place in the list.
+    pub fn going_on(self, before: String) -> Self {
+        Self { before: Some(before), ..self }
+    }
+
+    /// The query that asks for the same again.
     pub fn query(&self) -> String {
-        let pairs = [("from", &self.from), ("to", &self.to)];
+        let pairs = [("from", &self.from), ("to", &self.to), ("before", &self.before)];
         let pairs = pairs.iter().filter_map(|(key, value)| Some((*key, value.as_deref()?)));
         pairs.map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join("&")
     }
