@@ -33,12 +33,14 @@ CREATE TABLE segment (
     rows         INTEGER NOT NULL CHECK (rows > 0),
     first_source INTEGER,                                        -- numbers of the segments of ticks
     last_source  INTEGER CHECK (last_source >= first_source),    -- that it is made of; NULL at level 0
+    watched_ms   INTEGER NOT NULL CHECK (watched_ms >= 0),       -- the length of all ticks up to its end: its age is counted in it
     axis         BLOB    NOT NULL,                               -- packed (src/store/segment.rs)
     CHECK ((id >> 36 = 0) = (first_source IS NULL)),
     CHECK ((first_source IS NULL) = (last_source IS NULL))
 ) STRICT;
 
 CREATE INDEX segment_ends ON segment (to_ms, from_ms);           -- every chart asks for the segments of a range
+CREATE INDEX segment_watched ON segment (watched_ms);            -- retention asks for the oldest
 
 -- One stream (a device, a volume, the host) in one segment, packed (src/store/codec).
 CREATE TABLE chunk (

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// For how long what was seen is kept, by how finely.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
@@ -10,8 +11,6 @@ use serde::Deserialize;
 pub struct Store {
     /// Every tick.
     pub ticks: Age,
-    /// Roll-ups of ten seconds.
-    pub ten_seconds: Age,
     /// Roll-ups of a minute.
     pub minutes: Age,
     /// Every tick while a job ran.
@@ -22,13 +21,19 @@ pub struct Store {
 
 impl Default for Store {
     fn default() -> Self {
-        Self {
-            ticks: Age::days(30),
-            ten_seconds: Age::days(90),
-            minutes: Age::days(730),
-            jobs: Age::days(365),
-            size: Size(1 << 30),
-        }
+        Self { ticks: Age::days(30), minutes: Age::days(730), jobs: Age::days(365), size: Size(1 << 30) }
+    }
+}
+
+impl Store {
+    /// What ticks and roll-ups may take together. Beyond it the oldest go.
+    pub fn bytes_for_ticks(&self) -> u64 {
+        self.size.0 / 4 * 3
+    }
+
+    /// What jobs and imported files may take together. Beyond it new ones are refused, so that they never push ticks out.
+    pub fn bytes_for_jobs(&self) -> u64 {
+        self.size.0 / 4
     }
 }
 
@@ -40,6 +45,10 @@ pub struct Age(pub Duration);
 impl Age {
     pub const fn days(days: u64) -> Self {
         Self(Duration::from_secs(days * 24 * 3600))
+    }
+
+    pub fn ms(self) -> i64 {
+        i64::try_from(self.0.as_millis()).unwrap_or(i64::MAX)
     }
 }
 
@@ -55,7 +64,8 @@ const SMALLEST_STORE: Size = Size(32 << 20);
 #[serde(deny_unknown_fields)]
 struct RawStore {
     ticks: Option<Age>,
-    ten_seconds: Option<Age>,
+    /// Of earlier versions.
+    ten_seconds: Option<IgnoredAny>,
     minutes: Option<Age>,
     jobs: Option<Age>,
     size: Option<Size>,
@@ -68,13 +78,17 @@ impl TryFrom<RawStore> for Store {
         let usual = Self::default();
         let store = Self {
             ticks: raw.ticks.unwrap_or(usual.ticks),
-            ten_seconds: raw.ten_seconds.unwrap_or(usual.ten_seconds),
             minutes: raw.minutes.unwrap_or(usual.minutes),
             jobs: raw.jobs.unwrap_or(usual.jobs),
             size: raw.size.unwrap_or(usual.size),
         };
-        if store.ticks > store.ten_seconds || store.ten_seconds > store.minutes {
-            return Err("expected ticks <= ten_seconds <= minutes: the coarser is kept for longer".into());
+        if raw.ten_seconds.is_some() {
+            tracing::warn!(
+                "`ten_seconds` in [store] has no effect any more: ticks are rolled up to minutes; remove the line"
+            );
+        }
+        if store.ticks > store.minutes {
+            return Err("expected ticks <= minutes: the coarser is kept for longer".into());
         }
         if store.size < SMALLEST_STORE {
             return Err(format!("`size`: expected at least \"32MiB\", but found {} bytes", store.size.0));

@@ -61,7 +61,7 @@ pub use paths::{made_path, passing_folder, path};
 pub use read_view::ReadView;
 pub use readers::Unanswered;
 pub use segment::Level;
-pub use stock::{LevelUsage, StorageUsage, stock_of, usual_bytes};
+pub use stock::{StorageUsage, stock_of, usual_bytes};
 pub use subject::{Misnamed, Subject, Wanted};
 pub use tick_table::TickTable;
 pub use words::in_words;

@@ -25,23 +25,17 @@ pub fn level_for(width_ms: i64) -> Level {
     Level::ALL.into_iter().rev().find(does).unwrap_or(Level::Ticks)
 }
 
-/// Which of these segments tell of their time at `level`, without telling anything twice.
+/// The segments that cover their time at `level`, with nothing in two of them.
 ///
-/// A finer one is used where nothing of the level, or between the two, was made of it. A coarser one tells of what is left:
-/// it is left out where all that it was made of is there. Clocks have no part in it: they jump.
+/// Where a segment of the level is not made yet, what it will be made of takes its place. Where that is deleted, a coarser
+/// one does, without the rows that finer segments have. Clocks have no part in it: they jump.
 pub fn plan(level: Level, segments: &[Segment]) -> Vec<Part> {
+    let finer = Level::ALL.into_iter().filter(|other| *other <= level).rev();
+    let coarser = Level::ALL.into_iter().filter(|other| *other > level);
     let mut parts: Vec<Part> = Vec::new();
-    for finer in std::iter::successors(Some(level), |level| level.source()) {
+    for level in finer.chain(coarser) {
         let told = told(&parts);
-        for segment in segments.iter().filter(|segment| segment.level() == finer) {
-            if overlapping(&told, segment.numbers()).is_empty() {
-                parts.push(Part { segment: segment.clone(), covered: Vec::new() });
-            }
-        }
-    }
-    for coarser in Level::ALL.into_iter().filter(|other| *other > level) {
-        let told = told(&parts);
-        for segment in segments.iter().filter(|segment| segment.level() == coarser) {
+        for segment in segments.iter().filter(|segment| segment.level() == level) {
             let covered = overlapping(&told, segment.numbers());
             if !is_whole(covered, segment.numbers()) {
                 parts.push(Part { segment: segment.clone(), covered: covered.to_vec() });

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::segment::Level;
+use super::segment::window;
 use super::tick::{SegmentTicks, Tick, by_segment};
 
 /// Segments of about ten minutes that stay in memory when they are in the database.
@@ -118,8 +118,7 @@ impl SegmentNumbering {
 
     /// The segment of a tick that ended at this instant.
     pub fn number(&mut self, at_ms: i64, most_rows: usize) -> i64 {
-        let level = Level::Ticks;
-        let continues = |last_ms: i64| last_ms < at_ms && level.window(last_ms) == level.window(at_ms);
+        let continues = |last_ms: i64| last_ms < at_ms && window(last_ms) == window(at_ms);
         if self.last_ms.is_some_and(|last_ms| !continues(last_ms)) || self.rows >= most_rows {
             self.number += 1;
             self.rows = 0;

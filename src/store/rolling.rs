@@ -1,5 +1,4 @@
-//! Roll-ups are made of segments that are complete: of a window, as soon as it is over, or, those of ten seconds, when its
-//! ticks are to go.
+//! Roll-ups are made of complete segments, a fixed number of them, in the order in which they were written.
 
 use anyhow::Context;
 use sqlx::{Connection, SqliteConnection};
@@ -13,106 +12,32 @@ use super::segment::{Axis, Level, chunk_key, stream_of_chunk};
 use super::stream::Stream;
 use super::write_op::Gap;
 
-/// Segments that become one of the next level at most: a program that is started again and again makes short ones.
-const MOST_SOURCES: usize = 100;
-
-/// Makes the roll-ups that can be made: of every window that is over. Those of ten seconds wait until the ticks are to go.
+/// Makes the roll-ups of which all sources are there.
 pub async fn roll_up(connection: &mut SqliteConnection) -> anyhow::Result<()> {
     for level in [Level::Minutes, Level::TenMinutes] {
-        while let Some(sources) = complete_window(connection, level).await? {
+        while let Some(sources) = next_sources(connection, level).await? {
             roll(connection, level, &sources).await?;
         }
     }
     Ok(())
 }
 
-/// Makes one roll-up of ten seconds: of ticks that are in minutes already, and ended in the span from `from_ms` to before
-/// `to_ms`. Says whether there was such a window.
-pub async fn roll_up_old(
-    connection: &mut SqliteConnection,
-    from_ms: i64,
-    to_ms: i64,
-) -> anyhow::Result<bool> {
-    let level = Level::TenSeconds;
-    let in_minutes = rolled_until(connection, Level::Minutes).await?;
-    let is_old = |source: &Segment| (from_ms..to_ms).contains(&source.to_ms) && source.number() <= in_minutes;
-    let Some(first) = first_source(connection, level, from_ms, to_ms).await? else { return Ok(false) };
-    let sources = sources(connection, level, first).await?;
-    let sources = old_window(level, &sources, is_old);
-    if !sources.is_empty() {
-        roll(connection, level, sources).await?;
-    }
-    Ok(!sources.is_empty())
-}
-
-/// The first of these segments that make up one of `level`, if all that it will ever be made of is old. One of a time when
-/// the clock was wrong, among old ones, ends the window: it is never waited for.
-fn old_window(level: Level, sources: &[Segment], is_old: impl Fn(&Segment) -> bool) -> &[Segment] {
-    let old = sources.iter().take_while(|source| is_old(source)).count();
-    match window(level, sources) {
-        Some(window) if window.len() <= old => window,
-        _ if sources[old..].iter().any(&is_old) => &sources[..old],
-        _ => &[],
-    }
-}
-
-/// The number of the first segment that has not gone into this level yet and ended in the span.
-async fn first_source(
-    connection: &mut SqliteConnection,
-    level: Level,
-    from_ms: i64,
-    to_ms: i64,
-) -> anyhow::Result<Option<i64>> {
-    let Some(source) = level.source() else { return Ok(None) };
-    let key: Option<i64> = sqlx::query_scalar(
-        "SELECT min(id) FROM segment WHERE id > ? AND id < ? AND to_ms >= ? AND to_ms < ?",
-    )
-    .bind(source.key(rolled_until(connection, level).await?))
-    .bind(source.keys().1)
-    .bind(from_ms)
-    .bind(to_ms)
-    .fetch_one(connection)
-    .await?;
-    Ok(key.map(|key| key - source.keys().0))
-}
-
-/// The segments, one after the other, that make up the next window of this level; `None` while it is not known whether
-/// more will come.
-async fn complete_window(
+/// The sources of the next segment of this level; `None` until there are enough.
+async fn next_sources(
     connection: &mut SqliteConnection,
     level: Level,
 ) -> anyhow::Result<Option<Vec<Segment>>> {
-    let first = rolled_until(connection, level).await? + 1;
-    let sources = sources(connection, level, first).await?;
-    // The limit of the question is that of a window: one that is reached is not waited for.
-    Ok(window(level, &sources).map(<[Segment]>::to_vec))
-}
-
-/// What this level is made of, from this number on.
-async fn sources(
-    connection: &mut SqliteConnection,
-    level: Level,
-    first: i64,
-) -> anyhow::Result<Vec<Segment>> {
-    let Some(source) = level.source() else { return Ok(Vec::new()) };
-    Ok(sqlx::query_as(
+    let Some((source, count)) = level.source() else { return Ok(None) };
+    let sources: Vec<Segment> = sqlx::query_as(
         "SELECT id, from_ms, to_ms, first_source, last_source FROM segment
-         WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
+         WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
     )
-    .bind(source.key(first))
+    .bind(source.key(rolled_until(connection, level).await?))
     .bind(source.keys().1)
-    .bind(i64::try_from(MOST_SOURCES)?)
+    .bind(i64::try_from(count)?)
     .fetch_all(connection)
-    .await?)
-}
-
-/// The first of these segments that make up one of `level`.
-pub fn window(level: Level, sources: &[Segment]) -> Option<&[Segment]> {
-    let window = |segment: &Segment| level.window(segment.from_ms);
-    let first = window(sources.first()?);
-    let length = sources.iter().take_while(|segment| window(segment) == first).count();
-    let length = length.min(MOST_SOURCES);
-    (length < sources.len() || length == MOST_SOURCES).then(|| &sources[..length])
+    .await?;
+    Ok((sources.len() == count).then_some(sources))
 }
 
 /// Ticks have gone into this level up to the segment of that number; 0 where nothing of the level is left.
@@ -154,11 +79,15 @@ async fn roll_readable(
     made_of: (i64, i64),
     sources: &[(&Segment, Axis)],
 ) -> anyhow::Result<()> {
-    let Some(from) = level.source() else { return Ok(()) };
+    let Some((from, _)) = level.source() else { return Ok(()) };
     let axis = joined(sources);
-    let groups = rollup::groups(&axis, level);
+    let groups = rollup::groups(&axis, level.row_ms());
     let key = level.key(made_of.0);
-    insert_segment(connection, key, &rollup::rolled_axis(&axis, &groups), Some(made_of)).await?;
+    let watched_ms = sqlx::query_scalar("SELECT watched_ms FROM segment WHERE id = ?")
+        .bind(sources.last().map(|(last, _)| last.id))
+        .fetch_one(&mut *connection)
+        .await?;
+    insert_segment(connection, key, &rollup::rolled_axis(&axis, &groups), Some(made_of), watched_ms).await?;
     for stream in streams_of(connection, sources).await? {
         let rows = joined_rows(connection, from, stream, sources).await?;
         let rolled = rollup::rolled(stream.kind, from, &axis, &rows, &groups);

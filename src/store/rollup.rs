@@ -69,10 +69,11 @@ fn value_of(near: u64) -> f64 {
     f64::from_bits(near << DROPPED)
 }
 
-/// Neighbouring rows of an axis, of one segment of ticks, that become one row of this level.
-pub fn groups(axis: &Axis, level: Level) -> Vec<Range<usize>> {
+/// Neighbouring rows of an axis, of one segment of ticks, that become one row of this length.
+pub fn groups(axis: &Axis, row_ms: i64) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
-    let number = |row: usize| (level.row(axis.at_ms[row]), axis.numbers[row]);
+    // A row is of the time before it: one at the end of a minute is the last of that minute.
+    let number = |row: usize| ((axis.at_ms[row] - 1).div_euclid(row_ms), axis.numbers[row]);
     for row in 0..axis.len() {
         match groups.last_mut() {
             Some(last) if number(last.start) == number(row) => last.end = row + 1,
@@ -92,7 +93,7 @@ pub fn rolled_axis(axis: &Axis, groups: &[Range<usize>]) -> Axis {
     }
 }
 
-/// One stream's roll-ups of the groups of rows of `from`, which is the level below.
+/// One stream's roll-ups of the groups of rows of `from`.
 pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range<usize>]) -> Rows {
     let quantities = kind.quantities();
     let mut columns = vec![vec![0; groups.len()]; columns(kind)];

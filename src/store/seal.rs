@@ -8,6 +8,9 @@ use super::codec::encode;
 use super::segment::{Axis, Level, chunk_key, rows_of, streams};
 use super::tick::Tick;
 
+/// A segment counts for a day at most: one wrong length must not make all that was before it look old.
+const LONGEST_MS: i64 = 24 * 3600 * 1000;
+
 /// A segment's row, without its axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
@@ -63,13 +66,21 @@ pub async fn write_ticks(
     number: i64,
     ticks: &[impl AsRef<Tick>],
 ) -> anyhow::Result<()> {
-    let key = Level::Ticks.key(number);
-    insert_segment(connection, key, &Axis::of(number, ticks), None).await?;
+    let (key, axis) = (Level::Ticks.key(number), Axis::of(number, ticks));
+    let watched_ms = watched_ms(connection).await?.saturating_add(axis.length_ms().min(LONGEST_MS));
+    insert_segment(connection, key, &axis, None, watched_ms).await?;
     for stream in streams(ticks) {
         let rows = rows_of(ticks, stream);
         insert_chunk(connection, chunk_key(key, stream), &encode(&rows)?).await?;
     }
     Ok(())
+}
+
+/// How long was watched up to the end of the newest segment: the sum of all lengths, by a clock that does not jump.
+pub async fn watched_ms(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
+    let newest: Option<i64> =
+        sqlx::query_scalar("SELECT max(watched_ms) FROM segment").fetch_one(connection).await?;
+    Ok(newest.unwrap_or_default())
 }
 
 /// With its chunks.
@@ -87,11 +98,12 @@ pub async fn insert_segment(
     key: i64,
     axis: &Axis,
     made_of: Option<(i64, i64)>,
+    watched_ms: i64,
 ) -> anyhow::Result<()> {
     let (from_ms, to_ms) = axis.range_ms();
     sqlx::query(
-        "INSERT OR REPLACE INTO segment (id, from_ms, to_ms, rows, first_source, last_source, axis)
-         VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO segment (id, from_ms, to_ms, rows, first_source, last_source, watched_ms, axis)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(key)
     .bind(from_ms)
@@ -99,6 +111,7 @@ pub async fn insert_segment(
     .bind(i64::try_from(axis.len())?)
     .bind(made_of.map(|(first, _)| first))
     .bind(made_of.map(|(_, last)| last))
+    .bind(watched_ms)
     .bind(axis.encode()?)
     .execute(connection)
     .await?;

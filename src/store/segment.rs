@@ -4,64 +4,48 @@ use super::codec::{Damage, Presence, Rows, decode, encode};
 use super::stream::Stream;
 use super::tick::{Cell, Tick};
 
-/// How finely a segment tells.
+/// The resolution of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// Every tick, at its own interval.
     Ticks,
-    /// Made of ticks when they are about to be deleted.
-    TenSeconds,
-    /// Made of ticks as soon as a window is over, and so beside them.
+    /// Made of ticks.
     Minutes,
     /// Made of minutes: for charts of weeks and years.
     TenMinutes,
 }
 
+/// A segment of ticks is of one window of ten minutes of the wall clock.
+const WINDOW_MS: i64 = 600_000;
 /// Bits of a segment's number; 2³⁶ of ten minutes are a million years.
 const SEGMENT_BITS: u32 = 36;
 /// Bits of a stream's number.
 const STREAM_BITS: u32 = 24;
 
-impl Level {
-    pub const ALL: [Self; 4] = [Self::Ticks, Self::TenSeconds, Self::Minutes, Self::TenMinutes];
+/// The window of an instant. A tick is of the time before it: one at the end of a window is the last of it.
+pub fn window(at_ms: i64) -> i64 {
+    (at_ms - 1).div_euclid(WINDOW_MS)
+}
 
-    /// The level that this one is made of.
-    pub fn source(self) -> Option<Self> {
+impl Level {
+    pub const ALL: [Self; 3] = [Self::Ticks, Self::Minutes, Self::TenMinutes];
+
+    /// The level that this one is made of, and how many of its segments become one: four hours, and five days.
+    pub fn source(self) -> Option<(Self, usize)> {
         match self {
             Self::Ticks => None,
-            Self::TenSeconds | Self::Minutes => Some(Self::Ticks),
-            Self::TenMinutes => Some(Self::Minutes),
+            Self::Minutes => Some((Self::Ticks, 24)),
+            Self::TenMinutes => Some((Self::Minutes, 30)),
         }
     }
 
-    /// Ticks of this length become one row; 0 where each is one of its own.
+    /// The length of a row; 0 where each tick is a row of its own.
     pub fn row_ms(self) -> i64 {
         match self {
             Self::Ticks => 0,
-            Self::TenSeconds => 10_000,
             Self::Minutes => 60_000,
             Self::TenMinutes => 600_000,
         }
-    }
-
-    /// A segment is of one window of this length, by the wall clock.
-    pub fn window_ms(self) -> i64 {
-        match self {
-            Self::Ticks => 600_000,
-            Self::TenSeconds => 6_000_000,
-            Self::Minutes => 14_400_000,
-            Self::TenMinutes => 432_000_000,
-        }
-    }
-
-    /// Which window an instant is of. A tick tells of what was before it: one that ends a window is the last of it.
-    pub fn window(self, at_ms: i64) -> i64 {
-        (at_ms - 1).div_euclid(self.window_ms())
-    }
-
-    /// Which row of this level an instant is of; see [`Self::window`].
-    pub fn row(self, at_ms: i64) -> i64 {
-        (at_ms - 1).div_euclid(self.row_ms().max(1))
     }
 
     /// The first key of this level, and the first behind it.
@@ -123,6 +107,12 @@ impl Axis {
     pub fn range_ms(&self) -> (i64, i64) {
         let (first, last) = (self.at_ms.iter().min(), self.at_ms.iter().max());
         (first.copied().unwrap_or_default(), last.copied().unwrap_or_default())
+    }
+
+    /// How long the rows are together.
+    pub fn length_ms(&self) -> i64 {
+        let us = self.elapsed_us.iter().fold(0_u64, |sum, us| sum.saturating_add(*us));
+        i64::try_from(us / 1000).unwrap_or(i64::MAX)
     }
 
     pub fn encode(&self) -> anyhow::Result<Vec<u8>> {

@@ -11,116 +11,79 @@ use super::segment::Level;
 use super::write_op::Gap;
 use crate::config;
 
-/// What a level takes in a day is told from its last segments, up to this many: of ticks, six hours.
+/// What ticks take in a day is measured over their last segments, six hours at most.
 const RECENT_SEGMENTS: i64 = 36;
-/// What roll-ups take beside the ticks that they are made of, until there are some: a part of the ticks' bytes, as in
-/// `benches/RESULTS.md`.
-const TYPICAL_SHARE: [f64; Level::ALL.len()] = [1.0, 0.5, 0.1, 0.012];
+/// What roll-ups of minutes and of ten minutes take together, as a part of what the ticks take that they are made of, and
+/// what SQLite adds to packed bytes: see `benches/RESULTS.md`.
+const ROLL_UPS: f64 = 0.11;
+const OVERHEAD: f64 = 1.12;
 /// Packed bytes that the ticks of one device take in a day, volumes included, on a host of which half the disks idle.
-const USUAL_PER_DEVICE: f64 = 330_000.0;
+const USUAL_PER_DEVICE: f64 = 430_000.0;
 /// Gaps that are told of, the latest.
 const GAPS: i64 = 20;
-/// Packed bytes below which it is not told from the file what SQLite adds, and what it usually adds.
-const LITTLE: f64 = 8e6;
-const USUAL_OVERHEAD: f64 = 1.15;
 const DAY_MS: f64 = 24.0 * 3600.0 * 1000.0;
 
 /// How much is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StorageUsage {
     pub size_bytes: u64,
-    /// For each level.
-    pub levels: [LevelUsage; Level::ALL.len()],
+    /// The end of the oldest row of each level.
+    pub since: [Option<Timestamp>; Level::ALL.len()],
+    /// What a day of ticks takes, all that SQLite adds included; `None` before there is a segment.
+    pub bytes_per_day: Option<u64>,
     /// The part of the time in which a job ran.
     pub jobs_share: f64,
     /// Ticks that could not be kept, the latest first.
     pub gaps: Vec<Gap>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LevelUsage {
-    /// The end of the oldest row and of the newest.
-    pub from: Option<Timestamp>,
-    pub to: Option<Timestamp>,
-    /// Of packed rows, without what SQLite adds.
-    pub bytes_per_day: Option<f64>,
-    /// Packed bytes of all that is kept, if segments were always as large as the last ones.
-    pub packed_bytes: f64,
-}
-
 impl StorageUsage {
-    /// What a day of ticks takes, all that SQLite adds included; `None` before there is a segment.
-    pub fn bytes_per_day(&self) -> Option<u64> {
-        Some((self.levels[0].bytes_per_day? * self.overhead()) as u64)
-    }
-
-    /// What all of it will take when it has been kept for as long as the settings say; `None` before it can be told.
+    /// What ticks and roll-ups will take when they have been kept for as long as the settings say; `None` before a day of
+    /// them can be measured.
     pub fn forecast_bytes(&self, keep: &config::Store) -> Option<u64> {
-        let ticks = self.levels[0].bytes_per_day?;
-        let days = |age: config::Age| age.0.as_secs_f64() / (24.0 * 3600.0);
-        // Ten seconds are made when ticks go.
-        let of_tens = (days(keep.ten_seconds) - days(keep.ticks)).max(0.0);
-        let ages = [days(keep.ticks), of_tens, days(keep.minutes), days(keep.minutes)];
-        let levels = self.levels.iter().zip(TYPICAL_SHARE).zip(ages);
-        let packed: f64 =
-            levels.map(|((level, share), days)| level.bytes_per_day.unwrap_or(ticks * share) * days).sum();
-        let of_jobs = ticks * self.jobs_share * (days(keep.jobs) - days(keep.ticks)).max(0.0);
-        Some(((packed + of_jobs) * self.overhead()) as u64)
-    }
-
-    /// Bytes of the file for a packed byte.
-    fn overhead(&self) -> f64 {
-        let packed: f64 = self.levels.iter().map(|level| level.packed_bytes).sum();
-        // Of a little there is more of tables and indexes than of rows.
-        if packed < LITTLE { USUAL_OVERHEAD } else { (self.size_bytes as f64 / packed).clamp(1.0, 3.0) }
+        let days = |age: config::Age| age.ms() as f64 / DAY_MS;
+        let of_jobs = self.jobs_share * (days(keep.jobs) - days(keep.ticks)).max(0.0);
+        let days_of_ticks = days(keep.ticks) + of_jobs + ROLL_UPS * days(keep.minutes);
+        Some((self.bytes_per_day? as f64 * days_of_ticks) as u64)
     }
 }
 
 /// Looks at the tables; some milliseconds.
 pub async fn stock(connection: &mut SqliteConnection) -> anyhow::Result<StorageUsage> {
     let mut stock = StorageUsage {
-        size_bytes: used_bytes(connection).await?.unsigned_abs(),
+        size_bytes: used_bytes(connection).await?,
+        bytes_per_day: bytes_per_day(connection).await?,
         jobs_share: jobs_share(connection).await?,
         gaps: gaps(connection).await?,
         ..StorageUsage::default()
     };
     for level in Level::ALL {
-        stock.levels[level as usize] = level_stock(connection, level).await?;
+        let from_ms: Option<i64> =
+            sqlx::query_scalar("SELECT min(from_ms) FROM segment WHERE id >= ? AND id < ?")
+                .bind(level.keys().0)
+                .bind(level.keys().1)
+                .fetch_one(&mut *connection)
+                .await?;
+        stock.since[level as usize] = from_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
     }
     Ok(stock)
 }
 
-async fn level_stock(connection: &mut SqliteConnection, level: Level) -> anyhow::Result<LevelUsage> {
-    let (first, end) = level.keys();
-    let (from, to): (Option<i64>, Option<i64>) =
-        sqlx::query_as("SELECT min(from_ms), max(to_ms) FROM segment WHERE id >= ? AND id < ?")
-            .bind(first)
-            .bind(end)
-            .fetch_one(&mut *connection)
-            .await?;
-    let (bytes, length_ms, recent, all): (Option<i64>, Option<i64>, i64, i64) = sqlx::query_as(
+async fn bytes_per_day(connection: &mut SqliteConnection) -> anyhow::Result<Option<u64>> {
+    let (bytes, length_ms): (Option<i64>, Option<i64>) = sqlx::query_as(
         "WITH recent AS (
              SELECT id, (to_ms - from_ms) * rows / max(rows - 1, 1) AS length_ms, length(axis) AS bytes FROM segment
-             WHERE id >= ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3)
+             WHERE id < ?1 ORDER BY id DESC LIMIT ?2)
          SELECT sum(bytes) + (SELECT sum(length(data)) FROM chunk
-                 WHERE id >= (SELECT min(id) FROM recent) << 24 AND id < ?2 << 24),
-             sum(length_ms), count(*), (SELECT count(*) FROM segment WHERE id >= ?1 AND id < ?2)
+                 WHERE id >= (SELECT min(id) FROM recent) << 24 AND id < ?1 << 24), sum(length_ms)
          FROM recent",
     )
-    .bind(first)
-    .bind(end)
+    .bind(Level::Ticks.keys().1)
     .bind(RECENT_SEGMENTS)
     .fetch_one(connection)
     .await?;
-    let at = |ms: Option<i64>| Timestamp::from_millisecond(ms?).ok();
-    let bytes_per_day = bytes.zip(length_ms).filter(|(_, length_ms)| *length_ms > 0);
-    let packed_bytes = bytes.unwrap_or_default() as f64 / recent.max(1) as f64 * all as f64;
-    Ok(LevelUsage {
-        from: at(from),
-        to: at(to),
-        bytes_per_day: bytes_per_day.map(|(bytes, length_ms)| bytes as f64 / length_ms as f64 * DAY_MS),
-        packed_bytes,
-    })
+    let known = bytes.zip(length_ms).filter(|(_, length_ms)| *length_ms > 0);
+    Ok(known.map(|(bytes, length_ms)| (bytes as f64 * OVERHEAD / length_ms as f64 * DAY_MS) as u64))
 }
 
 /// Jobs that ran together count each; it is an upper limit.
@@ -152,9 +115,7 @@ pub async fn stock_of(path: &Path) -> anyhow::Result<StorageUsage> {
 
 /// What the settings will need on a host with so many devices, as most are used: see `benches/RESULTS.md`.
 pub fn usual_bytes(keep: &config::Store, devices: usize) -> u64 {
-    let usual =
-        LevelUsage { bytes_per_day: Some(USUAL_PER_DEVICE * devices as f64), ..LevelUsage::default() };
-    let mut stock = StorageUsage::default();
-    stock.levels[Level::Ticks as usize] = usual;
+    let bytes_per_day = Some((USUAL_PER_DEVICE * OVERHEAD * devices as f64) as u64);
+    let stock = StorageUsage { bytes_per_day, ..StorageUsage::default() };
     stock.forecast_bytes(keep).unwrap_or_default()
 }

@@ -73,11 +73,17 @@ struct Line<'a> {
 }
 
 impl Resolution {
+    /// The level that is read. Ten seconds are made of ticks, where those are still there.
     fn level(self) -> Level {
+        if self == Self::Minute { Level::Minutes } else { Level::Ticks }
+    }
+
+    /// The length of a row; 0 where each tick is a row of its own.
+    fn row_ms(self) -> i64 {
         match self {
-            Self::Tick => Level::Ticks,
-            Self::TenSeconds => Level::TenSeconds,
-            Self::Minute => Level::Minutes,
+            Self::Tick => 0,
+            Self::TenSeconds => 10_000,
+            Self::Minute => 60_000,
         }
     }
 
@@ -143,7 +149,7 @@ impl ReadView {
         let (mut rows, mut missing) = (0, Missing::default());
         for (index, part) in parts.iter().enumerate() {
             progress(index as f64 / parts.len() as f64);
-            let sheet = self.sheet(part, &topics, ask.resolution.level()).await;
+            let sheet = self.sheet(part, &topics, ask.resolution.row_ms()).await;
             if sheet.as_ref().is_none_or(|sheet| !sheet.is_whole) {
                 missing.add(&part.segment);
             }
@@ -152,7 +158,7 @@ impl ReadView {
             }
         }
         for segment in &self.journaled {
-            let sheet = Sheet::of_ticks(segment.number, &segment.ticks, &topics, ask.resolution.level());
+            let sheet = Sheet::of_ticks(segment.number, &segment.ticks, &topics, ask.resolution.row_ms());
             rows += write(&sheet, None, &topics, ask.range, target).await?;
         }
         target.finish().await?;

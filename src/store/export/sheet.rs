@@ -26,8 +26,9 @@ pub struct Sheet {
 }
 
 impl ReadView {
-    /// The segment at `level`, or as it is where it is coarser; `None` where nothing of it can be read.
-    pub(super) async fn sheet(&mut self, part: &Part, topics: &Topics, level: Level) -> Option<Sheet> {
+    /// The segment with rows of this length, or as it is where it is rolled up already; `None` where nothing of it can be
+    /// read.
+    pub(super) async fn sheet(&mut self, part: &Part, topics: &Topics, row_ms: i64) -> Option<Sheet> {
         let axis = self.axis(part.segment.id).await.ok()?;
         let chunks = self.readable_chunks(part.segment.id, &topics.streams).await;
         let (at, mut is_whole) = (part.segment.level(), true);
@@ -38,7 +39,7 @@ impl ReadView {
             rows.unwrap_or_else(|| nothing(Presence::Unknown, at, *stream, axis.len()))
         });
         let rows = rows.collect();
-        Some(Sheet { level: at, axis, rows, is_whole }.rolled(topics, level))
+        Some(Sheet { level: at, axis, rows, is_whole }.rolled(topics, row_ms))
     }
 
     /// Each that is there; `None` where the database cannot read it.
@@ -81,23 +82,23 @@ fn nothing(presence: Presence, level: Level, stream: Stream, length: usize) -> R
 
 impl Sheet {
     /// Ticks of a segment that is not in the database yet.
-    pub fn of_ticks(number: i64, ticks: &[Arc<Tick>], topics: &Topics, level: Level) -> Self {
+    pub fn of_ticks(number: i64, ticks: &[Arc<Tick>], topics: &Topics, row_ms: i64) -> Self {
         let rows = topics.streams.iter().map(|stream| rows_of(ticks, *stream)).collect();
         Self { level: Level::Ticks, axis: Axis::of(number, ticks), rows, is_whole: true }
-            .rolled(topics, level)
+            .rolled(topics, row_ms)
     }
 
-    /// Its rows at `level`; as it is where it is that already, or coarser.
-    fn rolled(self, topics: &Topics, level: Level) -> Self {
-        if self.level >= level {
+    /// Its ticks as rows of this length. What is rolled up already is left as it is.
+    fn rolled(self, topics: &Topics, row_ms: i64) -> Self {
+        if self.level > Level::Ticks || row_ms == 0 {
             return self;
         }
-        let groups = rollup::groups(&self.axis, level);
+        let groups = rollup::groups(&self.axis, row_ms);
         let rolled = |(stream, rows): (&Stream, &Rows)| {
             rollup::rolled(stream.kind, self.level, &self.axis, rows, &groups)
         };
         let rows = topics.streams.iter().zip(&self.rows).map(rolled).collect();
-        Self { level, axis: rollup::rolled_axis(&self.axis, &groups), rows, ..self }
+        Self { level: Level::Minutes, axis: rollup::rolled_axis(&self.axis, &groups), rows, ..self }
     }
 
     /// When its rows ended.

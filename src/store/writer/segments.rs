@@ -137,9 +137,8 @@ impl Writer<'_> {
         if Instant::now() < self.tidy_at {
             return;
         }
-        let now_ms = self.window.as_ref().and_then(|window| window.ticks.last()).map_or(0, |tick| tick.at_ms);
         let found_some = match self.mend().await {
-            Ok(()) => self.retention.step(&mut self.connection, now_ms).await,
+            Ok(()) => self.retention.step(&mut self.connection).await,
             Err(error) => Err(error),
         };
         self.is_broken |= found_some.is_err();

@@ -143,7 +143,6 @@ async fn rolled_up(site: &Site, job: &Job, present: &Present) -> Result<Option<S
     let finest = Partial::or_from_memory(site.store.finest(ran).await, || None, "")?;
     let length = match finest.found {
         None | Some(Level::Ticks) => return Ok(None),
-        Some(Level::TenSeconds) => "ten seconds",
         Some(Level::Minutes) => "a minute",
         Some(Level::TenMinutes) => "ten minutes",
     };

@@ -64,7 +64,7 @@ fn figures(present: &Present) -> Table {
         ),
         ("Not kept", present.lost.to_string(), "ticks, jobs and alerts since the start".into()),
         ("The database has", bytes(stock.size_bytes), format!("and may take {}", bytes(keep.size.0))),
-        ("A day takes", or_later(stock.bytes_per_day()), "every tick, before it is rolled up".into()),
+        ("A day takes", or_later(stock.bytes_per_day), "every tick, before it is rolled up".into()),
         ("It will need", or_later(forecast), fits.into()),
     ];
     let row =
@@ -80,7 +80,7 @@ fn micros(us: u64) -> String {
 fn levels(present: &Present) -> Table {
     let (stock, keep, now) = (&present.store.stock, &present.keep, present.interval.at);
     let since = |level: Level| {
-        Cell::known(stock.levels[level as usize].from.map(|from| format!("{} UTC", moment(from, now))))
+        Cell::known(stock.since[level as usize].map(|from| format!("{} UTC", moment(from, now))))
     };
     let row = |what: &str, age: Age, since| {
         vec![what.into(), format!("{} days", age.0.as_secs() / (24 * 3600)).into(), since]
@@ -88,7 +88,6 @@ fn levels(present: &Present) -> Table {
     let rows = [
         row("Every tick", keep.ticks, since(Level::Ticks)),
         row("Every tick while a job ran", keep.jobs, "".into()),
-        row("Ten seconds: sum, least and most, when ticks go", keep.ten_seconds, since(Level::TenSeconds)),
         row("A minute, and ten: sum, least and most", keep.minutes, since(Level::Minutes)),
     ];
     Table::new("What is kept", ["How finely", "For", "Since"].map(Column::text), rows)

@@ -17,7 +17,7 @@ pub struct StoreBody {
     pub ticks_bytes_per_day: Option<u64>,
     /// What everything will take when it has been kept for as long as is set.
     pub forecast_bytes: Option<u64>,
-    /// `ticks`, `ten_seconds`, `minutes` and `ten_minutes`.
+    /// `ticks`, `minutes` and `ten_minutes`.
     pub levels: Vec<LevelBody>,
     /// For so many days the ticks of a job's time are kept.
     pub jobs_days: u64,
@@ -54,17 +54,16 @@ impl StoreBody {
         let (stock, keep) = (&present.store.stock, &present.keep);
         let level = |level: Level, name: &str, age: config::Age| LevelBody {
             name: name.into(),
-            from: stock.levels[level as usize].from,
+            from: stock.since[level as usize],
             days: days(age),
         };
         Self {
             size_bytes: stock.size_bytes,
             size_limit_bytes: keep.size.0,
-            ticks_bytes_per_day: stock.bytes_per_day(),
+            ticks_bytes_per_day: stock.bytes_per_day,
             forecast_bytes: stock.forecast_bytes(keep),
             levels: vec![
                 level(Level::Ticks, "ticks", keep.ticks),
-                level(Level::TenSeconds, "ten_seconds", keep.ten_seconds),
                 level(Level::Minutes, "minutes", keep.minutes),
                 level(Level::TenMinutes, "ten_minutes", keep.minutes),
             ],

@@ -1,0 +1,165 @@
+//! Old data are deleted, the finest first, in small steps that never hold the writer up, and space is given back.
+//!
+//! The age of a segment is how long was watched since. Segments know this by their order and their ticks' own lengths; the
+//! clock of the wall has no part in it. While cowbell does not run nothing grows older.
+
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
+
+use super::rolling::rolled_until;
+use super::seal::{delete_segment, watched_ms};
+use super::segment::Level;
+use crate::config::{self, Age};
+use crate::units::{Prefix, bytes_text};
+
+/// Segments that one step deletes at most: a few milliseconds of work.
+const AT_ONCE: i64 = 32;
+/// Pages that one step gives back to the file system at most.
+const PAGES_AT_ONCE: i64 = 256;
+/// Whatever the limit of size, so much of each level stays.
+const LEAST_KEPT: Age = Age::days(1);
+
+/// Deletes what is older than it is to be, or does not fit.
+#[derive(Debug)]
+pub struct Retention {
+    keep: config::Store,
+    /// How long was watched when nothing was found: until more is stored nothing will be.
+    done_at_ms: Option<i64>,
+}
+
+impl Retention {
+    pub fn new(keep: config::Store) -> Self {
+        Self { keep, done_at_ms: None }
+    }
+
+    /// Deletes a little and gives space back; says whether the next step may find more.
+    pub async fn step(&mut self, connection: &mut SqliteConnection) -> anyhow::Result<bool> {
+        let now_ms = watched_ms(connection).await?;
+        let found = self.done_at_ms != Some(now_ms) && self.delete(connection, now_ms).await?;
+        if !found && self.done_at_ms != Some(now_ms) {
+            forget_alerts_and_gaps(connection).await?;
+            self.done_at_ms = Some(now_ms);
+        }
+        // A pragma takes no parameters.
+        let vacuum = format!("PRAGMA incremental_vacuum({PAGES_AT_ONCE})");
+        sqlx::query(AssertSqlSafe(vacuum)).execute(connection).await?;
+        Ok(found)
+    }
+
+    /// The rule: ticks without a job go first, then those of jobs, then roll-ups, each at its age. Where there is too much,
+    /// everything but the last day is old enough.
+    async fn delete(&self, connection: &mut SqliteConnection, now_ms: i64) -> anyhow::Result<bool> {
+        let keep = &self.keep;
+        let is_crowded = ticks_bytes(connection).await? > keep.bytes_for_ticks();
+        for (level, age, is_of_job) in [
+            (Level::Ticks, keep.ticks, false),
+            (Level::Ticks, keep.jobs, true),
+            (Level::Minutes, keep.minutes, true),
+            (Level::TenMinutes, keep.minutes, true),
+        ] {
+            let age = if is_crowded { LEAST_KEPT } else { age };
+            if delete_oldest(connection, level, now_ms.saturating_sub(age.ms()), is_of_job).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Deletes some of the oldest segments of a level up to a point of the time watched, those of a job's time or only others;
+/// says whether there were any. A segment goes only when it is in a coarser one.
+async fn delete_oldest(
+    connection: &mut SqliteConnection,
+    level: Level,
+    until_ms: i64,
+    is_of_job: bool,
+) -> anyhow::Result<bool> {
+    let last = match level {
+        Level::Ticks => level.key(rolled_until(connection, Level::Minutes).await?),
+        Level::Minutes => level.key(rolled_until(connection, Level::TenMinutes).await?),
+        Level::TenMinutes => level.keys().1 - 1,
+    };
+    let found: Vec<i64> = sqlx::query_scalar(
+        "SELECT id FROM segment WHERE watched_ms <= ? AND id BETWEEN ? AND ? AND (? OR (
+             SELECT 1 FROM job_record WHERE started_ms <= to_ms AND coalesce(ended_ms, to_ms) >= from_ms
+                 AND key NOT IN (SELECT key FROM imported)
+             ORDER BY started_ms DESC LIMIT 1) IS NULL)
+         ORDER BY watched_ms LIMIT ?",
+    )
+    .bind(until_ms)
+    .bind(level.keys().0)
+    .bind(last)
+    .bind(is_of_job)
+    .bind(AT_ONCE)
+    .fetch_all(&mut *connection)
+    .await?;
+    if found.is_empty() {
+        return Ok(false);
+    }
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    for id in found {
+        delete_segment(&mut transaction, id).await?;
+    }
+    transaction.commit().await?;
+    Ok(true)
+}
+
+/// Alerts and gaps are of no use when nothing else of their time is left. Jobs stay: they are what is compared.
+async fn forget_alerts_and_gaps(connection: &mut SqliteConnection) -> anyhow::Result<()> {
+    for statement in [
+        "DELETE FROM alert_record WHERE cleared_ms < (SELECT min(to_ms) FROM segment)",
+        "DELETE FROM gap WHERE to_ms < (SELECT min(to_ms) FROM segment)",
+    ] {
+        sqlx::query(statement).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Whether a job or an imported file of so many bytes fits beside those that are stored; if not, a sentence for the user.
+pub async fn room_for(
+    connection: &mut SqliteConnection,
+    keep: &config::Store,
+    bytes: u64,
+) -> anyhow::Result<Result<(), String>> {
+    let (stored, most) = (jobs_bytes(connection).await?, keep.bytes_for_jobs());
+    if stored.saturating_add(bytes) <= most {
+        return Ok(Ok(()));
+    }
+    let text = |bytes: u64| bytes_text(bytes as f64, Prefix::default());
+    Ok(Err(format!(
+        "jobs and imported files take {} of the {} that they may, a quarter of `size` in [store], and this needs {}: delete \
+         some, or set a larger `size`",
+        text(stored),
+        text(most),
+        text(bytes)
+    )))
+}
+
+/// What ticks and roll-ups take: all pages in use, but for jobs.
+async fn ticks_bytes(connection: &mut SqliteConnection) -> anyhow::Result<u64> {
+    Ok(used_bytes(connection).await?.saturating_sub(jobs_bytes(connection).await?))
+}
+
+/// What jobs and imported files take, about.
+async fn jobs_bytes(connection: &mut SqliteConnection) -> anyhow::Result<u64> {
+    let bytes: i64 = sqlx::query_scalar(
+        "SELECT coalesce((SELECT sum(length(file)) FROM imported), 0) + coalesce((
+             SELECT sum(length(body)) FROM job_record), 0)",
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(bytes.unsigned_abs())
+}
+
+/// Bytes of the database's pages that are in use.
+pub async fn used_bytes(connection: &mut SqliteConnection) -> anyhow::Result<u64> {
+    let bytes: i64 = sqlx::query_scalar(
+        "SELECT (page_count - freelist_count) * page_size
+         FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(bytes.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests;
