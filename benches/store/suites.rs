@@ -14,7 +14,7 @@ use crate::meter::{Process, ms, process_time, size_of, thread_time, us};
 use crate::prometheus::{Scraper, blocks, is_installed};
 use crate::{job, plain_rows, reads};
 
-const LEVELS: [&str; 4] = ["ticks", "10 s", "minutes", "10 min"];
+const LEVELS: [&str; 3] = ["ticks", "minutes", "10 min"];
 const HOUR: u64 = 3_600;
 const DAY: u64 = 24 * HOUR;
 

@@ -12,22 +12,31 @@ use super::segment::{Axis, Level, chunk_key, stream_of_chunk};
 use super::stream::Stream;
 use super::write_op::Gap;
 
+/// So many segments of ticks become one of minutes, and so many of those one of ten minutes: four hours, and five days.
+const SOURCES: [usize; 2] = [24, 30];
+
 /// Makes the roll-ups of which all sources are there.
 pub async fn roll_up(connection: &mut SqliteConnection) -> anyhow::Result<()> {
-    for level in [Level::Minutes, Level::TenMinutes] {
-        while let Some(sources) = next_sources(connection, level).await? {
+    roll_up_by(connection, SOURCES).await
+}
+
+/// As [`roll_up`], with so many segments in one of minutes, and of those in one of ten minutes.
+pub async fn roll_up_by(connection: &mut SqliteConnection, counts: [usize; 2]) -> anyhow::Result<()> {
+    for (level, count) in [Level::Minutes, Level::TenMinutes].into_iter().zip(counts) {
+        while let Some(sources) = next_sources(connection, level, count).await? {
             roll(connection, level, &sources).await?;
         }
     }
     Ok(())
 }
 
-/// The sources of the next segment of this level; `None` until there are enough.
+/// The sources of the next segment of this level; `None` until there are so many.
 async fn next_sources(
     connection: &mut SqliteConnection,
     level: Level,
+    count: usize,
 ) -> anyhow::Result<Option<Vec<Segment>>> {
-    let Some((source, count)) = level.source() else { return Ok(None) };
+    let Some(source) = level.source() else { return Ok(None) };
     let sources: Vec<Segment> = sqlx::query_as(
         "SELECT id, from_ms, to_ms, first_source, last_source FROM segment
          WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
@@ -79,7 +88,7 @@ async fn roll_readable(
     made_of: (i64, i64),
     sources: &[(&Segment, Axis)],
 ) -> anyhow::Result<()> {
-    let Some((from, _)) = level.source() else { return Ok(()) };
+    let Some(from) = level.source() else { return Ok(()) };
     let axis = joined(sources);
     let groups = rollup::groups(&axis, level.row_ms());
     let key = level.key(made_of.0);

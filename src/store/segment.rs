@@ -30,12 +30,12 @@ pub fn window(at_ms: i64) -> i64 {
 impl Level {
     pub const ALL: [Self; 3] = [Self::Ticks, Self::Minutes, Self::TenMinutes];
 
-    /// The level that this one is made of, and how many of its segments become one: four hours, and five days.
-    pub fn source(self) -> Option<(Self, usize)> {
+    /// The level that this one is made of.
+    pub fn source(self) -> Option<Self> {
         match self {
             Self::Ticks => None,
-            Self::Minutes => Some((Self::Ticks, 24)),
-            Self::TenMinutes => Some((Self::Minutes, 30)),
+            Self::Minutes => Some(Self::Ticks),
+            Self::TenMinutes => Some(Self::Minutes),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::store::recent::SegmentNumbering;
-use crate::store::segment::Level;
+use crate::store::segment::window;
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Layout, Tick};
 
@@ -136,7 +136,9 @@ fn a_segment_is_of_one_window_in_the_order_of_time() {
     let lengths: Vec<usize> = segments(&ticks).iter().map(|(_, ticks)| ticks.len()).collect();
     // What ends a window is the last of it; an instant that is there already begins another segment.
     assert_eq!(lengths, [1, 3, 1, 1, 1, 1, 1]);
-    assert!(segments(&ticks).iter().all(|(_, ticks)| {
-        ticks.windows(2).all(|pair| Level::Ticks.window(pair[0].at_ms) == Level::Ticks.window(pair[1].at_ms))
-    }));
+    assert!(
+        segments(&ticks).iter().all(|(_, ticks)| {
+            ticks.windows(2).all(|pair| window(pair[0].at_ms) == window(pair[1].at_ms))
+        })
+    );
 }

@@ -16,7 +16,6 @@ use crate::store::stream::Stream;
 use crate::store::tick::{Layout, Tick};
 use crate::store::{Holds, database};
 
-/// Two of them are of one window of ten seconds.
 const APART_MS: i64 = 50 * 60_000;
 /// Three weeks.
 const TICKS: i64 = 600;
@@ -31,7 +30,8 @@ async fn three_weeks(path: &Path) {
     sqlx::query("PRAGMA synchronous = OFF").execute(&mut connection).await.unwrap();
     let layout: Arc<Layout> = Layout { streams: vec![Stream::HOST, Stream::TOTAL] }.into();
     for number in 1..=TICKS {
-        let mut tick = Tick::new(BEGIN_MS + number * APART_MS, 1_000_000, Arc::clone(&layout));
+        let elapsed_us = APART_MS.unsigned_abs() * 1000;
+        let mut tick = Tick::new(BEGIN_MS + number * APART_MS, elapsed_us, Arc::clone(&layout));
         tick.push(1, Some(&[1, 8, 1, 0, 0, 0, 1, 1]));
         seal(&mut connection, number, &[Arc::new(tick)]).await.unwrap();
     }
@@ -42,9 +42,9 @@ async fn three_weeks(path: &Path) {
 /// Deletes all that is old, to the end.
 async fn tidy(path: &Path) {
     let mut connection = connect(path).await;
-    let (ticks, ten_seconds) = (config::Age::days(7), config::Age::days(14));
-    let mut retention = Retention::new(config::Store { ticks, ten_seconds, ..config::Store::default() });
-    while retention.step(&mut connection, BEGIN_MS + TICKS * APART_MS).await.unwrap() {}
+    let mut retention =
+        Retention::new(config::Store { ticks: config::Age::days(7), ..config::Store::default() });
+    while retention.step(&mut connection).await.unwrap() {}
     sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
 }
 

@@ -87,20 +87,20 @@ fn check_level(ticks: &[Arc<Tick>], axis: &Axis, rows: &Rows, stream: Stream) ->
     Ok(())
 }
 
-/// What the level makes of rows of the level that it is made of.
-fn rolled(level: Level, (axis, rows): (&Axis, &Rows), stream: Stream) -> (Axis, Rows) {
-    let groups = rollup::groups(axis, level);
-    let from = level.source().expect("a roll-up is made of something");
+/// Rows of this length, made of those of a level.
+fn rolled(from: Level, row_ms: i64, (axis, rows): (&Axis, &Rows), stream: Stream) -> (Axis, Rows) {
+    let groups = rollup::groups(axis, row_ms);
     (rollup::rolled_axis(axis, &groups), rollup::rolled(stream.kind, from, axis, rows, &groups))
 }
 
 fn check_rolled(
     ticks: &[Arc<Tick>],
-    level: Level,
-    from: (&Axis, &Rows),
+    from: Level,
+    row_ms: i64,
+    source: (&Axis, &Rows),
     stream: Stream,
 ) -> Result<(Axis, Rows), TestCaseError> {
-    let (axis, rows) = rolled(level, from, stream);
+    let (axis, rows) = rolled(from, row_ms, source, stream);
     prop_assert_eq!(&decode(rollup::columns(stream.kind), &encode(&rows).unwrap()).unwrap(), &rows);
     check_level(ticks, &axis, &rows, stream)?;
     Ok((axis, rows))
@@ -114,9 +114,9 @@ proptest! {
         let (ticks, axis) = joined(&segments(&ticks));
         for stream in STREAMS {
             let all = rows_of(&ticks, stream);
-            check_rolled(&ticks, Level::TenSeconds, (&axis, &all), stream)?;
-            let (axis, rows) = check_rolled(&ticks, Level::Minutes, (&axis, &all), stream)?;
-            let (axis, _) = check_rolled(&ticks, Level::TenMinutes, (&axis, &rows), stream)?;
+            check_rolled(&ticks, Level::Ticks, 10_000, (&axis, &all), stream)?;
+            let (axis, rows) = check_rolled(&ticks, Level::Ticks, 60_000, (&axis, &all), stream)?;
+            let (axis, _) = check_rolled(&ticks, Level::Minutes, 600_000, (&axis, &rows), stream)?;
             prop_assert_eq!(axis.ticks.iter().sum::<u64>() as usize, ticks.len());
         }
     }
@@ -126,9 +126,9 @@ proptest! {
     fn any_numbers_can_be_rolled_up(ticks in course(Numbers::Any, 60)) {
         let (ticks, axis) = joined(&segments(&ticks));
         for stream in STREAMS {
-            let (axis, rows) = rolled(Level::Minutes, (&axis, &rows_of(&ticks, stream)), stream);
+            let (axis, rows) = rolled(Level::Ticks, 60_000, (&axis, &rows_of(&ticks, stream)), stream);
             prop_assert_eq!(&decode(rollup::columns(stream.kind), &encode(&rows).unwrap()).unwrap(), &rows);
-            rolled(Level::TenMinutes, (&axis, &rows), stream);
+            rolled(Level::Minutes, 600_000, (&axis, &rows), stream);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::store::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
 use crate::store::database::for_writing;
 use crate::store::readers::Readers;
 use crate::store::recent::RecentTicks;
-use crate::store::rolling::{roll_up, roll_up_old, rolled_until};
+use crate::store::rolling::{roll_up_by, rolled_until};
 use crate::store::rows::{last_instant, last_segment};
 use crate::store::seal::seal;
 use crate::store::segment::Level;
@@ -80,8 +80,7 @@ async fn reader(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[I
     for (number, ticks) in &all[..sealed] {
         seal(&mut connection, *number, ticks).await.unwrap();
     }
-    roll_up(&mut connection).await.unwrap();
-    while roll_up_old(&mut connection, i64::MIN, i64::MAX).await.unwrap() {}
+    roll_up_by(&mut connection, [5, 3]).await.unwrap();
     for index in deleted {
         delete(&mut connection, index).await;
     }
@@ -104,7 +103,6 @@ async fn delete(connection: &mut SqliteConnection, index: &Index) {
     let (level, number) = Level::of_key(id).unwrap();
     let until = match level {
         Level::Ticks => rolled_until(connection, Level::Minutes).await.unwrap(),
-        Level::TenSeconds => i64::MAX,
         Level::Minutes => rolled_until(connection, Level::TenMinutes).await.unwrap(),
         Level::TenMinutes => 0,
     };
@@ -239,10 +237,10 @@ fn numbers_are_not_used_again_when_all_ticks_were_deleted() {
         reader(&path, &ticks, 0, &[]).await;
         let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
         let rolled_up = rolled_until(&mut connection, Level::Minutes).await.unwrap();
-        sqlx::query("DELETE FROM segment WHERE id < 2 << 36").execute(&mut connection).await.unwrap();
+        sqlx::query("DELETE FROM segment WHERE id < 1 << 36").execute(&mut connection).await.unwrap();
         assert_eq!(last_segment(&mut connection).await.unwrap(), rolled_up);
         rolled_up
     });
-    // Five windows of minutes were over then, and the first tick is of the one before.
-    assert_eq!(last, 61);
+    // The first tick ends a window, so there are 71 segments.
+    assert_eq!(last, 70);
 }

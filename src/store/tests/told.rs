@@ -9,7 +9,6 @@ use proptest::sample::Index;
 use super::cases;
 use super::course::{Numbers, course, segments};
 use crate::store::plan::plan;
-use crate::store::rolling::window;
 use crate::store::rollup;
 use crate::store::seal::Segment;
 use crate::store::segment::{Axis, Level};
@@ -31,9 +30,8 @@ impl Model {
             next += ticks.len();
             model.add(Level::Ticks.key(*number), None, Axis::of(*number, ticks), places);
         }
-        for level in [Level::TenSeconds, Level::Minutes, Level::TenMinutes] {
-            model.roll_up(level);
-        }
+        model.roll_up(Level::Minutes, 5);
+        model.roll_up(Level::TenMinutes, 3);
         model
     }
 
@@ -49,11 +47,9 @@ impl Model {
         self.segments.iter().filter(|segment| segment.level() == level).cloned().collect()
     }
 
-    fn roll_up(&mut self, level: Level) {
+    fn roll_up(&mut self, level: Level, count: usize) {
         let finer = self.of_level(level.source().unwrap());
-        let mut left = &finer[..];
-        while let Some(sources) = window(level, left) {
-            left = &left[sources.len()..];
+        for sources in finer.chunks_exact(count) {
             let (mut axis, mut ticks) = (Axis::default(), Vec::new());
             for source in sources {
                 let part = &self.axes[&source.id];
@@ -63,7 +59,7 @@ impl Model {
                 axis.numbers.extend(&part.numbers);
                 ticks.extend(self.ticks[&source.id].clone());
             }
-            let groups = rollup::groups(&axis, level);
+            let groups = rollup::groups(&axis, level.row_ms());
             let of_group = groups.iter().map(|group| ticks[group.clone()].concat()).collect();
             let (first, last) = (sources[0].numbers().0, sources[sources.len() - 1].numbers().1);
             self.add(level.key(first), Some((first, last)), rollup::rolled_axis(&axis, &groups), of_group);
@@ -81,7 +77,6 @@ impl Model {
             let segment = self.segments[index.index(self.segments.len())].clone();
             let may_go = match segment.level() {
                 Level::Ticks => segment.number() <= into[0],
-                Level::TenSeconds => true,
                 Level::Minutes => segment.number() <= into[1],
                 Level::TenMinutes => false,
             };
@@ -137,20 +132,4 @@ proptest! {
             }
         }
     }
-}
-
-/// As of a program that is started every few seconds: else nothing would be rolled up any more.
-#[test]
-fn a_window_of_very_many_segments_does_not_wait_for_its_end() {
-    let segments: Vec<Segment> = (1..=150)
-        .map(|number| Segment {
-            id: Level::Ticks.key(number),
-            from_ms: number,
-            to_ms: number,
-            first_source: None,
-            last_source: None,
-        })
-        .collect();
-    assert_eq!(window(Level::TenSeconds, &segments), Some(&segments[..100]));
-    assert_eq!(window(Level::TenSeconds, &segments[..99]), None);
 }

@@ -4,6 +4,7 @@ use sqlx::{Connection, SqliteConnection};
 
 use super::Writer;
 use crate::store::records::{remove_job, write_alert, write_imported, write_job, write_note};
+use crate::store::retention::room_for;
 use crate::store::rows::{write_gap, write_rows};
 use crate::store::words::in_words;
 use crate::store::write_op::{Queued, WriteOp};
@@ -18,6 +19,13 @@ impl Writer<'_> {
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
         let mut refused = Vec::new();
         for (index, queued) in batch.iter().enumerate().filter(|(_, queued)| !queued.op.is_tick()) {
+            if let WriteOp::Import(_, file) = &queued.op
+                && let Err(refusal) =
+                    room_for(&mut transaction, &self.context.keep, file.len() as u64).await?
+            {
+                refused.push((index, refusal));
+                continue;
+            }
             for op in queued.op.parts() {
                 let mut part = transaction.begin().await?;
                 match write_one(&mut part, &op).await {

@@ -2,7 +2,7 @@
 
 INSERT INTO device VALUES (1, 'S1', 'sda', 'sda', 'disk', 1, 1772330400000);
 INSERT INTO volume VALUES (1, 'LVM-abc', 'vg0', 'data_snapshot', NULL, 1772330400000);
-INSERT INTO segment (id, from_ms, to_ms, rows, axis) VALUES (1, 1772330400000, 1772330401000, 2, x'00');
+INSERT INTO segment (id, from_ms, to_ms, rows, watched_ms, axis) VALUES (1, 1772330400000, 1772330401000, 2, 1000, x'00');
 INSERT INTO chunk VALUES (1 << 24 | 9, x'00');
 INSERT INTO gap VALUES (1, 1772330500000, 1772330600000, 100, 'the disk of the database was full');
 INSERT INTO identity VALUES (1, 4711);
