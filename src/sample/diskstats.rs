@@ -3,7 +3,6 @@
 //! A line that cannot be parsed is returned verbatim and does not affect other lines.
 //! Source: `Documentation/admin-guide/iostats.rst`.
 
-
 use crate::units::Sectors;
 
 /// A device's major and minor number.
