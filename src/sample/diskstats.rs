@@ -1,7 +1,8 @@
 //! `/proc/diskstats`: the I/O counters of each block device.
 //!
-//! A line that cannot be parsed is returned verbatim and does not affect other lines.
-//! Source: `Documentation/admin-guide/iostats.rst`.
+//! `procfs` parses the columns. A line that it rejects is returned verbatim and does not affect other lines.
+
+use procfs::DiskStat;
 
 use crate::units::Sectors;
 
@@ -63,7 +64,7 @@ pub struct Diskstats {
 pub fn parse(text: &str) -> Diskstats {
     let mut found = Diskstats::default();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        match device_line(line) {
+        match DiskStat::from_line(line).ok().and_then(device_line) {
             Some(device) => found.devices.push(device),
             None => found.unparsed.push(line.to_string()),
         }
@@ -71,28 +72,21 @@ pub fn parse(text: &str) -> Diskstats {
     found
 }
 
-/// Number, name, and the eleven columns that every kernel has; later ones add discards and flushes.
-fn device_line(line: &str) -> Option<DeviceLine> {
-    let mut words = line.split_ascii_whitespace();
-    let number = Number { major: words.next()?.parse().ok()?, minor: words.next()?.parse().ok()? };
-    let name = words.next()?.to_string();
-    let mut columns = [0_u64; 11];
-    for column in &mut columns {
-        *column = words.next()?.parse().ok()?;
-    }
-    let [reads, _, sectors_read, read_ms, writes, _, sectors_written, write_ms, _, busy_ms, queue_ms] =
-        columns;
-    let counters = Counters {
-        reads,
-        sectors_read: Sectors(sectors_read),
-        read_ms: low_word(read_ms),
-        writes,
-        sectors_written: Sectors(sectors_written),
-        write_ms: low_word(write_ms),
-        busy_ms: low_word(busy_ms),
-        queue_ms: low_word(queue_ms),
-    };
-    Some(DeviceLine { number, name, counters })
+fn device_line(stat: DiskStat) -> Option<DeviceLine> {
+    Some(DeviceLine {
+        number: Number { major: stat.major.try_into().ok()?, minor: stat.minor.try_into().ok()? },
+        name: stat.name,
+        counters: Counters {
+            reads: stat.reads,
+            sectors_read: Sectors(stat.sectors_read),
+            read_ms: low_word(stat.time_reading),
+            writes: stat.writes,
+            sectors_written: Sectors(stat.sectors_written),
+            write_ms: low_word(stat.time_writing),
+            busy_ms: low_word(stat.time_in_progress),
+            queue_ms: low_word(stat.weighted_time_in_progress),
+        },
+    })
 }
 
 fn low_word(value: u64) -> u32 {

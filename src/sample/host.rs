@@ -1,5 +1,9 @@
 //! Paging, CPU time and I/O pressure: `/proc/vmstat`, `/proc/stat` and `/proc/pressure/io`.
 
+use std::io::Cursor;
+
+use procfs::{CpuTime, ExplicitSystemInfo, FromBufReadSI, KernelStats};
+
 /// KiB paged in and out since boot: `vmstat`'s bi and bo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paging {
@@ -27,24 +31,28 @@ pub fn parse_vmstat(text: &str) -> Result<Paging, String> {
     Ok(Paging { in_kib: value("pgpgin")?, out_kib: value("pgpgout")? })
 }
 
-/// CPU times and the number of processes blocked on I/O. User time includes guest time already. As in `vmstat`, system
-/// time includes irq and softirq. Source: `proc_stat(5)`.
+/// CPU times and the number of processes blocked on I/O.
 pub fn parse_stat(text: &str) -> Result<(CpuTimes, Option<u32>), String> {
-    let line = text.lines().find_map(|line| line.strip_prefix("cpu "));
-    let line = line.ok_or("/proc/stat has no line `cpu`")?;
-    let ticks: Result<Vec<u64>, _> = line.split_ascii_whitespace().map(str::parse).collect();
-    let ticks =
-        ticks.map_err(|_| format!("/proc/stat: expected `cpu` and numbers, but found `cpu {line}`"))?;
-    let &[user, nice, system, idle, ref later @ ..] = &*ticks else {
-        return Err(format!("/proc/stat: expected four numbers or more, but found `cpu {line}`"));
+    // Only ratios are used, so the length of a clock tick does not matter.
+    let machine = ExplicitSystemInfo {
+        boot_time_secs: 0,
+        ticks_per_second: 100,
+        page_size: 4096,
+        is_little_endian: true,
     };
-    // Kernels before 2.6.11 have fewer columns.
-    let [iowait, irq, softirq, steal] = [0, 1, 2, 3].map(|column| later.get(column).copied().unwrap_or(0));
-    let sum = |ticks: &[u64]| ticks.iter().fold(0, |sum: u64, own| sum.saturating_add(*own));
-    let (user, system) = (sum(&[user, nice]), sum(&[system, irq, softirq]));
-    let times = CpuTimes { user, system, iowait, total: sum(&[user, system, iowait, idle, steal]) };
-    let blocked = text.lines().find_map(|line| line.strip_prefix("procs_blocked "));
-    Ok((times, blocked.and_then(|count| count.trim().parse().ok())))
+    let stat = KernelStats::from_buf_read(Cursor::new(text), &machine)
+        .map_err(|error| format!("cannot parse /proc/stat: {error}"))?;
+    Ok((cpu_times(&stat.total), stat.procs_blocked))
+}
+
+/// User time includes guest time already. As in `vmstat`, system time includes irq and softirq.
+fn cpu_times(cpu: &CpuTime) -> CpuTimes {
+    let sum =
+        |ticks: &[Option<u64>]| ticks.iter().flatten().fold(0, |sum: u64, own| sum.saturating_add(*own));
+    let user = sum(&[Some(cpu.user), Some(cpu.nice)]);
+    let system = sum(&[Some(cpu.system), cpu.irq, cpu.softirq]);
+    let total = sum(&[Some(user), Some(system), cpu.iowait, Some(cpu.idle), cpu.steal]);
+    CpuTimes { user, system, iowait: cpu.iowait.unwrap_or_default(), total }
 }
 
 /// Microseconds since boot during which at least one process waited for I/O.

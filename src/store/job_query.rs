@@ -4,7 +4,8 @@ use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 
 use anyhow::Context;
-use sqlx::{AssertSqlSafe, FromRow};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Row};
 
 use super::StoreReader;
 use super::lasting::readable_records;
@@ -33,13 +34,17 @@ pub struct JobPage {
 }
 
 /// The place of a job in the list. It stays when the job is deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, FromRow)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobPlace {
     started_ms: i64,
     id: i64,
 }
 
 impl JobPlace {
+    fn of_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self { started_ms: row.try_get("started_ms")?, id: row.try_get("id")? })
+    }
+
     pub fn of(job: &Job) -> Self {
         Self { started_ms: job.started_at.as_millisecond(), id: job.id }
     }
@@ -116,7 +121,7 @@ impl StoreReader {
         let mut rows = self.rows(rows).await.context("cannot read jobs")?;
         let has_more = rows.len() > most;
         rows.truncate(most);
-        let next = rows.last().filter(|_| has_more).map(JobPlace::from_row).transpose()?;
+        let next = rows.last().filter(|_| has_more).map(JobPlace::of_row).transpose()?;
         Ok(JobPage { jobs: readable_records(&rows), next })
     }
 }
