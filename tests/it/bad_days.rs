@@ -370,7 +370,7 @@ fn a_disk_that_fills_while_the_program_runs_is_recovered_from() {
     let error = wait_for("the store to say so", || {
         daemon.part("store")["error"].as_str().filter(|error| error.contains("full")).map(str::to_string)
     });
-    assert_eq!(error, "cannot write to the database: database or disk is full");
+    assert!(error.starts_with("cannot write to the database: ") && is_plain(&error), "{error}");
     let taken = daemon.taken();
     wait_for("more ticks", || (daemon.taken() >= taken + 5).then_some(()));
     disk.make_room();

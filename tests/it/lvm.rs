@@ -181,11 +181,11 @@ async fn whatever_lvm_prints_there_is_a_sentence_and_all_else_goes_on() {
             "`lvm fullreport` printed more than 4194304 bytes",
         ),
         ("echo 'It went wrong.' >&2; exit 1", "`lvm fullreport` failed (exit status: 1): It went wrong."),
-        ("echo '  No such command.' >&2; exit 2", "exit status: 2: No such command."),
-        ("cat report; echo 'One.' >&2; echo 'Two.' >&2; exit 3", "exit status: 3: One.; Two."),
+        ("echo '  No such command.' >&2; exit 2", "(exit status: 2): No such command."),
+        ("cat report; echo 'One.' >&2; echo 'Two.' >&2; exit 3", "(exit status: 3): One.; Two."),
         ("exit 4", "`lvm fullreport` failed (exit status: 4): "),
         ("cat report; exit 5", "`lvm fullreport` failed (exit status: 5): "),
-        ("printf 'So \\377.' >&2; exit 5", "exit status: 5: So \u{fffd}."),
+        ("printf 'So \\377.' >&2; exit 5", "(exit status: 5): So \u{fffd}."),
         ("kill -9 $$", "`lvm fullreport` failed (signal: 9 (SIGKILL))"),
     ] {
         let began = Instant::now();
@@ -202,7 +202,7 @@ async fn a_complaint_is_quoted_up_to_a_limit() {
     }
     let script = "head -c 10000000 /dev/zero | tr '\\0' 'x' >&2; exit 5";
     let sentence = Watched::new().sentence_after(said(Lvm::reporting(script).answer().await));
-    assert!(sentence.contains("exit status: 5: xxx") && sentence.len() < 600, "{}", sentence.len());
+    assert!(sentence.contains("(exit status: 5): xxx") && sentence.len() < 600, "{}", sentence.len());
 }
 
 #[tokio::test]
