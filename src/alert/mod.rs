@@ -1,6 +1,9 @@
 //! Alerts: rules that are evaluated for each tick, the alerts that they raise and clear, and their messages.
 //!
 //! Rules run before anything is stored. An unknown value changes nothing: its alerts stay open.
+//!
+//! An open alert shows the current value; receivers are notified again only if it gets worse. Alerts that could not be
+//! delivered before the program ended are closed, so that the next start raises them again.
 
 mod backup;
 mod rule;

@@ -2,6 +2,9 @@
 //!
 //! An origin and its snapshots lie on a device `-real`; each snapshot has a COW area, `-cow`. Reads of `-real` that came
 //! neither from the origin nor through a snapshot are the kernel's copies. Source: `drivers/md/dm-snap.c`.
+//!
+//! Copies are attributed to a PV only if the volume lies on that PV alone, since the kernel does not count the I/O of
+//! a volume for each PV.
 
 use serde::{Deserialize, Serialize};
 

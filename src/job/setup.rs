@@ -1,4 +1,6 @@
 //! What a job's snapshot, its origin and the machine were like: what does not change while it runs.
+//!
+//! It is recorded while the snapshot exists, since LVM does not know it afterwards.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,6 +1,10 @@
 //! Reads `/proc` and `/sys` below a movable root, so that a captured machine can be read like this one.
 //!
 //! The content is not parsed here, except for names, which show whether the devices changed.
+//!
+//! Files that are read at every tick stay open, so that clients of the pages cannot use up the file descriptors. A
+//! device's directory in sysfs gets a new inode when the device is recreated; that reveals a reused number without
+//! root.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};

@@ -2,6 +2,8 @@
 //!
 //! Hooks neither wait nor learn whether their message arrived. All limits are on this side: length, rate, and queue.
 //! Messages are passed on verbatim.
+//!
+//! Two of the hooks run while the database is locked, so they must not wait.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};

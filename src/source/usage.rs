@@ -2,6 +2,9 @@
 //!
 //! Mounts are queried when they appear and every minute, by at most one thread at a time. Only mounts on thick snapshots
 //! and thin volumes are queried; LVM's report shows later which of the latter are snapshots.
+//!
+//! A result counts only if the path leads to that very device: another mount may cover it, and the service's sandbox
+//! hides mounts below `/home`, `/root` and `/tmp`.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;

@@ -1,4 +1,6 @@
 //! Devices: kinds, identities and labels, and which of them count in the host's total.
+//!
+//! An identity is the device-mapper's UUID, a WWID or a serial number. Numbers are reused, and names change.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! The device-mapper's own thread, since a call can wait in the kernel as long as a disk does.
+//!
+//! A late answer still counts: the status of a thin pool waits for a commit, and so for the disk. The tick continues
+//! without it, and the next one uses it.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,7 @@
 //! When to read all device-mapper devices, and when only those with usage.
+//!
+//! A snapshot that is being merged is invalid for a moment too; only the layout of its origin distinguishes it from a
+//! lost one. When the number of invalid snapshots changes, all devices are therefore read in the same tick.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,6 @@
 //! Extra ticks for events between regular ones.
+//!
+//! They make snapshots visible that live for less than a tick.
 
 use std::time::{Duration, Instant};
 
