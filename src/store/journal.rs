@@ -278,7 +278,7 @@ fn is_clean_end(bytes: &[u8], at: usize, identity: u64, last: Option<(i64, u32)>
             || frame[..4] == RECORD_MAGIC && index == u32::from_le_bytes(array(frame, 16))
     });
     let is_damaged = is_ours && record_at(bytes, page, identity).is_none();
-    is_zero(at) && !is_damaged && bytes.len() as u64 % PAGE == 0
+    is_zero(at) && !is_damaged && (bytes.len() as u64).is_multiple_of(PAGE)
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {

@@ -99,13 +99,13 @@ impl StoreReader {
         let is_in_memory = !self.is_open() || view.reaches_back_to(range.from.as_millisecond());
         let mut found = match is_in_memory || streams.is_empty() {
             true => StoredRange::default(),
-            false => self.from_database(level, range, streams, &view).await?,
+            false => self.in_database(level, range, streams, &view).await?,
         };
         found.recent = view.segments;
         Ok(found)
     }
 
-    async fn from_database(
+    async fn in_database(
         &self,
         level: Level,
         range: Range,

@@ -38,7 +38,7 @@ impl<'a> StateSources<'a> {
                 .map_or(VolumeState::only(State::Unknown), |word| from_report(word));
         };
         let mut state = match self.status_of(topology, volume, dm_device) {
-            Some(status) => self.from_status(topology, volume, status),
+            Some(status) => self.state_from(topology, volume, status),
             None => VolumeState::only(State::Inactive),
         };
         if dm_device.is_suspended && !state.state.is_bad() {
@@ -59,7 +59,7 @@ impl<'a> StateSources<'a> {
         Some(below.map_or(own, |target| &target.status))
     }
 
-    fn from_status(&self, topology: &Topology, volume: &Volume, status: &Status) -> VolumeState {
+    fn state_from(&self, topology: &Topology, volume: &Volume, status: &Status) -> VolumeState {
         match status {
             Status::Snapshot(area) => from_cow_area(*area, State::Ok),
             Status::SnapshotMerge(area) => from_cow_area(*area, State::Merging),
