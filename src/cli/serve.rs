@@ -70,6 +70,7 @@ pub fn hook_listener(config: &Config) -> (Option<HookListener>, Option<String>) 
 }
 
 async fn serve(config: Config, source: Source, terms: Terms, path: PathBuf) -> anyhow::Result<()> {
+    survive_file_size_limit()?;
     let holds = if source.is_live() { Holds::ThisMachine } else { Holds::ARecording };
     let token = config.changes.token()?.map(Arc::new);
     let listener = listen(config.listen.0).await?;
@@ -143,6 +144,11 @@ fn announce(address: SocketAddr) {
              127.0.0.1 and `ssh -L` keep it to those who may log in"
         );
     }
+}
+
+/// A write beyond `ulimit -f` fails instead of killing cowbell: a handler replaces the signal's default action, for good.
+fn survive_file_size_limit() -> anyhow::Result<()> {
+    signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop).context("cannot handle SIGXFSZ")
 }
 
 /// A token that SIGTERM, SIGINT and SIGHUP cancel.

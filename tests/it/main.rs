@@ -18,6 +18,7 @@ mod clock;
 mod commands;
 mod comparing;
 mod copying;
+mod damage;
 mod db;
 mod export;
 mod fixtures;

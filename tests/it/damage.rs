@@ -1,0 +1,151 @@
+//! Whatever happens to the database and its journal beside a running daemon, or after its death, nothing is lost without
+//! a word.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::process::Signal;
+use serde_json::json;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
+
+use crate::daemon::{Daemon, Start, ask_database, block_on, change_database, cowbell, kept_ticks, said};
+use crate::http;
+use crate::machine::Machine;
+use crate::{wait_at_most, wait_for};
+
+fn put(daemon: &Daemon, key: &str) -> u16 {
+    let headers = [("Content-Type", "application/json"), ("Host", "127.0.0.1")];
+    let job = json!({"name": key, "started_at": "2026-03-01T02:00:00Z", "ended_at": "2026-03-01T03:00:00Z", "succeeded": true});
+    http::put(daemon.port, &format!("/api/v1/jobs/{key}"), &headers, &job.to_string()).status
+}
+
+/// Any program may open the database and close it again. SQLite's locks are the process's, and go when any descriptor of
+/// the file is closed in it: the daemon must have opened the file only through SQLite.
+#[test]
+fn a_reader_may_come_and_go_beside_the_daemon() {
+    let machine = Machine::new();
+    let mut daemon = Start::watching(&machine).start();
+    wait_for("ticks", || (daemon.taken() >= 3).then_some(()));
+    let (wal, db) = (daemon.db.with_extension("db-wal"), daemon.db.clone());
+    for number in 0..3 {
+        block_on(async {
+            let mut connection = SqliteConnectOptions::new().filename(&db).connect().await.unwrap();
+            sqlx::query("SELECT count(*) FROM job_record").fetch_one(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
+        });
+        assert!(wal.exists(), "the last one to close deletes the log, and this was not the last");
+        assert_eq!(put(&daemon, &format!("job{number}")), 201);
+        assert_eq!(daemon.get("/jobs").status, 200);
+    }
+    daemon.stop(Signal::KILL);
+    assert_eq!(ask_database(&db, "SELECT count(*) FROM job"), 3);
+}
+
+/// The state directory is removed, moved away, or another one is put in its place.
+#[test]
+fn a_lost_state_directory_is_reported_and_storing_begins_anew() {
+    let lose: [(&str, fn(&Path)); 3] = [
+        ("removed", |folder| fs::remove_dir_all(folder).unwrap()),
+        ("moved", |folder| fs::rename(folder, folder.with_extension("moved")).unwrap()),
+        ("replaced", |folder| {
+            fs::rename(folder, folder.with_extension("moved")).unwrap();
+            fs::create_dir(folder).unwrap();
+        }),
+    ];
+    for (what, lose) in lose {
+        let (machine, place) = (Machine::new(), tempfile::tempdir().unwrap());
+        let folder = place.path().join("state");
+        fs::create_dir(&folder).unwrap();
+        let mut daemon = Start::watching(&machine).db(&folder.join("cowbell.db")).start();
+        wait_for("ticks", || (daemon.taken() >= 5).then_some(()));
+        lose(&folder);
+        let notes = || daemon.json("/api/v1/status")["store"]["notes"].to_string();
+        wait_at_most(std::time::Duration::from_secs(15), "the loss to be reported", || {
+            notes().contains("removed or replaced: storing began anew").then_some(())
+        });
+        wait_for("the store to be well", || daemon.part("store")["ok"].as_bool().filter(|ok| *ok));
+        assert_eq!(put(&daemon, "after"), 201, "{what}");
+        let taken = daemon.taken() as usize;
+        daemon.stop(Signal::TERM);
+        let kept = kept_ticks(&daemon.db).len();
+        assert!(kept >= taken, "{what}: {kept} of {taken} ticks are stored, with those that memory had");
+        assert_eq!(ask_database(&daemon.db, "SELECT count(*) FROM job"), 1, "{what}");
+    }
+}
+
+#[test]
+fn damage_of_the_journal_costs_the_tick_that_it_lies_in_and_is_reported_by_all() {
+    let machine = Machine::new();
+    let mut daemon = Start::watching(&machine).start();
+    wait_for("ticks", || (daemon.taken() >= 30).then_some(()));
+    daemon.stop(Signal::KILL);
+    let db = daemon.db.to_str().unwrap();
+    let all = kept_ticks(&daemon.db).len();
+    let journal = fs::File::options().read(true).write(true).open(format!("{db}-ticks")).unwrap();
+    let mut byte = [0];
+    journal.read_exact_at(&mut byte, 300).unwrap();
+    journal.write_all_at(&[byte[0] ^ 0x10], 300).unwrap();
+    let verified = said(cowbell().args(["db", "verify", "--db", db]));
+    assert_eq!(verified.code, Some(1), "{verified:?}");
+    assert!(verified.err.contains("the journal is damaged at byte "), "{verified:?}");
+    let copy = format!("{db}.copy");
+    let copied = said(cowbell().args(["db", "backup", &copy, "--db", db]));
+    assert_eq!(copied.code, Some(1), "{copied:?}");
+    let exported = said(cowbell().args(["export", "--db", db, "--of", "vm"]));
+    assert_eq!(exported.code, Some(1), "{exported:?}");
+    assert!(exported.err.contains("the journal is damaged at byte "), "{exported:?}");
+    assert_eq!(exported.out.lines().count() - 1, all - 1, "one tick is lost");
+}
+
+/// People rely on what a job's row says of their backup.
+#[test]
+fn a_damaged_row_of_a_job_is_refused_and_no_other() {
+    let machine = Machine::new();
+    let mut daemon = Start::watching(&machine).start();
+    for key in ["good", "bad", "fine"] {
+        assert_eq!(put(&daemon, key), 201);
+    }
+    daemon.stop(Signal::TERM);
+    let db = daemon.db.clone();
+    change_database(
+        &db,
+        "UPDATE job_record SET body = replace(body, 'succeeded', 'cucceeded') WHERE key LIKE '%bad'",
+    );
+    let daemon = Start::watching(&machine).db(&db).start();
+    let names = || {
+        let jobs = daemon.json("/api/v1/jobs?from=2026-03-01T00:00:00Z");
+        let jobs = jobs.as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap().to_string());
+        let mut names: Vec<String> = jobs.collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["fine", "good"]);
+    assert!(daemon.log().contains("the row of job 2 is damaged"), "{}", daemon.log());
+    drop(daemon);
+    let verified = said(cowbell().args(["db", "verify", "--db", db.to_str().unwrap()]));
+    assert_eq!(verified.code, Some(1), "{verified:?}");
+    assert!(verified.err.contains("the row of job 2 is damaged"), "{verified:?}");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_does_not_end_the_watching() {
+    let (machine, folder) = (Machine::new(), tempfile::tempdir().unwrap());
+    let db = folder.path().join("cowbell.db");
+    let port = crate::daemon::free_port();
+    let script = format!(
+        "ulimit -f 16; exec {} serve --interval 100ms --listen 127.0.0.1:{port} --root {} --db {}",
+        env!("CARGO_BIN_EXE_cowbell"),
+        machine.root().display(),
+        db.display()
+    );
+    let mut command = std::process::Command::new("sh");
+    let mut child = command.args(["-c", &script]).stderr(std::process::Stdio::null()).spawn().unwrap();
+    wait_for("ticks", || {
+        let answer = http::try_get(port, "/api/v1/status").ok()?;
+        (answer.json()["ticks"]["taken"].as_u64()? >= 20).then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
