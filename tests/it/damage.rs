@@ -46,7 +46,8 @@ fn a_reader_may_come_and_go_beside_the_daemon() {
 /// The state directory is removed, moved away, or another one is put in its place.
 #[test]
 fn a_lost_state_directory_is_reported_and_storing_begins_anew() {
-    let lose: [(&str, fn(&Path)); 3] = [
+    type Lose = fn(&Path);
+    let lose: [(&str, Lose); 3] = [
         ("removed", |folder| fs::remove_dir_all(folder).unwrap()),
         ("moved", |folder| fs::rename(folder, folder.with_extension("moved")).unwrap()),
         ("replaced", |folder| {
