@@ -132,7 +132,7 @@ integrity() {
 
 # What cowbell says in its log when it ends, and did not keep: a number, or nothing.
 said_to_be_lost() {
-    { grep -o '[0-9]* [a-z]* could not be kept' "$OUT/cowbell.log" || true; } | awk '{ sum += $1 } END { if (NR) print sum }'
+    { grep -o '[0-9]* [a-z]* could not be stored' "$OUT/cowbell.log" || true; } | awk '{ sum += $1 } END { if (NR) print sum }'
 }
 
 # Each start has a log of its own.
