@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::job::{CommandError, Job, JobChange};
 use crate::source::JobCommand;
+use crate::store::NotStored;
 
 /// What the loop is to do.
 #[derive(Debug)]
@@ -32,5 +33,5 @@ pub struct Reply {
     pub change: JobChange,
     /// Receives whether it is stored, as [`crate::store::StoreWriter::append_acknowledged`] says; `None` if there was
     /// nothing to store.
-    pub stored: Option<oneshot::Receiver<Result<(), String>>>,
+    pub stored: Option<oneshot::Receiver<Result<(), NotStored>>>,
 }

@@ -37,7 +37,7 @@ const LAST_ANSWERS: Duration = Duration::from_millis(300);
 pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> anyhow::Result<()> {
     let interval = config.interval.0;
     let header = Header::of_this_machine(interval);
-    let path = store::made_path(db.as_deref())?;
+    let path = store::path(db.as_deref())?;
     let (hook_listener, deaf) = hook_listener(&config);
     let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path)).with_note(deaf);
     let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener);

@@ -57,15 +57,15 @@ pub use imported::packed;
 pub use inspect::{Inventory, inventory};
 pub use job_query::{JobPage, JobPlace, JobQuery};
 pub use lasting::StartState;
-pub use paths::{made_path, passing_folder, path};
+pub use paths::{passing_folder, path};
 pub use read_view::ReadView;
-pub use readers::Unanswered;
+pub use readers::{Unanswered, on_a_thread};
 pub use segment::Level;
 pub use stock::{StorageUsage, stock_of, usual_bytes};
 pub use subject::{Misnamed, Subject, Wanted};
 pub use tick_table::TickTable;
 pub use words::in_words;
-pub use write_op::{Gap, WriteOp};
+pub use write_op::{Gap, NotStored, WriteOp};
 
 use crate::config;
 use crate::interval::Interval;
@@ -116,6 +116,7 @@ pub struct StoreReader {
     catalog: Arc<RwLock<Catalog>>,
     recent: Arc<RecentTicks>,
     start: Arc<StartState>,
+    keep: config::Store,
 }
 
 /// Whose ticks a database holds: the two are never mixed. Kept in the file as its `user_version`.
@@ -160,6 +161,7 @@ pub async fn open(
         catalog: Arc::clone(&catalog),
         recent: Arc::clone(&recent),
         start: Arc::new(start),
+        keep,
     };
     let writer = StoreWriter {
         queue,
@@ -196,8 +198,8 @@ impl StoreWriter {
     }
 
     /// Queues an operation as [`Self::append`] does. The receiver gets `Ok` when the operation is committed and synced, and
-    /// `Err` with a sentence as soon as an attempt to write it fails; it is then held in memory and tried again.
-    pub fn append_acknowledged(&mut self, op: WriteOp) -> oneshot::Receiver<Result<(), String>> {
+    /// an error as soon as an attempt to write it fails.
+    pub fn append_acknowledged(&mut self, op: WriteOp) -> oneshot::Receiver<Result<(), NotStored>> {
         let (reply, outcome) = oneshot::channel();
         self.queue_one(op, Some(reply));
         outcome
@@ -225,7 +227,8 @@ impl StoreWriter {
             Ok(()) => self.remember(op),
             Err(error) => {
                 let mut queued = error.into_inner();
-                queued.report(Err(format!("the database cannot be written and {QUEUE} entries are queued")));
+                let why = format!("the database cannot be written and {QUEUE} entries are queued");
+                queued.report(Err(NotStored::Refused(why)));
                 self.lose(op);
             }
         }

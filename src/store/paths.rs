@@ -28,19 +28,9 @@ pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(folder.join("cowbell.db"))
 }
 
-/// The database's path, in a state directory that is made if it is not there. A folder that was named has to be.
-pub fn made_path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let path = path(named)?;
-    if named.is_none() {
-        let folder = folder_of(&path);
-        std::fs::create_dir_all(folder).with_context(|| {
-            format!(
-                "cannot make the state directory {}; name a database elsewhere with --db",
-                folder.display()
-            )
-        })?;
-    }
-    Ok(path)
+/// Whether this is where the database is if no other place is named: only that directory is made if it is missing.
+pub fn is_default(database: &Path) -> bool {
+    path(None).is_ok_and(|path| path == database)
 }
 
 fn state_directory() -> Option<PathBuf> {

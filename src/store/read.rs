@@ -11,7 +11,7 @@ use super::StoreReader;
 use super::codec::{Presence, Rows, decode};
 use super::decoder::{SegmentAxis, Value, columns, no_rows};
 use super::plan::{level_for, plan};
-use super::readers::Reader;
+use super::readers::{Reader, on_a_thread};
 use super::recent::RecentView;
 use super::rolling::rolled_until;
 use super::seal::Segment;
@@ -76,7 +76,7 @@ impl StoreReader {
         let streams = self.streams(wanted);
         let level = level_for(Downsampler::new(range, points).width_ms());
         let found = self.stored(level, range, &streams).await?;
-        Ok(tokio::task::spawn_blocking(move || series(&found, &streams, range, points)).await?)
+        Ok(on_a_thread(move || series(&found, &streams, range, points)).await?)
     }
 
     /// The same as far as it is in memory: the last 20 minutes, and what the disk has not accepted yet.

@@ -43,6 +43,8 @@ pub enum Unanswered {
     Late(Duration),
     #[error("the database cannot be read now: {0}")]
     Failed(String),
+    #[error("the system has no thread for it now")]
+    NoThread,
 }
 
 /// Connections that only read. Cheap to clone.
@@ -115,6 +117,15 @@ impl Readers {
     fn longest(&self) -> Duration {
         lock(&self.begun).iter().min().map(Instant::elapsed).unwrap_or_default()
     }
+}
+
+/// Does long work on a thread of its own.
+pub async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Unanswered> {
+    // tokio panics where it cannot start a thread; in a task of its own that is an error.
+    let done = tokio::spawn(async { tokio::task::spawn_blocking(work).await }).await;
+    done.and_then(|done| done).map_err(|_| Unanswered::NoThread)
 }
 
 /// Whether the disk or the system is to blame: the same read may work later.

@@ -9,7 +9,6 @@ use super::rolling::rolled_until;
 use super::seal::{delete_segment, watched_ms};
 use super::segment::Level;
 use crate::config::{self, Age};
-use crate::units::{Prefix, bytes_text};
 
 /// Segments that one step deletes at most: a few milliseconds of work.
 const AT_ONCE: i64 = 32;
@@ -114,33 +113,13 @@ async fn forget_alerts_and_gaps(connection: &mut SqliteConnection) -> anyhow::Re
     Ok(())
 }
 
-/// Whether a job or an imported file of so many bytes fits beside those that are stored; if not, a sentence for the user.
-pub async fn room_for(
-    connection: &mut SqliteConnection,
-    keep: &config::Store,
-    bytes: u64,
-) -> anyhow::Result<Result<(), String>> {
-    let (stored, most) = (jobs_bytes(connection).await?, keep.bytes_for_jobs());
-    if stored.saturating_add(bytes) <= most {
-        return Ok(Ok(()));
-    }
-    let text = |bytes: u64| bytes_text(bytes as f64, Prefix::default());
-    Ok(Err(format!(
-        "jobs and imported files take {} of the {} that they may, a quarter of `size` in [store], and this needs {}: delete \
-         some, or set a larger `size`",
-        text(stored),
-        text(most),
-        text(bytes)
-    )))
-}
-
 /// What ticks and roll-ups take: all pages in use, but for jobs.
 async fn ticks_bytes(connection: &mut SqliteConnection) -> anyhow::Result<u64> {
     Ok(used_bytes(connection).await?.saturating_sub(jobs_bytes(connection).await?))
 }
 
 /// What jobs and imported files take with all that SQLite adds: rather too much, so that ticks never make room for them.
-async fn jobs_bytes(connection: &mut SqliteConnection) -> anyhow::Result<u64> {
+pub async fn jobs_bytes(connection: &mut SqliteConnection) -> anyhow::Result<u64> {
     let bytes: i64 = sqlx::query_scalar(
         "SELECT CAST(1.05 * (SELECT total(length(file)) FROM imported)
              + 1.05 * (SELECT total(300 + length(body)) FROM job_record) AS INTEGER)",

@@ -5,11 +5,12 @@ use std::path::Path;
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
-use super::database;
-use super::retention::used_bytes;
+use super::retention::{jobs_bytes, used_bytes};
 use super::segment::Level;
 use super::write_op::Gap;
+use super::{StoreReader, database};
 use crate::config;
+use crate::units::{Prefix, bytes_text};
 
 /// What ticks take in a day is measured over their last segments, six hours at most.
 const RECENT_SEGMENTS: i64 = 36;
@@ -27,6 +28,8 @@ const DAY_MS: f64 = 24.0 * 3600.0 * 1000.0;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StorageUsage {
     pub size_bytes: u64,
+    /// What jobs and imported files take of it.
+    pub jobs_bytes: u64,
     /// The end of the oldest row of each level.
     pub since: [Option<Timestamp>; Level::ALL.len()],
     /// What a day of ticks takes, all that SQLite adds included; `None` before there is a segment.
@@ -48,10 +51,29 @@ impl StorageUsage {
     }
 }
 
+impl StoreReader {
+    /// Refuses a job with a file of so many bytes if jobs and imported files then take more than their part of `size`.
+    pub fn check_room(&self, bytes: u64) -> Result<(), String> {
+        let (stored, most) = (self.health.borrow().stock.jobs_bytes, self.keep.bytes_for_jobs());
+        if stored.saturating_add(bytes) <= most {
+            return Ok(());
+        }
+        let text = |bytes: u64| bytes_text(bytes as f64, Prefix::default());
+        Err(format!(
+            "jobs and imported files take {} of the {} that they may, a quarter of `size` in [store], and this one \
+             takes {}: delete some, or set a larger `size`",
+            text(stored),
+            text(most),
+            text(bytes)
+        ))
+    }
+}
+
 /// Looks at the tables; some milliseconds.
 pub async fn stock(connection: &mut SqliteConnection) -> anyhow::Result<StorageUsage> {
     let mut stock = StorageUsage {
         size_bytes: used_bytes(connection).await?,
+        jobs_bytes: jobs_bytes(connection).await?,
         bytes_per_day: bytes_per_day(connection).await?,
         jobs_share: jobs_share(connection).await?,
         gaps: gaps(connection).await?,

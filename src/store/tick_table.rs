@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 use super::StoreReader;
 use super::decoder::Value;
 use super::read::StoredRange;
+use super::readers::on_a_thread;
 use super::segment::Level;
 use super::stream::Stream;
 use super::subject::Wanted;
@@ -41,7 +42,7 @@ impl StoreReader {
             let rows: usize = found.stored.iter().map(|(_, segment)| segment.axis.len()).sum();
             match Level::ALL.get(level as usize + 1) {
                 Some(coarser) if rows > MOST_ROWS => level = *coarser,
-                _ => return Ok(tokio::task::spawn_blocking(move || table(&found, &streams, range)).await?),
+                _ => return Ok(on_a_thread(move || table(&found, &streams, range)).await?),
             }
         }
     }

@@ -28,8 +28,17 @@ pub enum WriteOp {
     Import(Box<Job>, Arc<[u8]>),
 }
 
-/// Receives the outcome of one operation: stored, or the sentence that says why not.
-pub type Reply = oneshot::Sender<Result<(), String>>;
+/// Why an operation is not stored: a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotStored {
+    /// It is held in memory, and writing is tried again.
+    Held(String),
+    /// It violates a constraint, now and at every retry, so it was dropped.
+    Refused(String),
+}
+
+/// Receives the outcome of one operation.
+pub type Reply = oneshot::Sender<Result<(), NotStored>>;
 
 /// An operation in the queue, and where its outcome is reported.
 #[derive(Debug)]
@@ -67,7 +76,7 @@ impl Queued {
     }
 
     /// Reports the outcome, once. A receiver that is gone wanted no answer.
-    pub fn report(&mut self, outcome: Result<(), String>) {
+    pub fn report(&mut self, outcome: Result<(), NotStored>) {
         if let Some(reply) = self.reply.take() {
             let _ = reply.send(outcome);
         }

@@ -24,6 +24,8 @@ pub enum Problem {
     Forbidden(String),
     NotFound(String),
     Conflict(String),
+    /// The store has no room for it, or refuses it.
+    NotStored(String),
     Unavailable(String),
     /// Our own fault: logged once, hidden from the visitor.
     Inside(anyhow::Error),
@@ -44,6 +46,7 @@ impl Problem {
             Self::Forbidden(sentence) => (StatusCode::FORBIDDEN, sentence),
             Self::NotFound(sentence) => (StatusCode::NOT_FOUND, sentence),
             Self::Conflict(sentence) => (StatusCode::CONFLICT, sentence),
+            Self::NotStored(sentence) => (StatusCode::INSUFFICIENT_STORAGE, sentence),
             Self::Unavailable(sentence) => (StatusCode::SERVICE_UNAVAILABLE, sentence),
             Self::Inside(error) => {
                 tracing::error!("a request could not be answered: {}", in_words(&error));
@@ -69,21 +72,22 @@ impl IntoResponse for Problem {
 
 impl From<anyhow::Error> for Problem {
     fn from(error: anyhow::Error) -> Self {
-        match error.downcast_ref::<Unanswered>() {
-            Some(unanswered) => Self::Unavailable(format!(
-                "{unanswered}; ask again when it is back, or for the last ten minutes, which are in memory"
-            )),
-            None => Self::Inside(error),
+        match error.downcast::<Unanswered>() {
+            Ok(unanswered) => unanswered.into(),
+            Err(error) => Self::Inside(error),
         }
     }
 }
 
-/// Does work that takes its time on a thread for that; 503 where the system gives no thread.
-pub async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
-    // tokio panics where it cannot start a thread; in a task of its own that is an error.
-    let done = tokio::spawn(async { tokio::task::spawn_blocking(work).await }).await;
-    let none = |_| Problem::Unavailable("the system gives no thread for this now; try again".into());
-    done.map_err(none)?.map_err(|error| Problem::Inside(anyhow::Error::new(error)))
+impl From<Unanswered> for Problem {
+    fn from(unanswered: Unanswered) -> Self {
+        Self::Unavailable(match unanswered {
+            Unanswered::NoThread => format!("{unanswered}: try again"),
+            _ => format!(
+                "{unanswered}; ask again when it is back, or for the last ten minutes, which are in memory"
+            ),
+        })
+    }
 }
 
 /// An answer, with a sentence where only a part of it is there.

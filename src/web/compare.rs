@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::Site;
-use super::answer::{Problem, on_a_thread};
+use super::answer::Problem;
 use super::costs::Cost;
 use super::pages::{job_list, job_numbered};
 use crate::job::Job;
@@ -15,7 +15,7 @@ use crate::report::group::{Group, grouped, run_name};
 use crate::report::phases::shared;
 use crate::series::Range;
 use crate::source::Label;
-use crate::store::{JobPlace, JobQuery};
+use crate::store::{JobPlace, JobQuery, on_a_thread};
 
 /// Jobs of one comparison at most: an experiment has up to some sixty runs, and each is summed up from all its ticks.
 pub const MOST_COMPARED: usize = 64;

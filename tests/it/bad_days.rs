@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::daemon::{Said, Start, ask_database, change_database, cowbell, free_port, kept_ticks, said};
 use crate::http;
@@ -89,16 +89,27 @@ fn an_address_in_use_is_named() {
 }
 
 #[test]
-fn a_state_directory_that_cannot_be_made_or_written_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
-    fs::write(&file, "in the way").unwrap();
-    let machine = Machine::new();
+fn a_state_directory_that_cannot_be_made_is_reported_and_made_as_soon_as_it_can_be() {
     for variable in ["STATE_DIRECTORY", "XDG_STATE_HOME"] {
-        let said = said(serve(&machine, "127.0.0.1:0").env(variable, file.join("below")));
-        check(&said, 1, &[file.to_str().unwrap(), "--db"]);
+        let folder = tempfile::tempdir().unwrap();
+        let (file, machine, port) = (folder.path().join("file"), Machine::new(), free_port());
+        fs::write(&file, "in the way").unwrap();
+        let mut command = serve(&machine, &format!("127.0.0.1:{port}"));
+        let mut child = command.env(variable, file.join("below")).stderr(Stdio::null()).spawn().unwrap();
+        let store = || {
+            let status = http::try_get(port, "/api/v1/status").ok().filter(|answer| answer.status == 200)?;
+            let status = status.json();
+            status["parts"].as_array()?.iter().find(|part| part["name"] == "store").cloned()
+        };
+        wait_for("the reason", || {
+            let error = store()?["error"].as_str()?.to_string();
+            (error.contains(file.to_str().unwrap()) && error.contains("--db")).then_some(())
+        });
+        fs::remove_file(&file).unwrap();
+        wait_for("the store to be well", || store()?["ok"].as_bool().filter(|ok| *ok));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
-    assert_eq!(fs::read_to_string(&file).unwrap(), "in the way");
 }
 
 /// Watches from memory, and says why in the log and on the status page; gives the sentence.

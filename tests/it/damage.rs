@@ -150,3 +150,75 @@ fn a_limit_on_the_size_of_files_does_not_end_the_watching() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+/// A large database is not checked when it is opened, so damage shows when the page is written to.
+#[test]
+fn damage_that_is_found_while_writing_sets_a_large_database_aside() {
+    let machine = Machine::new();
+    let mut daemon = Start::watching(&machine).start();
+    assert_eq!(put(&daemon, "before"), 201);
+    daemon.stop(Signal::TERM);
+    let db = daemon.db.clone();
+    change_database(&db, "CREATE TABLE large AS SELECT zeroblob(70 << 20) AS bytes");
+    let page = ask_database(&db, "SELECT rootpage FROM sqlite_schema WHERE name = 'job_started'");
+    let size = ask_database(&db, "SELECT page_size FROM pragma_page_size");
+    let file = fs::File::options().write(true).open(&db).unwrap();
+    file.write_all_at(&[0xff; 64], (page as u64 - 1) * size as u64).unwrap();
+    let mut daemon = Start::watching(&machine).db(&db).start();
+    assert_eq!(put(&daemon, "after"), 202);
+    wait_for("a new database", || (put(&daemon, "after") == 200).then_some(()));
+    wait_for("the note", || {
+        let notes = daemon.json("/api/v1/status")["store"]["notes"].to_string();
+        notes.contains("was damaged").then_some(())
+    });
+    let taken = daemon.taken() as usize;
+    daemon.stop(Signal::TERM);
+    let kept = kept_ticks(&db).len();
+    assert!(kept >= taken, "{kept} of {taken} ticks are stored, with those that memory had");
+}
+
+#[test]
+fn a_job_that_a_constraint_refuses_is_not_reported_as_stored() {
+    let machine = Machine::new();
+    let mut daemon = Start::watching(&machine).start();
+    daemon.stop(Signal::TERM);
+    let db = daemon.db.clone();
+    change_database(
+        &db,
+        "CREATE TRIGGER refuse BEFORE INSERT ON job_record WHEN NEW.key LIKE '%bad'
+         BEGIN SELECT RAISE(ABORT, 'not this one'); END",
+    );
+    let daemon = Start::watching(&machine).db(&db).start();
+    assert_eq!([put(&daemon, "bad"), put(&daemon, "good")], [507, 201]);
+    assert_eq!(ask_database(&db, "SELECT count(*) FROM job"), 1);
+    let error = daemon.part("store")["error"].to_string();
+    assert!(error.contains("1 entry"), "the status says that one was lost: {error}");
+}
+
+/// Threads are needed to open a database and to draw a chart.
+#[test]
+fn without_a_thread_to_be_had_the_answer_is_503_and_watching_goes_on() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let (pid, nothing) = (daemon.pid().as_raw_nonzero().to_string(), std::process::Stdio::null);
+    let mut strace = std::process::Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=clone,clone3:error=EAGAIN", "-p", &pid])
+        .stderr(nothing())
+        .spawn()
+        .unwrap();
+    wait_for("strace", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        (!status.contains("TracerPid:\t0\n")).then_some(())
+    });
+    for target in ["/api/v1/series?of=total&metric=read_bytes&from=-10s", "/api/v1/jobs/1"] {
+        let answer = daemon.get(target);
+        assert_eq!(answer.status, 503, "{target}: {answer:?}");
+    }
+    let jobs = daemon.get("/api/v1/jobs");
+    assert!(jobs.status == 200 && jobs.head.contains("cowbell-missing: "), "{jobs:?}");
+    let taken = daemon.taken();
+    wait_for("more ticks", || (daemon.taken() > taken + 3).then_some(()));
+    strace.kill().unwrap();
+    strace.wait().unwrap();
+    wait_for("an answer", || (daemon.get("/api/v1/jobs/1").status == 404).then_some(()));
+}

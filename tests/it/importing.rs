@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::daemon::{Daemon, Said, Start, cowbell, said};
+use crate::daemon::{Daemon, Said, Start, block_on, change_database, cowbell, kept_ticks, said};
 use crate::http::{self, Answer};
 use crate::machine::{Done, Machine};
 use crate::tape::{Snapshot, Tape};
@@ -139,4 +139,34 @@ fn what_cannot_be_imported_is_refused_in_a_sentence_and_nothing_is_kept() {
     );
     assert_eq!(foreign.unwrap().status, 403);
     assert_eq!(import(&twin, &text).status, 409, "a recording's jobs cannot be changed");
+}
+
+/// Jobs and imported files have a quarter of `size`. What fills it here is a file of nine megabytes.
+#[test]
+fn jobs_beyond_their_part_of_the_size_are_refused_and_no_tick_goes_for_them() {
+    let (_tape, twin) = twin();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("night.json");
+    let path = file.to_str().unwrap();
+    assert_eq!(job(&twin, &["export", "1", "-o", path]).code, Some(0));
+    let machine = Machine::new();
+    let mut here = Start::watching(&machine).start();
+    assert_eq!(job(&here, &["start", "before"]).code, Some(0));
+    let ticks = kept_ticks(&here.db).len();
+    here.stop(rustix::process::Signal::TERM);
+    for statement in [
+        "INSERT INTO job_record (id, key, started_ms, body, checksum) VALUES (99, 'imported:x', 0, '{}', 0)",
+        "INSERT INTO imported VALUES ('imported:x', zeroblob(9000000))",
+    ] {
+        change_database(&here.db, statement);
+    }
+    let here = Start::watching(&machine).db(&here.db).config("[store]\nsize = \"32MiB\"").start();
+    for refused in [job(&here, &["import", path]), job(&here, &["start", "new"])] {
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        has(&refused.err, &["a quarter of `size` in [store]", "delete some"]);
+    }
+    assert_eq!(import(&here, &std::fs::read_to_string(path).unwrap()).status, 507);
+    assert_eq!(job(&here, &["stop", "before"]).code, Some(0), "a job that is stored already may end");
+    let stored = block_on(cowbell::store::inventory(&here.db)).unwrap().ticks.len();
+    assert!(stored > ticks, "{stored}");
 }

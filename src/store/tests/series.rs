@@ -92,7 +92,14 @@ async fn reader(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[I
     recent.replace(last, in_memory);
     let (_, health) = watch::channel(Health { is_open: true, ..Health::default() });
     let (readers, catalog) = (Readers::new(path, health.clone()), Arc::new(RwLock::new(catalog())));
-    StoreReader { readers, health, catalog, recent: Arc::new(recent), start: Arc::default() }
+    StoreReader {
+        readers,
+        health,
+        catalog,
+        recent: Arc::new(recent),
+        start: Arc::default(),
+        keep: Default::default(),
+    }
 }
 
 /// As retention does it: only what has gone into a level that is kept for longer.

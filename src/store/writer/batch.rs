@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::{End, Writer};
 use crate::store::damage;
 use crate::store::words::in_words;
-use crate::store::write_op::{Queued, WriteOp, without_replaced};
+use crate::store::write_op::{NotStored, Queued, WriteOp, without_replaced};
 use crate::units::count_text;
 
 /// Operations that are taken in one go at most.
@@ -71,8 +71,7 @@ impl Writer<'_> {
         };
         self.is_broken = true;
         if let Some(damage) = damage::said_by(&self.context.path, &error) {
-            let path = self.context.path.display();
-            return Some(End::Lost(format!("the database {path} is damaged: {damage}")));
+            return Some(End::Damaged(damage));
         }
         let sentence = in_words(&error);
         hold(queue, held, &sentence);
@@ -143,7 +142,7 @@ pub fn hold(queue: &mut mpsc::Receiver<Queued>, held: &mut Vec<Queued>, sentence
     {
         held.push(queued);
     }
-    held.iter_mut().for_each(|queued| queued.report(Err(sentence.into())));
+    held.iter_mut().for_each(|queued| queued.report(Err(NotStored::Held(sentence.into()))));
     without_replaced(held);
 }
 

@@ -78,8 +78,10 @@ struct Writer<'a> {
 enum End {
     /// The queue was closed, and everything was written or never will be.
     Closed,
-    /// The database has to be opened again, for the reason in this sentence.
+    /// The database was removed or replaced: a sentence.
     Lost(String),
+    /// The database is damaged: what SQLite says of it.
+    Damaged(String),
 }
 
 /// What the thread has to report: the outcome of the first attempt to open the database, and its own end.
@@ -108,10 +110,10 @@ async fn supervise(
     mut queue: mpsc::Receiver<Queued>,
     first: oneshot::Sender<anyhow::Result<StartState>>,
 ) {
-    let (mut first, mut held, mut lost) = (Some(first), Vec::new(), None);
+    let (mut first, mut held, mut before) = (Some(first), Vec::new(), None);
     loop {
         context.report.send_modify(|health| health.busy_since = Some(Instant::now()));
-        let opened = Writer::open(context, lost.as_deref()).await;
+        let opened = Writer::open(context, before.take()).await;
         context.report.send_modify(|health| health.busy_since = None);
         let error = match opened {
             Ok((writer, state)) => {
@@ -119,12 +121,12 @@ async fn supervise(
                     Some(first) => drop(first.send(Ok(state))),
                     None => tracing::info!("the database {} is open now", context.path.display()),
                 }
-                match writer.run(&mut queue, &mut held).await {
+                let end = writer.run(&mut queue, &mut held).await;
+                context.readers.reset();
+                match before.insert(end) {
                     End::Closed => return,
-                    End::Lost(sentence) => {
-                        context.readers.reset();
-                        lost.insert(sentence).clone()
-                    }
+                    End::Lost(sentence) => sentence.clone(),
+                    End::Damaged(damage) => format!("the database is damaged: {damage}"),
                 }
             }
             // Another cowbell has it, which is an error of whoever starts a second one.

@@ -10,14 +10,14 @@ use std::time::Instant;
 
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
-use super::{Context, Writer};
-use crate::store::damage;
+use super::{Context, End, Writer};
 use crate::store::database::{self, Opened};
 use crate::store::journal::{self, Journal};
 use crate::store::lasting::{StartState, start_state};
 use crate::store::retention::Retention;
 use crate::store::rows::{forget_unseen, identity, identity_of, last_segment, write_rows};
 use crate::store::tick::{SegmentTicks, segments_of};
+use crate::store::{damage, paths};
 
 /// A program that holds the database is waited for this long; then the statement is tried again with the next tick.
 const BUSY_MS: u32 = 200;
@@ -35,14 +35,19 @@ impl Files {
 }
 
 impl<'a> Writer<'a> {
-    /// Opens the database at the path. A damaged one of ours is set aside, and a new one made. `lost` says why the last
-    /// one was lost.
-    pub async fn open(context: &'a Context, lost: Option<&str>) -> anyhow::Result<(Self, StartState)> {
-        if lost.is_some() {
-            // The state directory may have been removed with the database.
-            let _ = std::fs::create_dir_all(crate::store::paths::folder_of(&context.path));
+    /// Opens the database at the path, after another writer ended in this way. A damaged database of ours is set aside,
+    /// and a new one made.
+    pub async fn open(context: &'a Context, before: Option<End>) -> anyhow::Result<(Self, StartState)> {
+        if before.is_some() || paths::is_default(&context.path) {
+            // An error shows when the database is opened.
+            let _ = std::fs::create_dir_all(paths::folder_of(&context.path));
         }
-        let mut notes: Vec<String> = lost.map(String::from).into_iter().collect();
+        let mut notes = Vec::new();
+        match before {
+            Some(End::Damaged(damage)) => notes.push(damage::set_aside(&context.path, &damage).await?),
+            Some(End::Lost(sentence)) => notes.push(sentence),
+            Some(End::Closed) | None => {}
+        }
         let opened = match Self::open_as_it_is(context, &mut notes).await {
             Err(error) if let Some(damage) = damage::said_by(&context.path, &error) => {
                 notes.push(damage::set_aside(&context.path, &damage).await?);

@@ -4,10 +4,9 @@ use sqlx::{Connection, SqliteConnection};
 
 use super::Writer;
 use crate::store::records::{remove_job, write_alert, write_imported, write_job, write_note};
-use crate::store::retention::room_for;
 use crate::store::rows::{write_gap, write_rows};
 use crate::store::words::in_words;
-use crate::store::write_op::{Queued, WriteOp};
+use crate::store::write_op::{NotStored, Queued, WriteOp};
 
 /// SQLite's primary code of a constraint that is violated.
 const SQLITE_CONSTRAINT: i32 = 19;
@@ -19,13 +18,6 @@ impl Writer<'_> {
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
         let mut refused = Vec::new();
         for (index, queued) in batch.iter().enumerate().filter(|(_, queued)| !queued.op.is_tick()) {
-            if let WriteOp::Import(_, file) = &queued.op
-                && let Err(refusal) =
-                    room_for(&mut transaction, &self.context.keep, file.len() as u64).await?
-            {
-                refused.push((index, refusal));
-                continue;
-            }
             for op in queued.op.parts() {
                 let mut part = transaction.begin().await?;
                 match write_one(&mut part, &op).await {
@@ -41,9 +33,12 @@ impl Writer<'_> {
         transaction.commit().await?;
         for (index, error) in &refused {
             tracing::error!("an entry is left out, since the database refuses it: {error}");
-            batch[*index].report(Err(error.clone()));
+            batch[*index].report(Err(NotStored::Refused(error.clone())));
         }
         self.refused += refused.len() as u64;
+        if batch.iter().any(|queued| matches!(queued.op, WriteOp::Import(..) | WriteOp::Remove(_))) {
+            self.measure().await?;
+        }
         batch.retain_mut(|queued| {
             let is_tick = queued.op.is_tick();
             if !is_tick {

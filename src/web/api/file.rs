@@ -14,13 +14,13 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OwnedSemaphorePermit;
 use utoipa::ToSchema;
 
-use super::commands::{Answer, forgotten, send};
+use super::commands::{Answer, forgotten_or_room, send};
 use crate::commands::Command;
 use crate::job::{IMPORTED, Job};
 use crate::report::file;
-use crate::store::packed;
+use crate::store::{on_a_thread, packed};
 use crate::web::Site;
-use crate::web::answer::{Problem, ProblemBody, on_a_thread};
+use crate::web::answer::{Problem, ProblemBody};
 use crate::web::api::JobBody;
 use crate::web::slow;
 
@@ -91,7 +91,7 @@ pub struct ImportedJob {
 
 /// Takes in the file of a job of another host, whole or not at all. The same file twice is the same job.
 #[utoipa::path(post, path = "/api/v1/jobs/import", tag = "jobs", request_body(content = String, content_type = "application/json", description = "As `export` gives it, 16 MiB at most"),
-    responses((status = 200, description = "It was here already", body = ImportedJob), (status = 201, description = "Stored", body = ImportedJob), (status = 202, description = "Held in memory, not stored", body = ImportedJob), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "A recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "It was here already", body = ImportedJob), (status = 201, description = "Stored", body = ImportedJob), (status = 202, description = "Held in memory, not stored", body = ImportedJob), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "A recording is played", body = ProblemBody), (status = 503, body = ProblemBody), (status = 507, description = "Not stored: jobs and imported files take all the room they may", body = ProblemBody)))]
 pub async fn import_job(
     State(site): State<Site>,
     body: Body,
@@ -111,7 +111,7 @@ pub async fn import_job(
         checked
     });
     let (job, file) = checking.await??;
-    let stored = forgotten(&site, &job.key).await;
+    let stored = forgotten_or_room(&site, &job.key, file.len()).await?;
     let Answer { status, job, message } = send(&site, Command::Import(Box::new(job), file), stored).await?;
     Ok((status, Json(ImportedJob { job: JobBody::from(&job), message })))
 }

@@ -18,11 +18,11 @@ use crate::report::job::JobReport;
 use crate::report::outline::Outline;
 use crate::series::quantity::{Quantity, VolumeQuantity};
 use crate::series::{Point, Range};
-use crate::store::{JobQuery, Subject, TickTable, Wanted};
+use crate::store::{JobQuery, Subject, TickTable, Wanted, on_a_thread};
 use crate::topology::{Device, DeviceKind, Topology};
 use crate::units::Prefix;
 use crate::web::Site;
-use crate::web::answer::{Problem, on_a_thread};
+use crate::web::answer::Problem;
 use crate::web::pages::job_list;
 
 /// Runs that the next COW area is sized by: two weeks of nights.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{CHOSEN, Told, ToldJob, check_letters, check_time, forgotten, send, unread};
+use super::{CHOSEN, Told, ToldJob, check_letters, check_time, forgotten_or_room, send, unread};
 use crate::commands::Command;
 use crate::source::{JobCommand, LONGEST_NAME, Label, Mark, MarkKind, MarkedEnd};
 use crate::web::Site;
@@ -46,7 +46,7 @@ pub struct PutJob {
 /// time. A `command` is to be marked again each half minute, and counts as abandoned after two minutes of silence.
 #[utoipa::path(put, path = "/api/v1/jobs/{key}", tag = "jobs", request_body = PutJob,
     params(("key" = String, Path, description = "Up to 200 letters, percent-encoded; chosen by the client")),
-    responses((status = 200, description = "Stored", body = ToldJob), (status = 201, description = "Stored as a new job", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "Another job of this name runs, this one is over, or a recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "Stored", body = ToldJob), (status = 201, description = "Stored as a new job", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "Another job of this name runs, this one is over, or a recording is played", body = ProblemBody), (status = 503, body = ProblemBody), (status = 507, description = "Not stored: jobs and imported files take all the room they may", body = ProblemBody)))]
 pub async fn put_job(
     State(site): State<Site>,
     Path(key): Path<String>,
@@ -55,7 +55,7 @@ pub async fn put_job(
     let Json(put) = body
         .map_err(|rejection| unread("a job as JSON, such as {\"name\": …, \"started_at\": …}", &rejection))?;
     let mark = mark(key, put, crate::source::live::now())?;
-    let stored = forgotten(&site, &mark.key).await;
+    let stored = forgotten_or_room(&site, &mark.key, 0).await?;
     Ok(send(&site, Command::OnJob(JobCommand::Mark(mark)), stored).await?.into())
 }
 

@@ -19,6 +19,7 @@ use utoipa::ToSchema;
 
 use crate::commands::{Command, Reply, Request};
 use crate::job::{Effect, Job};
+use crate::store::NotStored;
 use crate::web::answer::Problem;
 use crate::web::slow::LONGEST as LONGEST_WAIT;
 use crate::web::{LONGEST_BODY, Site};
@@ -79,7 +80,13 @@ pub(super) async fn send(site: &Site, command: Command, stored: Option<Job>) -> 
     let why_not = match stored {
         None => None,
         Some(stored) => match timeout_at(until, stored).await {
-            Ok(Ok(outcome)) => outcome.err(),
+            Ok(Ok(Ok(()))) => None,
+            Ok(Ok(Err(NotStored::Held(why)))) => Some(why),
+            Ok(Ok(Err(NotStored::Refused(why)))) => {
+                return Err(Problem::NotStored(format!(
+                    "the database refuses it, so it is not stored: {why}"
+                )));
+            }
             Ok(Err(_)) | Err(_) => Some(failing.unwrap_or_else(|| "the database does not answer".into())),
         },
     };
@@ -95,11 +102,23 @@ pub(super) async fn send(site: &Site, command: Command, stored: Option<Job>) -> 
 /// The job of this key as the database has it, if memory has forgotten it. A disk that hangs does not keep a command
 /// from being carried out.
 pub(super) async fn forgotten(site: &Site, key: &str) -> Option<Job> {
-    let has = |job: &std::sync::Arc<Job>| job.key == key;
-    if site.present.borrow().as_ref().is_some_and(|present| present.jobs.iter().any(has)) {
+    if is_remembered(site, key) {
         return None;
     }
     timeout(LOOK_UP_WITHIN, site.store.job_of(key)).await.ok()?.ok()?
+}
+
+/// As [`forgotten`]; refuses a job that is new, if there is no room for it and its file of so many bytes.
+pub(super) async fn forgotten_or_room(site: &Site, key: &str, bytes: usize) -> Result<Option<Job>, Problem> {
+    let stored = forgotten(site, key).await;
+    if stored.is_none() && !is_remembered(site, key) {
+        site.store.check_room(bytes as u64).map_err(Problem::NotStored)?;
+    }
+    Ok(stored)
+}
+
+fn is_remembered(site: &Site, key: &str) -> bool {
+    site.present.borrow().as_ref().is_some_and(|present| present.jobs.iter().any(|job| job.key == key))
 }
 
 /// Why a body is refused, in our words as far as we have them.
