@@ -14,8 +14,7 @@ use super::database;
 use super::inspect::{Inventory, inventory};
 use super::paths::beside;
 use super::read_view::ReadView;
-use super::rows::last_segment;
-use super::seal::seal;
+use super::seal::{last_segment, seal};
 
 /// What is needed to write the copy, even if the database was made read-only.
 const OWN_RIGHTS: u32 = 0o600;

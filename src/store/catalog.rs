@@ -193,6 +193,22 @@ impl Catalog {
         self.volume_rows.get(&volume)?.device_identity.clone()
     }
 
+    pub fn device_row(&self, id: u32) -> Option<&DeviceRow> {
+        self.device_rows.get(&id)
+    }
+
+    pub fn volume_row(&self, id: u32) -> Option<&VolumeRow> {
+        self.volume_rows.get(&id)
+    }
+
+    pub fn device_rows(&self) -> impl Iterator<Item = &DeviceRow> {
+        self.device_rows.values()
+    }
+
+    pub fn volume_rows(&self) -> impl Iterator<Item = &VolumeRow> {
+        self.volume_rows.values()
+    }
+
     /// Everything, in the order of the rows' numbers.
     pub fn rows(&self) -> Rows {
         Rows {

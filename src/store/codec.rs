@@ -40,6 +40,13 @@ pub struct Rows {
     pub columns: Vec<Vec<u64>>,
 }
 
+impl Rows {
+    /// So many rows of which no value is known.
+    pub fn without_values(presence: Presence, count: usize, columns: usize) -> Self {
+        Self { presence: vec![presence; count], columns: vec![vec![0; count]; columns] }
+    }
+}
+
 /// Why a chunk cannot be read. Nothing of it is used then.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
@@ -49,6 +56,8 @@ pub enum Damage {
     Format(u8),
     #[error("expected at most {MOST_ROWS} rows, but found {0}")]
     Rows(u32),
+    #[error("expected {expected} rows as the segment has, but found {found}")]
+    Misfit { expected: usize, found: usize },
     #[error("expected compressed rows, but found: {0}")]
     Compressed(#[from] std::io::Error),
     #[error("expected a presence, but found {0}")]
@@ -94,6 +103,14 @@ pub fn decode(columns: usize, chunk: &[u8]) -> Result<Rows, Damage> {
     let columns = (0..columns).map(|_| read_column(count, &mut left));
     let columns = columns.collect::<Result<_, _>>()?;
     if left.is_empty() { Ok(Rows { presence, columns }) } else { Err(Damage::GoesOn) }
+}
+
+/// The rows of a stored chunk, which has to have `count`; if there is no chunk, the stream was absent.
+pub fn decode_stored(columns: usize, chunk: Option<&[u8]>, count: usize) -> Result<Rows, Damage> {
+    let Some(chunk) = chunk else { return Ok(Rows::without_values(Presence::Absent, count, columns)) };
+    let rows = decode(columns, chunk)?;
+    let found = rows.presence.len();
+    if found == count { Ok(rows) } else { Err(Damage::Misfit { expected: count, found }) }
 }
 
 /// How many rows there are, and the compressed bytes, of a chunk whose checksum fits.

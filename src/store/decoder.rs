@@ -3,7 +3,7 @@
 use super::codec::{Presence, Rows};
 use super::rollup;
 use super::segment::{Axis, Level};
-use super::stream::{Kind, Stream};
+use super::stream::Stream;
 use super::tick::SegmentTicks;
 use crate::series::Extent;
 use crate::series::quantity::Quantity;
@@ -69,14 +69,4 @@ pub fn extent(
     let columns = rows.columns[rollup::columns_of(stream.kind, quantity)].iter();
     numbers.iter_mut().zip(columns).for_each(|(number, column)| *number = column[row]);
     rollup::extent(quantity, &numbers)
-}
-
-/// How many columns a kind's rows have.
-pub fn columns(level: Level, kind: Kind) -> usize {
-    if level == Level::Ticks { kind.columns() } else { rollup::columns(kind) }
-}
-
-/// So many rows of which nothing is known.
-pub fn no_rows(presence: Presence, count: usize) -> Rows {
-    Rows { presence: vec![presence; count], columns: Vec::new() }
 }

@@ -8,10 +8,11 @@ use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use super::catalog::Catalog;
-use super::codec::{Rows, decode};
-use super::decoder::columns;
+use super::codec::decode_stored;
+use super::paths::beside;
 use super::read_view::ReadView;
 use super::records::readable;
+use super::rollup::columns_at;
 use super::segment::{Axis, Level, stream_of_chunk};
 use super::stream::{Kind, Stream};
 use super::words::in_words;
@@ -74,32 +75,27 @@ async fn damaged_records(connection: &mut SqliteConnection) -> Vec<String> {
     }
 }
 
-/// Devices and volumes whose row was refused, or is gone: nobody finds their ticks by name.
+/// Devices and volumes without a row: their ticks cannot be found by name.
 fn add_unknown(catalog: &Catalog, inventory: &mut Inventory) {
-    let rows = catalog.rows();
-    let devices: BTreeSet<u32> = rows.devices.iter().map(|device| device.id).collect();
-    let volumes: BTreeSet<u32> = rows.volumes.iter().map(|volume| volume.id).collect();
     let unknown = inventory.streams.iter().filter_map(|stream| match stream.kind {
-        Kind::Host => None,
-        Kind::Device | Kind::Copying => {
-            (stream.row != 0 && !devices.contains(&stream.row)).then_some(("device", stream.row))
+        Kind::Device | Kind::Copying if *stream != Stream::TOTAL => {
+            catalog.device_row(stream.row).is_none().then_some(("device", stream.row))
         }
-        Kind::Volume => (!volumes.contains(&stream.row)).then_some(("volume", stream.row)),
+        Kind::Volume => catalog.volume_row(stream.row).is_none().then_some(("volume", stream.row)),
+        _ => None,
     });
     let unknown: BTreeSet<(&str, u32)> = unknown.collect();
-    inventory.damage.extend(unknown.into_iter().map(|(what, row)| {
-        format!("ticks are kept of {what} {row}, of which the database does not say what it is")
-    }));
+    inventory.damage.extend(
+        unknown.into_iter().map(|(what, id)| format!("there are ticks of {what} {id}, whose row is missing")),
+    );
 }
 
 /// Of the database, SQLite's log and the journal; a file that is not there has none.
 pub fn bytes(path: &Path) -> u64 {
-    let sizes = ["", "-wal", "-ticks"].map(|suffix| {
-        let mut name = path.as_os_str().to_os_string();
-        name.push(suffix);
-        std::fs::metadata(name).map_or(0, |file| file.len())
-    });
-    sizes.iter().sum()
+    ["", "-wal", "-ticks"]
+        .iter()
+        .map(|ending| beside(path, ending).metadata().map_or(0, |file| file.len()))
+        .sum()
 }
 
 async fn add_segments(connection: &mut SqliteConnection, inventory: &mut Inventory) -> anyhow::Result<()> {
@@ -146,12 +142,8 @@ async fn add_segment(
             continue;
         };
         inventory.streams.insert(stream);
-        match decode(columns(level, stream.kind), &data) {
-            Ok(Rows { presence, .. }) if presence.len() == axis.len() => {}
-            Ok(_) => inventory.damage.push(format!("chunk {key} does not fit segment {id}")),
-            Err(damaged) => {
-                inventory.damage.push(format!("chunk {key} of segment {id} cannot be read: {damaged}"))
-            }
+        if let Err(damaged) = decode_stored(columns_at(level, stream.kind), Some(&data), axis.len()) {
+            inventory.damage.push(format!("chunk {key} of segment {id} cannot be read: {damaged}"));
         }
     }
     Ok(())

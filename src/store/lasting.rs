@@ -10,7 +10,7 @@ use sqlx::{FromRow, Sqlite, SqliteConnection};
 use super::StoreReader;
 use super::readers::{Reader, Unanswered};
 use super::records::readable;
-use super::rows::last_instant;
+use super::seal::last_instant;
 use super::tick::Tick;
 use crate::alert::Alert;
 use crate::job::Job;

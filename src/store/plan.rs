@@ -12,13 +12,6 @@ pub struct Part {
     pub covered: Vec<(i64, i64)>,
 }
 
-impl Part {
-    /// Whether another part tells of the segment of ticks with this number.
-    pub fn is_covered(&self, number: i64) -> bool {
-        self.covered.iter().any(|(first, last)| (*first..=*last).contains(&number))
-    }
-}
-
 /// The coarsest level that does for points of this width: at least two of its rows for each.
 pub fn level_for(width_ms: i64) -> Level {
     let does = |level: &Level| level.row_ms() * 2 <= width_ms;

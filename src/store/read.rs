@@ -8,13 +8,13 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, FromRow, Row, SqliteConnection};
 
 use super::StoreReader;
-use super::codec::{Presence, Rows, decode};
-use super::decoder::{SegmentAxis, Value, columns, no_rows};
+use super::codec::{Presence, Rows, decode_stored};
+use super::decoder::{SegmentAxis, Value};
 use super::plan::{level_for, plan};
 use super::readers::{Reader, on_a_thread};
 use super::recent::RecentView;
-use super::rolling::rolled_until;
-use super::seal::Segment;
+use super::rollup::columns_at;
+use super::seal::{Segment, rolled_until};
 use super::segment::{Axis, Level, chunk_key, rows_of};
 use super::stream::Stream;
 use super::subject::{Subject, Wanted};
@@ -145,11 +145,7 @@ impl StoreReader {
     /// Whether anything of this subject was ever stored.
     pub fn knows(&self, subject: &Subject) -> bool {
         let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
-        match subject {
-            Subject::Device(name) => catalog.device_named(name).is_some(),
-            Subject::Volume(name) => catalog.volume_named(name).is_some(),
-            Subject::Total | Subject::Host => true,
-        }
+        subject.stream(&catalog).is_some()
     }
 }
 
@@ -247,15 +243,12 @@ impl FromRow<'_, SqliteRow> for SegmentRow {
     }
 }
 
-/// The rows of a stream in a stored segment; a gap where they are damaged.
+/// The rows of a stream in a stored segment; a gap if they are damaged.
 fn stored_rows(stream: Stream, key: i64, segment: &SegmentAxis, chunks: &HashMap<i64, Vec<u8>>) -> Rows {
-    let count = segment.axis.len();
-    let Some(chunk) = chunks.get(&chunk_key(key, stream)) else { return no_rows(Presence::Absent, count) };
-    match decode(columns(segment.level, stream.kind), chunk) {
-        Ok(rows) if rows.presence.len() == count => rows,
-        damaged => {
-            tracing::warn!("{stream:?} in segment {key} is damaged and shown as a gap: {damaged:?}");
-            no_rows(Presence::Unknown, count)
-        }
-    }
+    let (count, columns) = (segment.axis.len(), columns_at(segment.level, stream.kind));
+    let chunk = chunks.get(&chunk_key(key, stream)).map(Vec::as_slice);
+    decode_stored(columns, chunk, count).unwrap_or_else(|damaged| {
+        tracing::warn!("{stream:?} in segment {key} is damaged and shown as a gap: {damaged}");
+        Rows::without_values(Presence::Unknown, count, columns)
+    })
 }

@@ -9,6 +9,7 @@ use sqlx::{Connection, Row, SqliteConnection};
 
 use super::catalog::Catalog;
 use super::damage::unreadable;
+use super::seal::{last_instant, last_segment};
 use super::segment::Axis;
 use super::tick::{SegmentTicks, segments_of};
 use super::{database, journal, rows};
@@ -42,7 +43,7 @@ impl ReadView {
         let identity = rows::identity_of(&mut connection).await.with_context(named)?.unwrap_or_default();
         let bytes = journal::bytes(path)?;
         sqlx::query("BEGIN").execute(&mut connection).await.with_context(named)?;
-        let sealed = rows::last_segment(&mut connection).await.with_context(named)?;
+        let sealed = last_segment(&mut connection).await.with_context(named)?;
         let catalog = Catalog::new(rows::catalog_rows(&mut connection).await.with_context(named)?);
         let (mut journaled, mut damage) = understood(&bytes, identity, sealed);
         for _ in 0..MOST_LOOKS {
@@ -68,7 +69,7 @@ impl ReadView {
 
     /// When the last tick ended; `None` where there is none.
     pub async fn last_tick_at(&mut self) -> anyhow::Result<Option<Timestamp>> {
-        let kept = rows::last_instant(&mut self.connection).await?;
+        let kept = last_instant(&mut self.connection).await?;
         let ticks = self.journaled.iter().flat_map(|segment| &segment.ticks);
         let last = ticks.map(|tick| tick.at_ms).chain(kept).max();
         Ok(last.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok()))

@@ -5,8 +5,7 @@
 
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
-use super::rolling::rolled_until;
-use super::seal::{delete_segment, watched_ms};
+use super::seal::{delete_segment, rolled_until, watched_ms};
 use super::segment::Level;
 use crate::config::{self, Age};
 

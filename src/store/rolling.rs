@@ -3,11 +3,10 @@
 use anyhow::Context;
 use sqlx::{Connection, SqliteConnection};
 
-use super::codec::{Presence, Rows, decode, encode};
-use super::decoder::columns;
-use super::rollup;
+use super::codec::{Damage, Presence, Rows, encode};
+use super::rollup::{self, columns_at};
 use super::rows::write_gap;
-use super::seal::{Segment, delete_segment, insert_chunk, insert_segment};
+use super::seal::{Segment, delete_segment, insert_chunk, insert_segment, read_rows, rolled_until};
 use super::segment::{Axis, Level, chunk_key, stream_of_chunk};
 use super::stream::Stream;
 use super::write_op::Gap;
@@ -47,18 +46,6 @@ async fn next_sources(
     .fetch_all(connection)
     .await?;
     Ok((sources.len() == count).then_some(sources))
-}
-
-/// Ticks have gone into this level up to the segment of that number; 0 where nothing of the level is left.
-pub async fn rolled_until(connection: &mut SqliteConnection, level: Level) -> anyhow::Result<i64> {
-    let last: Option<Option<i64>> = sqlx::query_scalar(
-        "SELECT last_source FROM segment WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT 1",
-    )
-    .bind(level.keys().0)
-    .bind(level.keys().1)
-    .fetch_optional(connection)
-    .await?;
-    Ok(last.flatten().unwrap_or_default())
 }
 
 /// One whose axis cannot be read is left out, for nobody knows when its rows were: it becomes a gap.
@@ -165,28 +152,18 @@ async fn joined_rows(
     stream: Stream,
     sources: &[(&Segment, Axis)],
 ) -> anyhow::Result<Rows> {
-    let columns = columns(level, stream.kind);
-    let mut joined = Rows { presence: Vec::new(), columns: vec![Vec::new(); columns] };
+    let columns = columns_at(level, stream.kind);
+    let mut joined = Rows::without_values(Presence::Absent, 0, columns);
     for (source, axis) in sources {
-        let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM chunk WHERE id = ?")
-            .bind(chunk_key(source.id, stream))
-            .fetch_optional(&mut *connection)
-            .await?;
-        let nothing = |presence| Rows {
-            presence: vec![presence; axis.len()],
-            columns: vec![vec![0; axis.len()]; columns],
-        };
-        let decoded = data.map(|data| decode(columns, &data));
-        let rows = match decoded {
-            Some(Ok(rows)) if rows.presence.len() == axis.len() => rows,
-            None => nothing(Presence::Absent),
-            _ => {
+        let rows = match read_rows(connection, source.id, stream, axis.len()).await {
+            Err(error) if error.is::<Damage>() => {
+                let number = source.number();
                 tracing::warn!(
-                    "a chunk of {stream:?} in segment {} is damaged and left out of the roll-up",
-                    source.number()
+                    "a chunk of {stream:?} in segment {number} is damaged and not rolled up: {error}"
                 );
-                nothing(Presence::Unknown)
+                Rows::without_values(Presence::Unknown, axis.len(), columns)
             }
+            rows => rows?,
         };
         joined.presence.extend(rows.presence);
         for (column, more) in joined.columns.iter_mut().zip(rows.columns) {

@@ -96,7 +96,7 @@ pub fn rolled_axis(axis: &Axis, groups: &[Range<usize>]) -> Axis {
 /// One stream's roll-ups of the groups of rows of `from`.
 pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range<usize>]) -> Rows {
     let quantities = kind.quantities();
-    let mut columns = vec![vec![0; groups.len()]; columns(kind)];
+    let mut columns = vec![vec![0; groups.len()]; quantities.len() * COLUMNS];
     let mut presence = Vec::with_capacity(groups.len());
     let mut numbers = vec![0; rows.columns.len()];
     for (place, group) in groups.iter().enumerate() {
@@ -137,9 +137,9 @@ fn presence_of(group: &[Presence]) -> Presence {
     }
 }
 
-/// How many columns a kind's roll-ups have.
-pub fn columns(kind: Kind) -> usize {
-    kind.quantities().len() * COLUMNS
+/// How many columns a kind's rows have at a level.
+pub fn columns_at(level: Level, kind: Kind) -> usize {
+    if level == Level::Ticks { kind.columns() } else { kind.quantities().len() * COLUMNS }
 }
 
 /// The columns of a quantity in a kind's roll-ups.

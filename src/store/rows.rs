@@ -5,8 +5,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 
 use super::catalog::{DeviceRow, Rows, VolumeRow};
-use super::rolling::rolled_until;
-use super::segment::Level;
+use super::seal::last_instant;
 use super::stream::{Kind, Stream};
 use super::write_op::Gap;
 use crate::config;
@@ -60,21 +59,6 @@ pub async fn identity_of(connection: &mut SqliteConnection) -> anyhow::Result<Op
     Ok(id.map(i64::cast_unsigned))
 }
 
-/// The last segment of ticks that was sealed, also where only roll-ups are left of it; 0 where there is none.
-pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
-    let (first, end) = Level::Ticks.keys();
-    let key: Option<i64> = sqlx::query_scalar("SELECT max(id) FROM segment WHERE id >= ? AND id < ?")
-        .bind(first)
-        .bind(end)
-        .fetch_one(&mut *connection)
-        .await?;
-    let mut last = key.map_or(0, |key| key - first);
-    for level in [Level::Minutes, Level::TenMinutes] {
-        last = last.max(rolled_until(connection, level).await?);
-    }
-    Ok(last)
-}
-
 /// Forgets devices and volumes of which nothing is left; what is there now is learned anew with the first tick.
 ///
 /// That they were not seen for long only makes them candidates: one that never changes is not seen again, and a clock may
@@ -108,11 +92,6 @@ async fn has_chunk(connection: &mut SqliteConnection, streams: [Stream; 2]) -> a
     .bind(other)
     .fetch_one(connection)
     .await?)
-}
-
-/// The latest instant of which there is a tick, in milliseconds; `None` where there is none.
-pub async fn last_instant(connection: &mut SqliteConnection) -> anyhow::Result<Option<i64>> {
-    Ok(sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(connection).await?)
 }
 
 pub async fn write_rows(connection: &mut SqliteConnection, rows: &Rows) -> anyhow::Result<()> {

@@ -4,8 +4,10 @@ use anyhow::Context;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, FromRow, Row, SqliteConnection};
 
-use super::codec::encode;
+use super::codec::{Rows, decode_stored, encode};
+use super::rollup::columns_at;
 use super::segment::{Axis, Level, chunk_key, rows_of, streams};
+use super::stream::Stream;
 use super::tick::Tick;
 
 /// A segment counts for a day at most: one wrong length must not make all that was before it look old.
@@ -81,6 +83,53 @@ pub async fn watched_ms(connection: &mut SqliteConnection) -> anyhow::Result<i64
     let newest: Option<i64> =
         sqlx::query_scalar("SELECT max(watched_ms) FROM segment").fetch_one(connection).await?;
     Ok(newest.unwrap_or_default())
+}
+
+/// The last segment of ticks that was sealed, also where only roll-ups are left of it; 0 where there is none.
+pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
+    let (first, end) = Level::Ticks.keys();
+    let key: Option<i64> = sqlx::query_scalar("SELECT max(id) FROM segment WHERE id >= ? AND id < ?")
+        .bind(first)
+        .bind(end)
+        .fetch_one(&mut *connection)
+        .await?;
+    let mut last = key.map_or(0, |key| key - first);
+    for level in [Level::Minutes, Level::TenMinutes] {
+        last = last.max(rolled_until(connection, level).await?);
+    }
+    Ok(last)
+}
+
+/// Ticks have gone into this level up to the segment of that number; 0 where nothing of the level is left.
+pub async fn rolled_until(connection: &mut SqliteConnection, level: Level) -> anyhow::Result<i64> {
+    let last: Option<Option<i64>> = sqlx::query_scalar(
+        "SELECT last_source FROM segment WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT 1",
+    )
+    .bind(level.keys().0)
+    .bind(level.keys().1)
+    .fetch_optional(connection)
+    .await?;
+    Ok(last.flatten().unwrap_or_default())
+}
+
+/// The latest instant of which there is a tick, in milliseconds; `None` where there is none.
+pub async fn last_instant(connection: &mut SqliteConnection) -> anyhow::Result<Option<i64>> {
+    Ok(sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(connection).await?)
+}
+
+/// The rows of a stream in a segment of `count` rows. If there is no chunk of it, the stream was absent.
+pub async fn read_rows(
+    connection: &mut SqliteConnection,
+    segment: i64,
+    stream: Stream,
+    count: usize,
+) -> anyhow::Result<Rows> {
+    let level = Level::of_key(segment).map_or(Level::Ticks, |(level, _)| level);
+    let chunk: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM chunk WHERE id = ?")
+        .bind(chunk_key(segment, stream))
+        .fetch_optional(connection)
+        .await?;
+    Ok(decode_stored(columns_at(level, stream.kind), chunk.as_deref(), count)?)
 }
 
 /// With its chunks.

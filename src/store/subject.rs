@@ -59,6 +59,16 @@ impl Subject {
         })
     }
 
+    /// The stream of its own quantities; `None` if it was never seen.
+    pub(super) fn stream(&self, catalog: &Catalog) -> Option<Stream> {
+        match self {
+            Self::Device(name) => Some(Stream::new(Kind::Device, catalog.device_named(name)?)),
+            Self::Volume(name) => Some(Stream::new(Kind::Volume, catalog.volume_named(name)?)),
+            Self::Total => Some(Stream::TOTAL),
+            Self::Host => Some(Stream::HOST),
+        }
+    }
+
     /// The names of all that it has.
     fn metrics(&self) -> Vec<&'static str> {
         match self {
@@ -78,21 +88,13 @@ impl Wanted {
         Ok(Self { subject, quantity })
     }
 
-    /// Where it is kept; `None` where nothing of it ever was.
+    /// The stream that it is in; `None` if the subject was never seen or has no such quantity.
     pub(super) fn stream(&self, catalog: &Catalog) -> Option<Stream> {
-        match (&self.subject, self.quantity) {
-            (Subject::Device(name), quantity @ (Quantity::Device(_) | Quantity::Share(_))) => {
-                Some(Stream::new(quantity.into(), catalog.device_named(name)?))
-            }
-            (Subject::Volume(name), Quantity::Device(_)) => {
-                Some(Stream::new(Kind::Device, catalog.device_of_volume(catalog.volume_named(name)?)?))
-            }
-            (Subject::Volume(name), quantity @ Quantity::Volume(_)) => {
-                Some(Stream::new(quantity.into(), catalog.volume_named(name)?))
-            }
-            (Subject::Total, Quantity::Device(_)) => Some(Stream::TOTAL),
-            (Subject::Host, Quantity::Host(_)) => Some(Stream::HOST),
-            _ => None,
+        let (own, kind) = (self.subject.stream(catalog)?, self.quantity.into());
+        match (own.kind, kind) {
+            (Kind::Volume, Kind::Device) => Some(Stream::new(kind, catalog.device_of_volume(own.row)?)),
+            (Kind::Device, Kind::Copying) if own != Stream::TOTAL => Some(Stream::new(kind, own.row)),
+            _ => (own.kind == kind).then_some(own),
         }
     }
 }

@@ -1,9 +1,8 @@
-//! What was kept as plain tables: CSV, JSON lines or a SQLite file, for any range, subjects, metrics and resolution.
+//! Export of stored ticks: CSV, JSON lines or a SQLite file, for any range, subjects, metrics and resolution.
 //!
-//! Read segment by segment and written row by row: a segment and no more is in memory, however long the range is.
+//! One segment at a time is in memory, however long the range is.
 
-mod missing;
-mod sheet;
+mod columns;
 mod tables;
 mod text;
 mod topics;
@@ -12,21 +11,22 @@ use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::Context;
+use jiff::Timestamp;
 
-use super::decoder::extent;
+use super::codec::{Presence, Rows};
+use super::decoder::{SegmentAxis, extent};
 use super::plan::{Part, plan};
 use super::read_view::ReadView;
-use super::seal::Segment;
-use super::segment::Level;
+use super::rollup::{self, columns_at};
+use super::seal::{Segment, read_rows};
+use super::segment::{Level, rows_of};
+use super::tick::SegmentTicks;
 use crate::series::{Extent, Range};
-use missing::Missing;
-use sheet::Sheet;
 use tables::Tables;
-use topics::Topics;
+use topics::{Topic, Topics};
 
 pub use text::{Form, Text};
 
-/// How finely is told what was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resolution {
     #[default]
@@ -35,50 +35,50 @@ pub enum Resolution {
     Minute,
 }
 
-/// What is asked for.
+/// What to export.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ask {
     pub range: Range,
-    /// Words of the API's `of`; all that was ever seen where there are none.
+    /// Subjects as the API's `of` names them; if empty, all that were ever seen.
     pub of: Vec<String>,
-    /// Names of quantities; all of each subject's own kind where there are none.
+    /// Names of quantities; if empty, all of each subject's own.
     pub metrics: Vec<String>,
     pub resolution: Resolution,
 }
 
-/// What was written.
+/// What was exported.
 #[derive(Clone, Debug)]
 pub struct Exported {
     pub rows: u64,
-    /// What was kept and could not be written: a sentence each.
+    /// A sentence for everything in the range that is damaged and therefore missing.
     pub missing: Vec<String>,
 }
 
-/// Where rows go.
 pub enum Target {
     Text(Text),
     Tables(Box<Tables>),
 }
 
-/// One row: what was known of a topic up to an instant.
+/// One row: the values of a topic up to an instant.
 struct Line<'a> {
-    /// As ISO 8601 has it, in UTC, to the millisecond.
+    /// ISO 8601, UTC, to the millisecond.
     time: &'a str,
-    /// Its place among the topics.
-    topic: usize,
-    /// What the row is of: a tick, or several.
+    topic: &'a Topic,
+    /// The topic's place in the list.
+    place: usize,
+    /// The length of the row: of one tick, or of several.
     seconds: f64,
     /// One for each of the topic's quantities.
     values: &'a [Option<Extent>],
 }
 
 impl Resolution {
-    /// The level that is read. Ten seconds are made of ticks, where those are still there.
+    /// The level to read. Rows of ten seconds are made of ticks, where those are still stored.
     fn level(self) -> Level {
         if self == Self::Minute { Level::Minutes } else { Level::Ticks }
     }
 
-    /// The length of a row; 0 where each tick is a row of its own.
+    /// The length of a row; 0 if each tick is a row.
     fn row_ms(self) -> i64 {
         match self {
             Self::Tick => 0,
@@ -87,7 +87,6 @@ impl Resolution {
         }
     }
 
-    /// As people write it.
     fn word(self) -> &'static str {
         match self {
             Self::Tick => "tick",
@@ -108,21 +107,21 @@ impl FromStr for Resolution {
 }
 
 impl Target {
-    /// Plain tables in a new SQLite file, with what else the database at `kept` holds of the range.
-    pub async fn tables(file: &Path, kept: &Path) -> anyhow::Result<Self> {
-        Ok(Self::Tables(Box::new(Tables::new(file, kept).await?)))
+    /// Tables in the new SQLite file `file`, with the jobs, alerts and gaps that the database `stored` has of the range.
+    pub async fn tables(file: &Path, stored: &Path) -> anyhow::Result<Self> {
+        Ok(Self::Tables(Box::new(Tables::new(file, stored).await?)))
     }
 
     async fn begin(&mut self, topics: &Topics, ask: &Ask) -> anyhow::Result<()> {
         match self {
-            Self::Text(text) => Ok(text.begin(topics, ask.resolution)?),
+            Self::Text(text) => text.begin(topics, ask.resolution),
             Self::Tables(tables) => tables.begin(topics, ask).await,
         }
     }
 
     async fn line(&mut self, line: &Line<'_>) -> anyhow::Result<()> {
         match self {
-            Self::Text(text) => Ok(text.line(line)?),
+            Self::Text(text) => text.line(line),
             Self::Tables(tables) => tables.line(line).await,
         }
     }
@@ -136,7 +135,7 @@ impl Target {
 }
 
 impl ReadView {
-    /// Writes what is asked for, as far as it can be read. `progress` is told what share is done, from 0 to 1.
+    /// Exports what can be read. `progress` receives the share that is done, from 0 to 1.
     pub async fn export(
         &mut self,
         ask: &Ask,
@@ -146,27 +145,27 @@ impl ReadView {
         let topics = Topics::of(ask, &self.catalog)?;
         target.begin(&topics, ask).await?;
         let parts = self.parts(ask).await.context("cannot read segments")?;
-        let (mut rows, mut missing) = (0, Missing::default());
+        let (mut rows, mut damaged) = (0, Vec::new());
         for (index, part) in parts.iter().enumerate() {
             progress(index as f64 / parts.len() as f64);
-            let sheet = self.sheet(part, &topics, ask.resolution.row_ms()).await;
-            if sheet.as_ref().is_none_or(|sheet| !sheet.is_whole) {
-                missing.add(&part.segment);
-            }
-            if let Some(sheet) = sheet {
-                rows += write(&sheet, Some(part), &topics, ask.range, target).await?;
+            match self.sheet(part, &topics).await {
+                Ok((sheet, is_whole)) => {
+                    damaged.extend((!is_whole).then_some(&part.segment));
+                    rows += sheet.rolled(&topics, ask.resolution).write(&topics, ask.range, target).await?;
+                }
+                Err(_) => damaged.push(&part.segment),
             }
         }
         for segment in &self.journaled {
-            let sheet = Sheet::of_ticks(segment.number, &segment.ticks, &topics, ask.resolution.row_ms());
-            rows += write(&sheet, None, &topics, ask.range, target).await?;
+            let sheet = Sheet::of_ticks(segment, &topics).rolled(&topics, ask.resolution);
+            rows += sheet.write(&topics, ask.range, target).await?;
         }
         target.finish().await?;
-        let missing = missing.sentence().into_iter().chain(self.damage.iter().cloned()).collect();
+        let missing = missing(&damaged).into_iter().chain(self.damage.iter().cloned()).collect();
         Ok(Exported { rows, missing })
     }
 
-    /// The segments that tell of the range, each instant in one of them alone.
+    /// The segments that cover the range, each instant in one of them alone.
     async fn parts(&mut self, ask: &Ask) -> anyhow::Result<Vec<Part>> {
         let segments: Vec<Segment> = sqlx::query_as(
             "SELECT id, from_ms, to_ms, first_source, last_source FROM segment
@@ -178,31 +177,85 @@ impl ReadView {
         .await?;
         Ok(plan(ask.resolution.level(), &segments))
     }
+
+    /// A segment's rows, and whether all of them could be read. An error if none could.
+    async fn sheet(&mut self, part: &Part, topics: &Topics) -> anyhow::Result<(Sheet, bool)> {
+        let (id, level) = (part.segment.id, part.segment.level());
+        let axis = self.axis(id).await?;
+        let (mut rows, mut is_whole) = (Vec::with_capacity(topics.streams.len()), true);
+        for stream in &topics.streams {
+            // A damaged page hides no more than what is on it.
+            rows.push(read_rows(&mut self.connection, id, *stream, axis.len()).await.unwrap_or_else(|_| {
+                is_whole = false;
+                Rows::without_values(Presence::Unknown, axis.len(), columns_at(level, stream.kind))
+            }));
+        }
+        Ok((Sheet { segment: SegmentAxis { level, axis, covered: part.covered.clone() }, rows }, is_whole))
+    }
 }
 
-/// Writes the rows of a segment that are in the range and not told by a finer one.
-async fn write(
-    sheet: &Sheet,
-    part: Option<&Part>,
-    topics: &Topics,
-    range: Range,
-    target: &mut Target,
-) -> anyhow::Result<u64> {
-    let (mut values, mut rows) = (Vec::new(), 0);
-    for (row, at) in sheet.instants().filter(|(_, at)| range.contains(*at)) {
-        if part.is_some_and(|part| part.is_covered(sheet.axis.numbers[row])) {
-            continue;
-        }
-        let (time, elapsed_us) = (format!("{at:.3}"), sheet.axis.elapsed_us[row]);
-        for (index, topic) in topics.list.iter().enumerate().filter(|(_, topic)| sheet.has(topic, row)) {
-            values.clear();
-            values.extend(topic.quantities.iter().map(|(place, quantity)| {
-                extent(sheet.level, topics.streams[*place], *quantity, &sheet.rows[*place], row, elapsed_us)
-            }));
-            let line = Line { time: &time, topic: index, seconds: elapsed_us as f64 / 1e6, values: &values };
-            target.line(&line).await?;
-            rows += 1;
-        }
+/// The rows of all streams of the topics in one segment.
+struct Sheet {
+    segment: SegmentAxis,
+    rows: Vec<Rows>,
+}
+
+impl Sheet {
+    fn of_ticks(ticks: &SegmentTicks, topics: &Topics) -> Self {
+        let rows = topics.streams.iter().map(|stream| rows_of(&ticks.ticks, *stream)).collect();
+        Self { segment: SegmentAxis::of_ticks(ticks), rows }
     }
-    Ok(rows)
+
+    /// Ticks as rows of this resolution. Roll-ups stay as they are.
+    fn rolled(self, topics: &Topics, resolution: Resolution) -> Self {
+        let SegmentAxis { level, axis, covered } = self.segment;
+        if level > Level::Ticks || resolution == Resolution::Tick {
+            return Self { segment: SegmentAxis { level, axis, covered }, ..self };
+        }
+        let groups = rollup::groups(&axis, resolution.row_ms());
+        let streams = topics.streams.iter().zip(&self.rows);
+        let rows = streams.map(|(stream, rows)| rollup::rolled(stream.kind, level, &axis, rows, &groups));
+        let rows = rows.collect();
+        let axis = rollup::rolled_axis(&axis, &groups);
+        Self { segment: SegmentAxis { level: Level::Minutes, axis, covered }, rows }
+    }
+
+    /// Writes the rows that lie in the range and that no finer segment covers; gives their number.
+    async fn write(&self, topics: &Topics, range: Range, target: &mut Target) -> anyhow::Result<u64> {
+        let (axis, mut values, mut count) = (&self.segment.axis, Vec::new(), 0);
+        for row in (0..axis.len()).filter(|row| !self.segment.is_covered(*row)) {
+            let Ok(at) = Timestamp::from_millisecond(axis.at_ms[row]) else { continue };
+            if !range.contains(at) {
+                continue;
+            }
+            let (time, elapsed_us) = (format!("{at:.3}"), axis.elapsed_us[row]);
+            for (place, topic) in topics.list.iter().enumerate().filter(|(_, topic)| self.has(topic, row)) {
+                values.clear();
+                values.extend(topic.quantities.iter().map(|(place, quantity)| {
+                    let (stream, rows) = (topics.streams[*place], &self.rows[*place]);
+                    extent(self.segment.level, stream, *quantity, rows, row, elapsed_us)
+                }));
+                let seconds = elapsed_us as f64 / 1e6;
+                target.line(&Line { time: &time, topic, place, seconds, values: &values }).await?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    fn has(&self, topic: &Topic, row: usize) -> bool {
+        topic.quantities.iter().any(|(place, _)| self.rows[*place].presence[row] != Presence::Absent)
+    }
+}
+
+/// The sentence on the segments of which something cannot be read.
+fn missing(damaged: &[&Segment]) -> Option<String> {
+    let at = |ms| Timestamp::from_millisecond(ms).map_or(format!("{ms} ms"), |at| format!("{at:.0}"));
+    let from = at(damaged.iter().map(|segment| segment.from_ms).min()?);
+    let to = at(damaged.iter().map(|segment| segment.to_ms).max()?);
+    let what = match damaged.len() {
+        1 => "a segment is damaged, and what cannot be read of it".to_string(),
+        several => format!("{several} segments are damaged, and what cannot be read of them"),
+    };
+    Some(format!("{what} is missing, between {from} and {to}: `cowbell db verify` says more"))
 }

@@ -1,134 +1,91 @@
-//! Rows as text: CSV as RFC 4180 has it, or JSON lines. What is not known is empty, or `null`.
+//! Rows as text: CSV (RFC 4180) or JSON lines. An unknown value is empty, or `null`.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::topics::{Sort, Topic, Topics};
-use super::{Line, Resolution};
-use crate::series::Extent;
-use crate::series::quantity::Quantity;
+use serde::ser::{SerializeMap, Serializer};
 
-/// Which text it is.
+use super::columns::{Columns, names, values};
+use super::topics::Topics;
+use super::{Line, Resolution};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Csv,
     Json,
 }
 
+type Out = Box<dyn Write + Send>;
+
 /// Writes rows as text.
 pub struct Text {
-    form: Form,
-    out: Box<dyn Write + Send>,
-    /// Whether the smallest and the largest tick of what a row is of are told beside the mean.
-    has_extremes: bool,
-    topics: Vec<Shown>,
-    /// What is being written.
-    row: String,
+    output: Output,
+    columns: Columns,
 }
 
-/// A topic as it is shown.
-struct Shown {
-    /// Kind, name and id, as they stand in each of its rows.
-    head: String,
-    /// What stands before each of its values: the names in JSON, in CSV the commas that lead to its column.
-    before: Vec<[String; 3]>,
-    /// The commas behind its last value.
-    tail: String,
+enum Output {
+    Csv(Box<csv::Writer<Out>>),
+    Json(Out),
 }
 
 impl Text {
-    pub fn new(form: Form, out: Box<dyn Write + Send>) -> Self {
-        Self { form, out, has_extremes: false, topics: Vec::new(), row: String::new() }
+    pub fn new(form: Form, out: Out) -> Self {
+        let output = match form {
+            Form::Csv => {
+                let csv = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
+                Output::Csv(Box::new(csv))
+            }
+            Form::Json => Output::Json(out),
+        };
+        Self { output, columns: Columns::default() }
     }
 
-    pub(super) fn begin(&mut self, topics: &Topics, resolution: Resolution) -> io::Result<()> {
-        self.has_extremes = resolution != Resolution::Tick;
-        let columns = topics.quantities(&[Sort::Host, Sort::Total, Sort::Device, Sort::Volume]);
-        let shown = |topic| match self.form {
-            Form::Csv => csv_topic(topic, &columns, self.has_extremes),
-            Form::Json => json_topic(topic),
-        };
-        self.topics = topics.list.iter().map(shown).collect();
-        if self.form == Form::Csv {
-            let names = columns.iter().flat_map(|column| names(*column).into_iter().take(self.width()));
-            let head = ["time", "kind", "name", "id", "seconds"].map(String::from);
-            let head: Vec<String> = head.into_iter().chain(names).collect();
-            self.out.write_all((head.join(",") + "\r\n").as_bytes())?;
+    pub(super) fn begin(&mut self, topics: &Topics, resolution: Resolution) -> anyhow::Result<()> {
+        self.columns = Columns::of(&topics.quantities(|_| true), topics, resolution);
+        if let Output::Csv(csv) = &mut self.output {
+            let head = ["time", "kind", "name", "id", "seconds"];
+            csv.write_record(head.into_iter().chain(self.columns.names.iter().map(String::as_str)))?;
         }
         Ok(())
     }
 
-    fn width(&self) -> usize {
-        if self.has_extremes { 3 } else { 1 }
-    }
-
-    pub(super) fn line(&mut self, line: &Line) -> io::Result<()> {
-        self.row.clear();
-        let (Line { time, seconds, .. }, topic) = (line, &self.topics[line.topic]);
-        // Writing to a string cannot fail.
-        let _ = match self.form {
-            Form::Csv => write!(self.row, "{time},{},{seconds}", topic.head),
-            Form::Json => write!(self.row, r#"{{"time":"{time}",{},"seconds":{seconds}"#, topic.head),
-        };
-        let unknown = if self.form == Form::Csv { "" } else { "null" };
-        for (before, extent) in topic.before.iter().zip(line.values) {
-            for (before, value) in before.iter().zip(values(extent.as_ref())).take(self.width()) {
-                self.row.push_str(before);
-                match value {
-                    Some(0.0) => self.row.push('0'),
-                    Some(value) => drop(write!(self.row, "{value}")),
-                    None => self.row.push_str(unknown),
+    pub(super) fn line(&mut self, line: &Line) -> anyhow::Result<()> {
+        let topic = line.topic;
+        match &mut self.output {
+            Output::Csv(csv) => {
+                let id = topic.id.as_deref().unwrap_or_default();
+                for field in [line.time, topic.word(), &topic.name, id, &line.seconds.to_string()] {
+                    csv.write_field(field)?;
                 }
+                for cell in self.columns.cells(line) {
+                    csv.write_field(cell.map(|value| value.to_string()).unwrap_or_default())?;
+                }
+                csv.write_record(None::<&[u8]>)?;
+            }
+            Output::Json(out) => {
+                let mut json = serde_json::Serializer::new(&mut *out);
+                let mut map = json.serialize_map(None)?;
+                map.serialize_entry("time", line.time)?;
+                map.serialize_entry("kind", topic.word())?;
+                map.serialize_entry("name", &topic.name)?;
+                map.serialize_entry("id", &topic.id)?;
+                map.serialize_entry("seconds", &line.seconds)?;
+                for ((_, quantity), extent) in topic.quantities.iter().zip(line.values) {
+                    let named = names(*quantity).into_iter().zip(values(extent.as_ref()));
+                    for (name, value) in named.take(self.columns.width) {
+                        map.serialize_entry(&name, &value)?;
+                    }
+                }
+                map.end()?;
+                out.write_all(b"\n")?;
             }
         }
-        self.row.push_str(&topic.tail);
-        self.out.write_all(self.row.as_bytes())
+        Ok(())
     }
 
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        self.out.flush()
+        match &mut self.output {
+            Output::Csv(csv) => csv.flush(),
+            Output::Json(out) => out.flush(),
+        }
     }
-}
-
-/// The mean, the smallest and the largest.
-pub fn values(extent: Option<&Extent>) -> [Option<f64>; 3] {
-    extent.map_or([None; 3], |extent| [extent.all.value(), extent.min, extent.max].map(Some))
-}
-
-/// The names of the columns of a quantity: its mean, smallest and largest.
-pub fn names(quantity: Quantity) -> [String; 3] {
-    let name = quantity.name();
-    let [min, max] = ["min", "max"].map(|which| format!("{name}_{which}"));
-    [name, min, max]
-}
-
-fn csv_topic(topic: &Topic, columns: &[Quantity], has_extremes: bool) -> Shown {
-    let width = if has_extremes { 3 } else { 1 };
-    let mut column = 0;
-    let mut before = Vec::new();
-    for (_, quantity) in &topic.quantities {
-        let at = columns.iter().position(|known| known == quantity).unwrap_or_default() * width;
-        before.push([",".repeat(at + 1 - column), ",".into(), ",".into()]);
-        column = at + width;
-    }
-    let head = [topic.sort.word(), &topic.name, topic.id.as_deref().unwrap_or_default()].map(csv_field);
-    let tail = ",".repeat(columns.len() * width - column) + "\r\n";
-    Shown { head: head.join(","), before, tail }
-}
-
-/// Quoted where it holds what would end it.
-fn csv_field(text: &str) -> String {
-    match text.contains([',', '"', '\r', '\n']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_string(),
-    }
-}
-
-fn json_topic(topic: &Topic) -> Shown {
-    let json = |text: Option<&str>| serde_json::to_string(&text).unwrap_or_default();
-    let (kind, name) = (json(Some(topic.sort.word())), json(Some(&topic.name)));
-    let head = format!(r#""kind":{kind},"name":{name},"id":{}"#, json(topic.id.as_deref()));
-    let key = |name: String| format!(",{}:", json(Some(&name)));
-    let before = topic.quantities.iter().map(|(_, quantity)| names(*quantity).map(key)).collect();
-    Shown { head, before, tail: "}\n".into() }
 }

@@ -1,37 +1,25 @@
-//! Whose rows are exported, and which quantities each has.
-
-use std::collections::HashMap;
+//! The subjects whose rows are exported, and the quantities of each.
 
 use anyhow::bail;
 
 use super::Ask;
 use crate::series::quantity::Quantity;
-use crate::store::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
+use crate::store::catalog::{Catalog, DeviceRow, VolumeRow};
 use crate::store::stream::{Kind, Stream};
 use crate::store::subject::{Subject, Wanted};
 
 /// Subjects that a sentence names at most.
 const MOST_NAMED: usize = 20;
 
-/// The kinds of topics, each with a table of its own; the total is in that of the devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
-    Device,
-    Volume,
-    Total,
-    Host,
-}
-
 /// A subject whose rows are exported.
 pub struct Topic {
-    pub sort: Sort,
-    /// The row of the device or the volume; 0 for the total and the host.
-    pub row: u32,
-    /// As people call it; the last name that it had.
+    /// The stream of its own quantities.
+    pub stream: Stream,
+    /// The last name that it had.
     pub name: String,
-    /// What makes it unlike all others, whatever its name.
+    /// A device's identity or a volume's UUID.
     pub id: Option<String>,
-    /// Each with the place of the stream that it is in.
+    /// Each with the place of its stream in [`Topics::streams`].
     pub quantities: Vec<(usize, Quantity)>,
 }
 
@@ -40,84 +28,41 @@ pub struct Topic {
 pub struct Topics {
     pub list: Vec<Topic>,
     pub streams: Vec<Stream>,
-    places: HashMap<Stream, usize>,
-}
-
-impl Sort {
-    fn of(subject: &Subject) -> Self {
-        match subject {
-            Subject::Device(_) => Self::Device,
-            Subject::Volume(_) => Self::Volume,
-            Subject::Total => Self::Total,
-            Subject::Host => Self::Host,
-        }
-    }
-
-    /// As the API's `of` has it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Volume => "volume",
-            Self::Total => "total",
-            Self::Host => "vm",
-        }
-    }
-
-    /// The kinds of quantities that are its own.
-    fn kinds(self) -> &'static [Kind] {
-        match self {
-            Self::Device => &[Kind::Device, Kind::Copying],
-            Self::Volume => &[Kind::Volume],
-            Self::Total => &[Kind::Device],
-            Self::Host => &[Kind::Host],
-        }
-    }
-
-    /// The quantities that are its own, in the order of columns.
-    pub fn quantities(self) -> impl Iterator<Item = Quantity> {
-        self.kinds().iter().flat_map(|kind| kind.quantities()).copied()
-    }
 }
 
 impl Topics {
     pub fn of(ask: &Ask, catalog: &Catalog) -> anyhow::Result<Self> {
-        let rows = catalog.rows();
-        let subjects = subjects(ask, catalog, &rows)?;
+        let subjects = subjects(ask, catalog)?;
         refuse_unknown(&ask.metrics, &subjects)?;
         let mut topics = Self::default();
-        for subject in subjects {
-            let topic = Topic::of(&subject, catalog, &rows);
-            let quantities = quantities(&subject, topic.sort, ask);
-            if !quantities.is_empty() && !topics.list.iter().any(|known| known.is(&topic)) {
-                topics.add(topic, &subject, quantities, catalog);
+        for (subject, stream) in subjects {
+            let asked = asked(&subject, stream, ask);
+            if asked.is_empty() || topics.list.iter().any(|topic| topic.stream == stream) {
+                continue;
             }
+            let (name, id) = named(stream, catalog);
+            let mut topic = Topic { stream, name, id, quantities: Vec::new() };
+            for quantity in asked {
+                let wanted = Wanted { subject: subject.clone(), quantity };
+                topic
+                    .quantities
+                    .extend(wanted.stream(catalog).map(|stream| (topics.place(stream), quantity)));
+            }
+            topics.list.push(topic);
         }
         Ok(topics)
     }
 
-    fn add(&mut self, mut topic: Topic, subject: &Subject, quantities: Vec<Quantity>, catalog: &Catalog) {
-        for quantity in quantities {
-            let wanted = Wanted { subject: subject.clone(), quantity };
-            if let Some(stream) = wanted.stream(catalog) {
-                let place = self.place(stream);
-                topic.quantities.push((place, quantity));
-            }
-        }
-        self.list.push(topic);
-    }
-
     fn place(&mut self, stream: Stream) -> usize {
-        let next = self.streams.len();
-        let place = *self.places.entry(stream).or_insert(next);
-        if place == next {
+        self.streams.iter().position(|other| *other == stream).unwrap_or_else(|| {
             self.streams.push(stream);
-        }
-        place
+            self.streams.len() - 1
+        })
     }
 
-    /// Every quantity that a topic of these sorts has, once, in the order of columns.
-    pub fn quantities(&self, sorts: &[Sort]) -> Vec<Quantity> {
-        let topics = self.list.iter().filter(|topic| sorts.contains(&topic.sort));
+    /// The quantities of these topics, each once, in the order of columns.
+    pub fn quantities(&self, is_wanted: impl Fn(Stream) -> bool) -> Vec<Quantity> {
+        let topics = self.list.iter().filter(|topic| is_wanted(topic.stream));
         let held: Vec<Quantity> =
             topics.flat_map(|topic| &topic.quantities).map(|(_, quantity)| *quantity).collect();
         in_order().filter(|quantity| held.contains(quantity)).collect()
@@ -125,63 +70,75 @@ impl Topics {
 }
 
 impl Topic {
-    fn of(subject: &Subject, catalog: &Catalog, rows: &Rows) -> Self {
-        let sort = Sort::of(subject);
-        let found = match subject {
-            Subject::Device(name) => {
-                let id = catalog.device_named(name);
-                let device = rows.devices.iter().find(|device| Some(device.id) == id);
-                device.map(|device| (device.id, short_name(device), device.identity.to_string()))
-            }
-            Subject::Volume(name) => {
-                let id = catalog.volume_named(name);
-                let volume = rows.volumes.iter().find(|volume| Some(volume.id) == id);
-                volume.map(|volume| (volume.id, full_name(volume), volume.uuid.to_string()))
-            }
-            Subject::Total | Subject::Host => None,
-        };
-        let (row, name, id) = match found {
-            Some((row, name, id)) => (row, name, Some(id)),
-            None => (0, sort.word().to_string(), None),
-        };
-        Self { sort, row, name, id, quantities: Vec::new() }
-    }
-
-    fn is(&self, other: &Self) -> bool {
-        (self.sort, self.row) == (other.sort, other.row)
+    /// Its kind, as the API's `of` has it.
+    pub fn word(&self) -> &'static str {
+        match self.stream.kind {
+            _ if self.stream == Stream::TOTAL => "total",
+            Kind::Device | Kind::Copying => "device",
+            Kind::Volume => "volume",
+            Kind::Host => "vm",
+        }
     }
 }
 
-/// Who is asked for, and was ever seen.
-fn subjects(ask: &Ask, catalog: &Catalog, rows: &Rows) -> anyhow::Result<Vec<Subject>> {
+fn named(stream: Stream, catalog: &Catalog) -> (String, Option<String>) {
+    if let Kind::Volume = stream.kind
+        && let Some(volume) = catalog.volume_row(stream.row)
+    {
+        return (full_name(volume), Some(volume.uuid.to_string()));
+    }
+    match catalog.device_row(stream.row) {
+        Some(device) if stream.kind == Kind::Device => {
+            // A label tells device-mapper devices apart.
+            let name = if device.kind == "dm" { &device.label } else { &device.name };
+            (name.clone(), Some(device.identity.to_string()))
+        }
+        _ if stream == Stream::HOST => ("vm".into(), None),
+        _ => ("total".into(), None),
+    }
+}
+
+/// The quantities of a subject's own rows, in the order of columns.
+pub fn own_quantities(stream: Stream) -> impl Iterator<Item = Quantity> {
+    let kinds: &[Kind] = match stream.kind {
+        Kind::Device if stream != Stream::TOTAL => &[Kind::Device, Kind::Copying],
+        Kind::Device | Kind::Copying => &[Kind::Device],
+        Kind::Volume => &[Kind::Volume],
+        Kind::Host => &[Kind::Host],
+    };
+    kinds.iter().flat_map(|kind| kind.quantities()).copied()
+}
+
+/// All quantities, in the order of columns.
+fn in_order() -> impl Iterator<Item = Quantity> {
+    [Kind::Device, Kind::Copying, Kind::Volume, Kind::Host].into_iter().flat_map(Kind::quantities).copied()
+}
+
+/// The subjects that are asked for; an error names one that was never seen.
+fn subjects(ask: &Ask, catalog: &Catalog) -> anyhow::Result<Vec<(Subject, Stream)>> {
+    let with_stream = |subject: Subject| {
+        Some((subject.stream(catalog)?, subject)).map(|(stream, subject)| (subject, stream))
+    };
     if ask.of.is_empty() {
-        return Ok(all(rows));
+        let devices = catalog.device_rows().map(|device| Subject::Device(device.identity.to_string()));
+        let volumes = catalog.volume_rows().map(|volume| Subject::Volume(volume.uuid.to_string()));
+        let all = [Subject::Host, Subject::Total].into_iter().chain(devices).chain(volumes);
+        return Ok(all.filter_map(with_stream).collect());
     }
     let mut subjects = Vec::new();
     for of in &ask.of {
-        let subject = Subject::named(of)?;
-        let is_known = match &subject {
-            Subject::Device(name) => catalog.device_named(name).is_some(),
-            Subject::Volume(name) => catalog.volume_named(name).is_some(),
-            Subject::Total | Subject::Host => true,
-        };
-        if !is_known {
-            bail!("nothing called `{of}` was ever seen here; there is {}", known(rows));
+        match with_stream(Subject::named(of)?) {
+            Some(subject) => subjects.push(subject),
+            None => bail!("nothing called `{of}` was ever seen here; there is {}", known(catalog)),
         }
-        subjects.push(subject);
     }
     Ok(subjects)
 }
 
-fn all(rows: &Rows) -> Vec<Subject> {
-    let devices = rows.devices.iter().map(|device| Subject::Device(device.identity.to_string()));
-    let volumes = rows.volumes.iter().map(|volume| Subject::Volume(volume.uuid.to_string()));
-    [Subject::Host, Subject::Total].into_iter().chain(devices).chain(volumes).collect()
-}
-
-/// What can be asked for, for a sentence; what was seen last goes first.
-fn known(rows: &Rows) -> String {
-    let (mut devices, mut volumes) = (rows.devices.clone(), rows.volumes.clone());
+/// The names of all subjects, for a sentence; those that were seen last go first.
+fn known(catalog: &Catalog) -> String {
+    let mut devices: Vec<&DeviceRow> = catalog.device_rows().collect();
+    let mut volumes: Vec<&VolumeRow> = catalog.volume_rows().collect();
     devices.sort_by_key(|device| std::cmp::Reverse(device.last_seen_ms));
     volumes.sort_by_key(|volume| std::cmp::Reverse(volume.last_seen_ms));
     let volumes = volumes.iter().map(|volume| format!("volume:{}", full_name(volume)));
@@ -198,50 +155,33 @@ fn known(rows: &Rows) -> String {
     names.join(", ") + &more
 }
 
-/// What tells it from its neighbours: of the device-mapper's, the label, which has the volume's name.
-fn short_name(device: &DeviceRow) -> String {
-    if device.kind == "dm" { device.label.clone() } else { device.name.clone() }
-}
-
 fn full_name(volume: &VolumeRow) -> String {
     format!("{}/{}", volume.vg, volume.lv)
 }
 
-/// A metric that nobody has who is asked for.
-fn refuse_unknown(metrics: &[String], subjects: &[Subject]) -> anyhow::Result<()> {
+/// Refuses a metric that none of the subjects has.
+fn refuse_unknown(metrics: &[String], subjects: &[(Subject, Stream)]) -> anyhow::Result<()> {
     for metric in metrics {
-        let mut misfits = subjects.iter().map(|subject| subject.quantity(metric));
-        if !misfits.any(|quantity| quantity.is_ok()) {
-            let names = names(subjects).join(", ");
-            bail!("expected `metric` to be one of {names}, but found `{metric}`");
+        if !subjects.iter().any(|(subject, _)| subject.quantity(metric).is_ok()) {
+            let has = |quantity: &Quantity| {
+                subjects.iter().any(|(_, stream)| own_quantities(*stream).any(|own| own == *quantity))
+            };
+            let names: Vec<String> = in_order().filter(has).map(Quantity::name).collect();
+            bail!("expected `metric` to be one of {}, but found `{metric}`", names.join(", "));
         }
     }
     Ok(())
 }
 
-fn names(subjects: &[Subject]) -> Vec<String> {
-    let mut quantities: Vec<Quantity> = Vec::new();
-    for quantity in subjects.iter().flat_map(|subject| Sort::of(subject).quantities()) {
-        if !quantities.contains(&quantity) {
-            quantities.push(quantity);
-        }
-    }
-    quantities.into_iter().map(Quantity::name).collect()
-}
-
-/// What is asked for of a subject.
-fn quantities(subject: &Subject, sort: Sort, ask: &Ask) -> Vec<Quantity> {
+/// The quantities of a subject that are asked for.
+fn asked(subject: &Subject, stream: Stream, ask: &Ask) -> Vec<Quantity> {
     if ask.metrics.is_empty() {
-        return sort.quantities().collect();
+        return own_quantities(stream).collect();
     }
     let found: Vec<Quantity> =
         ask.metrics.iter().filter_map(|metric| subject.quantity(metric).ok()).collect();
-    // Where all that there is is asked for, what a volume's device does is in the device's own rows.
-    let is_told = |quantity: &Quantity| ask.of.is_empty() && !sort.quantities().any(|own| own == *quantity);
-    in_order().filter(|quantity| found.contains(quantity) && !is_told(quantity)).collect()
-}
-
-/// All quantities, in the order of columns.
-fn in_order() -> impl Iterator<Item = Quantity> {
-    [Sort::Device, Sort::Volume, Sort::Host].into_iter().flat_map(Sort::quantities)
+    // If all subjects are asked for, the device of a volume has rows of its own.
+    let is_elsewhere =
+        |quantity: &Quantity| ask.of.is_empty() && !own_quantities(stream).any(|own| own == *quantity);
+    in_order().filter(|quantity| found.contains(quantity) && !is_elsewhere(quantity)).collect()
 }

@@ -87,5 +87,5 @@ async fn ticks_of_a_device_that_was_refused_are_named_by_whoever_verifies() {
     seal(&mut connection, 1, &[Arc::new(tick)]).await.unwrap();
     drop(connection);
     let found = inventory(&path).await.unwrap().damage;
-    assert_eq!(found, ["ticks are kept of device 2, of which the database does not say what it is"]);
+    assert_eq!(found, ["there are ticks of device 2, whose row is missing"]);
 }

@@ -93,8 +93,10 @@ impl Model {
         let mut told = Vec::new();
         for part in plan(level, &segments) {
             let axis = &self.axes[&part.segment.id];
+            let is_covered =
+                |number| part.covered.iter().any(|(first, last)| (*first..=*last).contains(&number));
             let is_told = |row: &usize| {
-                !part.is_covered(axis.numbers[*row]) && (from_ms..=to_ms).contains(&axis.at_ms[*row])
+                !is_covered(axis.numbers[*row]) && (from_ms..=to_ms).contains(&axis.at_ms[*row])
             };
             let rows = (0..axis.len()).filter(is_told);
             told.extend(rows.flat_map(|row| self.ticks[&part.segment.id][row].clone()));

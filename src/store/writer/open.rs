@@ -15,7 +15,8 @@ use crate::store::database::{self, Opened};
 use crate::store::journal::{self, Journal};
 use crate::store::lasting::{StartState, start_state};
 use crate::store::retention::Retention;
-use crate::store::rows::{forget_unseen, identity, identity_of, last_segment, write_rows};
+use crate::store::rows::{catalog_rows, forget_unseen, identity, identity_of, write_rows};
+use crate::store::seal::{last_instant, last_segment};
 use crate::store::tick::{SegmentTicks, segments_of};
 use crate::store::{damage, paths};
 
@@ -104,7 +105,7 @@ impl<'a> Writer<'a> {
 
     async fn bring_together(&mut self, identity: u64, sealed: i64) -> anyhow::Result<()> {
         let (context, connection) = (self.context, &mut self.connection);
-        let stored = crate::store::rows::catalog_rows(connection).await?;
+        let stored = catalog_rows(connection).await?;
         let is_new = sealed == 0 && stored.is_empty() && self.complete.is_empty();
         let memory = {
             let mut catalog = context.catalog.write().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +135,7 @@ impl<'a> Writer<'a> {
                 }
             }
             None => {
-                let last = crate::store::rows::last_instant(connection).await?;
+                let last = last_instant(connection).await?;
                 let ticks = self
                     .complete
                     .iter()
@@ -175,9 +176,8 @@ async fn read_only(context: &Context) -> anyhow::Result<StartState> {
     }
     let mut connection = database::to_look_at(&context.path).await?;
     let (mut state, _) = start_state(&mut connection).await?;
-    let rows = crate::store::rows::catalog_rows(&mut connection).await?;
-    let (sealed, last) =
-        (last_segment(&mut connection).await?, crate::store::rows::last_instant(&mut connection).await?);
+    let rows = catalog_rows(&mut connection).await?;
+    let (sealed, last) = (last_segment(&mut connection).await?, last_instant(&mut connection).await?);
     let Some(identity) = identity_of(&mut connection).await? else { return Ok(state) };
     let recovered = journal::recover(&journal::bytes(&context.path)?, identity, sealed);
     let (windows, _) = segments_of(&recovered.records);

@@ -1,4 +1,4 @@
--- What lasts, beside the ticks of an export: plain tables, times as ISO 8601 has them, in UTC. `kept` is the database.
+-- Records beside the ticks of an export: plain tables, times in ISO 8601, UTC. `stored` is the database.
 
 CREATE TABLE devices (
     id        INTEGER PRIMARY KEY,
@@ -14,7 +14,7 @@ CREATE TABLE devices (
 INSERT INTO devices VALUES (0, NULL, 'total', 'total', 'total', 0, NULL);
 INSERT INTO devices
     SELECT id, identity, name, label, kind, counts, strftime('%Y-%m-%dT%H:%M:%fZ', last_seen_ms / 1000.0, 'unixepoch')
-    FROM kept.device;
+    FROM stored.device;
 
 CREATE TABLE volumes (
     id        INTEGER PRIMARY KEY,
@@ -28,7 +28,7 @@ CREATE TABLE volumes (
 INSERT INTO volumes
     SELECT volume.id, uuid, vg, lv, device.id,
         strftime('%Y-%m-%dT%H:%M:%fZ', volume.last_seen_ms / 1000.0, 'unixepoch')
-    FROM kept.volume LEFT JOIN kept.device ON device.identity = volume.device_identity;
+    FROM stored.volume LEFT JOIN stored.device ON device.identity = volume.device_identity;
 
 CREATE TABLE jobs (
     id                INTEGER PRIMARY KEY,
@@ -69,7 +69,7 @@ INSERT INTO jobs
         strftime('%Y-%m-%dT%H:%M:%fZ', cleanup_ms / 1000.0, 'unixepoch'), strftime('%Y-%m-%dT%H:%M:%fZ', locked_from_ms / 1000.0, 'unixepoch'),
         strftime('%Y-%m-%dT%H:%M:%fZ', locked_until_ms / 1000.0, 'unixepoch'), reported,
         strftime('%Y-%m-%dT%H:%M:%fZ', io_error_ms / 1000.0, 'unixepoch'), exit_status
-    FROM kept.job, export
+    FROM stored.job, export
     WHERE started_ms <= to_ms AND coalesce(ended_ms, to_ms) >= from_ms AND key NOT LIKE 'imported:%' ORDER BY id;
 
 CREATE TABLE alerts (
@@ -88,7 +88,7 @@ CREATE TABLE alerts (
 INSERT INTO alerts
     SELECT id, rule, severity, vg, lv, uuid, value, strftime('%Y-%m-%dT%H:%M:%fZ', raised_ms / 1000.0, 'unixepoch'),
         strftime('%Y-%m-%dT%H:%M:%fZ', cleared_ms / 1000.0, 'unixepoch'), sentence
-    FROM kept.alert, export WHERE raised_ms <= to_ms AND coalesce(cleared_ms, to_ms) >= from_ms ORDER BY id;
+    FROM stored.alert, export WHERE raised_ms <= to_ms AND coalesce(cleared_ms, to_ms) >= from_ms ORDER BY id;
 
 CREATE TABLE gaps (
     "from" TEXT    NOT NULL,
@@ -100,4 +100,4 @@ CREATE TABLE gaps (
 INSERT INTO gaps
     SELECT strftime('%Y-%m-%dT%H:%M:%fZ', gap.from_ms / 1000.0, 'unixepoch'),
         strftime('%Y-%m-%dT%H:%M:%fZ', gap.to_ms / 1000.0, 'unixepoch'), ticks, reason
-    FROM kept.gap, export WHERE gap.from_ms <= export.to_ms AND gap.to_ms >= export.from_ms ORDER BY gap.from_ms;
+    FROM stored.gap, export WHERE gap.from_ms <= export.to_ms AND gap.to_ms >= export.from_ms ORDER BY gap.from_ms;
