@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use cowbell::config::Store as Config;
 use cowbell::interval::Interval;
 use cowbell::store::{Holds, StoreReader, StoreWriter, open};
+use futures_util::FutureExt;
 use tempfile::TempDir;
 
 use crate::machine::Machine;
@@ -88,7 +89,7 @@ impl Store {
         // What is new of devices and volumes goes before the first tick.
         self.handed += if self.handed == 0 { 2 } else { 1 };
         let (started, ran) = (Instant::now(), thread_time());
-        self.inlet.append_tick(interval);
+        self.inlet.append_tick(interval).now_or_never().expect("watching never waits for room");
         let ran = thread_time() - ran;
         cost.appending += ran;
         cost.longest_append_ran = cost.longest_append_ran.max(ran);

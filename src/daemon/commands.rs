@@ -34,10 +34,13 @@ impl Watcher {
             }
         };
         self.publish(None, outlets);
-        let accepted = outcome.map(|(change, op)| {
-            let stored = op.map(|op| outlets.store.append_acknowledged(op));
-            Reply { change, stored }
-        });
+        let accepted = match outcome {
+            Ok((change, Some(op))) => {
+                Ok(Reply { change, stored: Some(outlets.store.append_acknowledged(op).await) })
+            }
+            Ok((change, None)) => Ok(Reply { change, stored: None }),
+            Err(refused) => Err(refused),
+        };
         // A client that has gone wants no reply.
         let _ = reply.send(accepted);
     }
@@ -46,7 +49,7 @@ impl Watcher {
     pub(super) async fn replay_commands(&mut self, reading: &Reading, outlets: &mut Outlets) {
         for command in &reading.commands {
             match self.carry_out(command, None, reading.at, outlets).await {
-                Ok((_, Some(op))) => self.keep(op, outlets).await,
+                Ok((_, Some(op))) => outlets.store.append(op).await,
                 Ok((_, None)) => {}
                 Err(refused) => tracing::warn!("a recorded command was ignored: {refused}"),
             }

@@ -44,7 +44,7 @@ pub async fn run(
     outlets: &mut Outlets,
     shutdown: &CancellationToken,
 ) {
-    let mut watcher = Watcher::new(terms, known, source.is_live());
+    let mut watcher = Watcher::new(terms, known);
     loop {
         let reading = tokio::select! {
             biased;
@@ -65,7 +65,6 @@ pub async fn run(
 /// The state of the loop between two readings.
 struct Watcher {
     terms: Terms,
-    is_live: bool,
     observer: Observer,
     last: Option<Arc<Interval>>,
     jobs: JobTracker,
@@ -82,13 +81,12 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(terms: Terms, known: StartState, is_live: bool) -> Self {
+    fn new(terms: Terms, known: StartState) -> Self {
         let rules = Rules::resume(terms.alerts.clone(), known.alerts, known.last_alert_id);
         let jobs = JobTracker::resume(known.jobs, known.last_job_id, known.last_tick_at)
             .on(&terms.host, terms.kernel.clone());
         Self {
             terms,
-            is_live,
             observer: Observer::default(),
             last: None,
             jobs,
@@ -133,10 +131,7 @@ impl Watcher {
             Arc::make_mut(&mut self.tallies).add(&interval);
             self.look_back(reading, outlets).await;
             self.judge(&interval, outlets).await;
-            match self.is_live {
-                true => outlets.store.append_tick(&interval),
-                false => outlets.store.append_tick_when_there_is_room(&interval).await,
-            }
+            outlets.store.append_tick(&interval).await;
             self.last = Some(interval);
             self.ticked = Instant::now();
         }
@@ -156,7 +151,7 @@ impl Watcher {
         Arc::make_mut(&mut self.recent_rates).advance(interval, self.jobs.running(), length);
         self.judge_jobs(jobs, interval.at, outlets).await;
         for alert in news {
-            self.keep(WriteOp::Alert(Box::new(alert)), outlets).await;
+            outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
         }
     }
 
@@ -170,7 +165,7 @@ impl Watcher {
         for job in jobs {
             let news = self.rules.judge_job(&job, at);
             self.tell(news, outlets).await;
-            self.keep(WriteOp::Job(Box::new(job)), outlets).await;
+            outlets.store.append(WriteOp::Job(Box::new(job))).await;
         }
     }
 
@@ -178,7 +173,7 @@ impl Watcher {
         for alert in news {
             outlets.notifier.tell(&alert);
             log(&alert);
-            self.keep(WriteOp::Alert(Box::new(alert)), outlets).await;
+            outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
         }
     }
 
@@ -195,24 +190,15 @@ impl Watcher {
         }
     }
 
-    /// Only a recording waits for the database.
-    async fn keep(&self, entry: WriteOp, outlets: &mut Outlets) {
-        if self.is_live {
-            outlets.store.append(entry);
-        } else {
-            outlets.store.append_when_there_is_room(entry).await;
-        }
-    }
-
     /// What is only in memory, when the program ends.
     async fn hand_over(&mut self, outlets: &mut Outlets) {
         let untold = outlets.notifier.close().await;
         let at = self.last.as_ref().map(|interval| interval.at).unwrap_or_default();
         for alert in self.rules.forget(&untold, at) {
-            self.keep(WriteOp::Alert(Box::new(alert)), outlets).await;
+            outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
         }
         for job in self.jobs.running() {
-            self.keep(WriteOp::Job(Box::new(job.clone())), outlets).await;
+            outlets.store.append(WriteOp::Job(Box::new(job.clone()))).await;
         }
     }
 }

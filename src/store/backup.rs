@@ -1,5 +1,5 @@
-//! A copy of a database, whole in one file, also while a daemon writes it: by `VACUUM INTO`, and what is in the journal
-//! alone is sealed into the copy.
+//! Backup and compaction of a database. A backup is one file, also while a daemon writes: `VACUUM INTO` copies the
+//! database, and the ticks of the journal are sealed into the copy.
 
 use std::fs::{File, Permissions};
 use std::io::ErrorKind;
@@ -7,14 +7,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
-use sqlx::Connection;
+use sqlx::{Connection, SqliteConnection};
 
 use super::damage::with_way_out;
-use super::database;
-use super::inspect::{Inventory, inventory};
+use super::inspect::{Inventory, bytes, inventory};
 use super::paths::beside;
 use super::read_view::ReadView;
 use super::seal::{last_segment, seal};
+use super::{database, paths};
 
 /// What is needed to write the copy, even if the database was made read-only.
 const OWN_RIGHTS: u32 = 0o600;
@@ -67,4 +67,25 @@ async fn seal_into(file: &Path, moment: ReadView) -> anyhow::Result<Vec<String>>
     }
     copy.close().await?;
     Ok(moment.damage)
+}
+
+/// Compacts the database, and gives how many bytes it took before and takes now. No daemon may have it meanwhile.
+pub async fn compact(path: &Path) -> anyhow::Result<(u64, u64)> {
+    let named = || format!("cannot compact the database {}", path.display());
+    // What is not ours is left alone.
+    ReadView::of(path).await?.close().await?;
+    let _lock = paths::lock(path)?;
+    let before = bytes(path);
+    let mut connection = database::to_rewrite(path).await?;
+    let rewritten = rewrite(&mut connection).await.with_context(named);
+    // Also where that failed: what it began goes with the connection.
+    let closed = connection.close().await.with_context(named);
+    rewritten.and(closed).map_err(|error| with_way_out(path, error))?;
+    Ok((before, bytes(path)))
+}
+
+async fn rewrite(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+    sqlx::query("VACUUM").execute(&mut *connection).await?;
+    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(connection).await?;
+    Ok(())
 }

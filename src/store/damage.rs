@@ -9,49 +9,39 @@ use jiff::Timestamp;
 use sqlx::{ConnectOptions, Connection};
 
 use super::Holds;
-use super::database::{APPLICATION_ID, options};
 use super::journal;
-use super::paths::{beside, free_name, has_log};
+use super::paths::{APPLICATION_ID, beside, free_name, has_log, options};
 use super::segment::Level;
 use super::words::in_words;
 use crate::units::{Prefix, bytes_text, count_text};
 
-/// Stands at the start of every SQLite database.
-const MAGIC: &[u8] = b"SQLite format 3\0";
 /// Where SQLite keeps these numbers in the first page. Source: <https://sqlite.org/fileformat2.html>, section 1.3.
-const PAGE_SIZE_AT: usize = 16;
 const VERSIONS_AT: usize = 18;
-const FRACTIONS_AT: usize = 21;
-const PAGES_AT: u64 = 28;
 const SCHEMA_FORMAT_AT: usize = 44;
 const ENCODING_AT: usize = 56;
 const USER_VERSION_AT: usize = 60;
 const APPLICATION_ID_AT: usize = 68;
 /// SQLite's number for UTF-8.
 const UTF_8: u32 = 1;
-const NEWEST_SCHEMA_FORMAT: i32 = 4;
-/// What stands before the first page's own content.
-const HEADER: u64 = 100;
-/// Numbers that are the same in every database.
-const FRACTIONS: [u8; 3] = [64, 32, 32];
+const NEWEST_SCHEMA_FORMAT: u32 = 4;
+/// Bytes of the header.
+const HEADER: usize = 100;
 /// All pages of a database up to this size are looked at; of a larger one it would take too long.
 const CHECKED_SIZE: u64 = 64 << 20;
 /// What belongs to a database and goes with it.
 const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-ticks"];
 
-/// What is wrong with this file, if it is ours; `None` where nothing was found, or it is another's.
+/// What is damaged in our database at `path`; `None` if nothing was found or the file is not ours.
 pub async fn of(path: &Path) -> Option<String> {
     if !is_ours(path) {
         return None;
     }
-    let file = File::open(path).ok()?;
-    if let Some(damage) = in_header(&file, has_log(path)).or_else(|| is_cut_short(&file, path)) {
-        return Some(damage);
+    // Closing a file releases SQLite's locks on it, so this comes before SQLite opens it.
+    if header(path).is_some_and(|header| !is_sound(&header, has_log(path))) {
+        return Some("its header is not one of cowbell's".to_string());
     }
-    // Closing a file lets go of locks that SQLite holds on it, so it has to be closed before that.
-    let length = file.metadata().ok()?.len();
-    drop(file);
-    match check(path, length <= CHECKED_SIZE).await {
+    let is_small = path.metadata().ok()?.len() <= CHECKED_SIZE;
+    match check(path, is_small).await {
         Ok(said) if said == "ok" => None,
         Ok(said) => Some(said.lines().find(|line| !line.starts_with("***")).unwrap_or_default().to_string()),
         Err(sqlx::Error::Database(error)) if is_damage(&*error) => Some(error.message().to_string()),
@@ -65,57 +55,29 @@ fn is_ours(path: &Path) -> bool {
 }
 
 fn has_our_number(path: &Path) -> bool {
-    let number = File::open(path).ok().and_then(|file| number(&file, APPLICATION_ID_AT as u64));
-    number.map(i64::from) == Some(APPLICATION_ID)
+    header(path).is_some_and(|header| i64::from(number(&header, APPLICATION_ID_AT)) == APPLICATION_ID)
 }
 
-/// What SQLite would not read or not write, and of which it does not say that it is damage.
-fn in_header(file: &File, has_log: bool) -> Option<String> {
-    let (mut header, length) = ([0; HEADER as usize], file.metadata().ok()?.len());
-    if length < HEADER {
-        return Some(format!("expected {HEADER} bytes and more, but found {length}"));
-    }
-    file.read_exact_at(&mut header, 0).ok()?;
-    let is_sound = header.starts_with(MAGIC)
-        && page_size(&header).is_some()
-        // The log may have what is not in the file yet.
-        && (has_log || i64::from(big_endian(&header, APPLICATION_ID_AT)) == APPLICATION_ID)
-        && (has_log || big_endian(&header, USER_VERSION_AT) <= Holds::ARecording as u32)
-        && (has_log || big_endian(&header, ENCODING_AT) == UTF_8)
-        && header[VERSIONS_AT..][..2].iter().all(|version| (1..=2).contains(version))
-        && header[FRACTIONS_AT..].starts_with(&FRACTIONS)
-        && big_endian(&header, SCHEMA_FORMAT_AT).cast_signed() <= NEWEST_SCHEMA_FORMAT;
-    (!is_sound).then(|| "its header is not one of cowbell's".to_string())
+/// `None` if the file is shorter.
+fn header(path: &Path) -> Option<[u8; HEADER]> {
+    let mut header = [0; HEADER];
+    File::open(path).ok()?.read_exact_at(&mut header, 0).ok()?;
+    Some(header)
 }
 
-/// `None` where it is none. 1 stands for 65,536.
-fn page_size(header: &[u8; HEADER as usize]) -> Option<u64> {
-    match u16::from_be_bytes([header[PAGE_SIZE_AT], header[PAGE_SIZE_AT + 1]]) {
-        1 => Some(65_536),
-        size => (size >= 512 && size.is_power_of_two()).then_some(size.into()),
-    }
+/// Checks the numbers that SQLite does not report as damage when they are wrong.
+fn is_sound(header: &[u8; HEADER], has_log: bool) -> bool {
+    let is_readable = header[VERSIONS_AT..][..2].iter().all(|version| (1..=2).contains(version))
+        && number(header, SCHEMA_FORMAT_AT) <= NEWEST_SCHEMA_FORMAT;
+    let is_ours = i64::from(number(header, APPLICATION_ID_AT)) == APPLICATION_ID
+        && number(header, USER_VERSION_AT) <= Holds::ARecording as u32
+        && number(header, ENCODING_AT) == UTF_8;
+    // The log may have what is not in the file yet.
+    is_readable && (is_ours || has_log)
 }
 
-fn big_endian(header: &[u8; HEADER as usize], at: usize) -> u32 {
+fn number(header: &[u8; HEADER], at: usize) -> u32 {
     u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-}
-
-/// A file with fewer pages than its header says. One whose last pages are still in the log is whole.
-fn is_cut_short(file: &File, path: &Path) -> Option<String> {
-    if has_log(path) {
-        return None;
-    }
-    let mut header = [0; HEADER as usize];
-    file.read_exact_at(&mut header, 0).ok()?;
-    let expected = u64::from(number(file, PAGES_AT)?) * page_size(&header)?;
-    let found = file.metadata().ok()?.len();
-    (found < expected).then(|| format!("expected {expected} bytes, but found {found}"))
-}
-
-fn number(file: &File, at: u64) -> Option<u32> {
-    let mut bytes = [0; 4];
-    file.read_exact_at(&mut bytes, at).ok()?;
-    Some(u32::from_be_bytes(bytes))
 }
 
 /// A log of another program's database makes that of ours, as SQLite reads it: it is renamed before it does. Gives a
@@ -168,27 +130,14 @@ pub fn said_by(path: &Path, error: &anyhow::Error) -> Option<String> {
     said(error).filter(|_| is_ours(path))
 }
 
-/// Says what to do besides, where that is what an error comes from: for whoever is not to set anything aside.
+/// Adds the remedy to an error that comes from damage of our own database.
 pub fn with_way_out(path: &Path, error: anyhow::Error) -> anyhow::Error {
-    if said_by(path, &error).is_none() {
-        return error;
-    }
-    anyhow!("{}; see by `cowbell db verify` what can be read, and {}", in_words(&error), begin_anew(path))
-}
-
-/// The same of a database of which so much is damaged that nothing can be read, by `cowbell db verify` neither.
-pub fn unreadable(path: &Path, error: anyhow::Error) -> anyhow::Error {
-    if said_by(path, &error).is_none() {
-        return error;
-    }
-    anyhow!("{}; nothing in it can be read: {}", in_words(&error), begin_anew(path))
-}
-
-fn begin_anew(path: &Path) -> &'static str {
-    let is_looked_at = path.metadata().is_ok_and(|file| file.len() <= CHECKED_SIZE);
-    match is_looked_at {
-        true => "restart the service, which sets it aside and begins anew",
-        false => "stop the service and move it away, to begin anew",
+    match said_by(path, &error) {
+        None => error,
+        Some(_) => anyhow!(
+            "{}; a restart of the service sets the database aside and begins a new one",
+            in_words(&error)
+        ),
     }
 }
 
@@ -217,7 +166,7 @@ fn is_damage(error: &dyn sqlx::error::DatabaseError) -> bool {
 
 /// Renames the database and what belongs to it; gives a sentence of what is lost, and where it is now.
 pub async fn set_aside(path: &Path, damage: &str) -> anyhow::Result<String> {
-    let held = held(path).await.unwrap_or_else(|| "nobody can tell what it held".into());
+    let held = held(path).await.unwrap_or_else(|| "its content cannot be read".into());
     let size = path.metadata().map_or(0, |metadata| metadata.len());
     let aside = free_name(path, "damaged");
     for ending in ENDINGS {

@@ -3,14 +3,13 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
 
-use super::paths::{beside, folder_of, has_content, has_folder, has_log, hindrance};
+use super::paths::{APPLICATION_ID, beside, folder_of, has_content, has_folder, has_log, hindrance, options};
 use super::{Holds, damage, journal, paths};
 
 /// `sqlx::migrate!` would do the same, but to compile the macro cargo compiles SQLite and most of sqlx a second time.
@@ -19,17 +18,10 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     Migrator::with_migrations(vec![Migration::new(1, "schema".into(), MigrationType::Simple, schema, false)])
 });
 
-/// The number by which our databases are known; the first migration writes it.
-pub const APPLICATION_ID: i64 = 1_131_378_498;
 /// Bytes of a page of a new database. Most chunks are of one to three kB: of pages twice as large more stays empty.
 pub const PAGE: u32 = 2_048;
 /// Where the migrations that were run are noted.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
-/// A reader waits this long while the writer commits.
-const BUSY_LIMIT: Duration = Duration::from_secs(5);
-/// KiB of pages that a connection keeps in memory; a negative number to SQLite.
-const CACHE_KIB: u32 = 512;
-
 /// A database that was opened to be written.
 pub struct Opened {
     pub connection: SqliteConnection,
@@ -139,14 +131,6 @@ async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection>
     let mut connection = options.connect().await?;
     sqlx::query("SELECT count(*) FROM sqlite_schema").fetch_one(&mut connection).await?;
     Ok(connection)
-}
-
-pub fn options(path: &Path) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
-        .filename(path)
-        .busy_timeout(BUSY_LIMIT)
-        .pragma("cache_size", format!("-{CACHE_KIB}"))
-        .disable_statement_logging()
 }
 
 /// What is another program's, or a newer cowbell's, is looked at without a right to write, and left as it is.

@@ -1,13 +1,32 @@
-//! How writing goes, as it is told to whoever asks.
+//! How writing goes, how much is stored since when, and what the settings will come to need.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use sqlx::SqliteConnection;
 
-use super::stock::StorageUsage;
+use super::retention::{jobs_bytes, used_bytes};
+use super::segment::Level;
+use super::write_op::Gap;
+use super::{StoreReader, database};
+use crate::config;
+use crate::units::{Prefix, bytes_text};
 
 /// A disk that lets the writer wait for longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What ticks take in a day is measured over their last segments, six hours at most.
+const RECENT_SEGMENTS: i64 = 36;
+/// What roll-ups of minutes and of ten minutes take together, as a part of what the ticks take that they are made of, and
+/// what SQLite adds to packed bytes: see `benches/RESULTS.md`.
+const ROLL_UPS: f64 = 0.11;
+const OVERHEAD: f64 = 1.12;
+/// Packed bytes that the ticks of one device take in a day, volumes included, on a host of which half the disks idle.
+const USUAL_PER_DEVICE: f64 = 430_000.0;
+/// Gaps that are told of, the latest.
+const GAPS: i64 = 20;
+const DAY_MS: f64 = 24.0 * 3600.0 * 1000.0;
 
 /// How writing goes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,6 +63,124 @@ fn hang(busy_for: Duration) -> Option<String> {
             busy_for.as_secs()
         )
     })
+}
+
+/// How much is kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StorageUsage {
+    pub size_bytes: u64,
+    /// What jobs and imported files take of it.
+    pub jobs_bytes: u64,
+    /// The end of the oldest row of each level.
+    pub since: [Option<Timestamp>; Level::ALL.len()],
+    /// What a day of ticks takes, all that SQLite adds included; `None` before there is a segment.
+    pub bytes_per_day: Option<u64>,
+    /// The part of the time in which a job ran.
+    pub jobs_share: f64,
+    /// Ticks that could not be kept, the latest first.
+    pub gaps: Vec<Gap>,
+}
+
+impl StorageUsage {
+    /// What ticks and roll-ups will take when they have been kept for as long as the settings say; `None` before a day of
+    /// them can be measured.
+    pub fn forecast_bytes(&self, keep: &config::Store) -> Option<u64> {
+        let days = |age: config::Age| age.ms() as f64 / DAY_MS;
+        let of_jobs = self.jobs_share * (days(keep.jobs) - days(keep.ticks)).max(0.0);
+        let days_of_ticks = days(keep.ticks) + of_jobs + ROLL_UPS * days(keep.minutes);
+        Some((self.bytes_per_day? as f64 * days_of_ticks) as u64)
+    }
+}
+
+impl StoreReader {
+    /// Refuses a job with a file of so many bytes if jobs and imported files then take more than their part of `size`.
+    pub fn check_room(&self, bytes: u64) -> Result<(), String> {
+        let (stored, most) = (self.health.borrow().stock.jobs_bytes, self.keep.bytes_for_jobs());
+        if stored.saturating_add(bytes) <= most {
+            return Ok(());
+        }
+        let text = |bytes: u64| bytes_text(bytes as f64, Prefix::default());
+        Err(format!(
+            "jobs and imported files take {} of the {} that they may, a quarter of `size` in [store], and this one \
+             takes {}: delete some, or set a larger `size`",
+            text(stored),
+            text(most),
+            text(bytes)
+        ))
+    }
+}
+
+/// Looks at the tables; some milliseconds.
+pub async fn stock(connection: &mut SqliteConnection) -> anyhow::Result<StorageUsage> {
+    let mut stock = StorageUsage {
+        size_bytes: used_bytes(connection).await?,
+        jobs_bytes: jobs_bytes(connection).await?,
+        bytes_per_day: bytes_per_day(connection).await?,
+        jobs_share: jobs_share(connection).await?,
+        gaps: gaps(connection).await?,
+        ..StorageUsage::default()
+    };
+    for level in Level::ALL {
+        let from_ms: Option<i64> =
+            sqlx::query_scalar("SELECT min(from_ms) FROM segment WHERE id >= ? AND id < ?")
+                .bind(level.keys().0)
+                .bind(level.keys().1)
+                .fetch_one(&mut *connection)
+                .await?;
+        stock.since[level as usize] = from_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    }
+    Ok(stock)
+}
+
+async fn bytes_per_day(connection: &mut SqliteConnection) -> anyhow::Result<Option<u64>> {
+    let (bytes, length_ms): (Option<i64>, Option<i64>) = sqlx::query_as(
+        "WITH recent AS (
+             SELECT id, (to_ms - from_ms) * rows / max(rows - 1, 1) AS length_ms, length(axis) AS bytes FROM segment
+             WHERE id < ?1 ORDER BY id DESC LIMIT ?2)
+         SELECT sum(bytes) + (SELECT sum(length(data)) FROM chunk
+                 WHERE id >= (SELECT min(id) FROM recent) << 24 AND id < ?1 << 24), sum(length_ms)
+         FROM recent",
+    )
+    .bind(Level::Ticks.keys().1)
+    .bind(RECENT_SEGMENTS)
+    .fetch_one(connection)
+    .await?;
+    let known = bytes.zip(length_ms).filter(|(_, length_ms)| *length_ms > 0);
+    Ok(known.map(|(bytes, length_ms)| (bytes as f64 * OVERHEAD / length_ms as f64 * DAY_MS) as u64))
+}
+
+/// Jobs that ran together count each; it is an upper limit.
+async fn jobs_share(connection: &mut SqliteConnection) -> anyhow::Result<f64> {
+    let (ran_ms, length_ms): (Option<i64>, Option<i64>) = sqlx::query_as(
+        "SELECT sum(ended_ms - started_ms), max(ended_ms) - min(started_ms) FROM job WHERE ended_ms IS NOT NULL",
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(ran_ms.zip(length_ms).map_or(0.0, |(ran, length)| ran as f64 / (length as f64).max(DAY_MS)).min(1.0))
+}
+
+async fn gaps(connection: &mut SqliteConnection) -> anyhow::Result<Vec<Gap>> {
+    let rows: Vec<(i64, i64, i64, String)> =
+        sqlx::query_as("SELECT from_ms, to_ms, ticks, reason FROM gap ORDER BY id DESC LIMIT ?")
+            .bind(GAPS)
+            .fetch_all(connection)
+            .await?;
+    Ok(rows
+        .into_iter()
+        .map(|(from_ms, to_ms, ticks, reason)| Gap { from_ms, to_ms, ticks, reason })
+        .collect())
+}
+
+/// How much the database at `path` has; nothing is changed.
+pub async fn stock_of(path: &Path) -> anyhow::Result<StorageUsage> {
+    stock(&mut database::to_look_at(path).await?).await
+}
+
+/// What the settings will need on a host with so many devices, as most are used: see `benches/RESULTS.md`.
+pub fn usual_bytes(keep: &config::Store, devices: usize) -> u64 {
+    let bytes_per_day = Some((USUAL_PER_DEVICE * OVERHEAD * devices as f64) as u64);
+    let stock = StorageUsage { bytes_per_day, ..StorageUsage::default() };
+    stock.forecast_bytes(keep).unwrap_or_default()
 }
 
 #[cfg(test)]

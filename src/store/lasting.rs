@@ -1,11 +1,15 @@
 //! Reads jobs and alerts, and where an earlier run of the program left off.
 
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 use anyhow::Context;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{FromRow, Sqlite, SqliteConnection};
+use sqlx::{FromRow, Row, Sqlite, SqliteConnection};
 
 use super::StoreReader;
 use super::readers::{Reader, Unanswered};
@@ -17,6 +21,9 @@ use crate::job::Job;
 
 /// Ended jobs that continue after a start, should their volumes come back.
 const JOBS_TO_RESUME: i64 = 200;
+
+/// A file that unpacks to more is none of ours: what is taken in is shorter.
+const LONGEST: u64 = 256 * 1024 * 1024;
 
 /// A query with its arguments.
 type Query = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
@@ -63,6 +70,14 @@ impl StoreReader {
     pub async fn job_of(&self, key: &str) -> anyhow::Result<Option<Job>> {
         let query = sqlx::query("SELECT * FROM job_record WHERE key = ?").bind(key.to_string());
         self.record(query).await.with_context(|| format!("cannot read the job of the key {key}"))
+    }
+
+    /// The file of an imported job; `None` where there is none of this key.
+    pub async fn imported(&self, key: &str) -> anyhow::Result<Option<Vec<u8>>> {
+        let query = sqlx::query("SELECT file FROM imported WHERE key = ?").bind(key.to_string());
+        let named = || format!("cannot read the file of the job {key}");
+        let Some(row) = self.rows(query).await.with_context(named)?.pop() else { return Ok(None) };
+        unpacked(row.try_get("file")?).map(Some).with_context(named)
     }
 
     /// Alerts, the latest first.
@@ -127,4 +142,17 @@ pub async fn start_state(connection: &mut SqliteConnection) -> anyhow::Result<(S
     let last_tick_at = last_tick_ms.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok());
     let damage = damaged_jobs.into_iter().chain(damaged_alerts).collect();
     Ok((StartState { jobs, last_job_id, alerts, last_alert_id, last_tick_at }, damage))
+}
+
+/// A file as it is kept.
+pub fn packed(file: &str) -> std::io::Result<Vec<u8>> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+    packer.write_all(file.as_bytes())?;
+    packer.finish()
+}
+
+fn unpacked(file: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    GzDecoder::new(file).take(LONGEST).read_to_end(&mut text)?;
+    Ok(text)
 }

@@ -6,13 +6,11 @@
 mod backup;
 mod catalog;
 mod codec;
-mod compact;
 mod damage;
 mod database;
 mod decoder;
 mod export;
 mod health;
-mod imported;
 mod inspect;
 mod job_query;
 mod journal;
@@ -30,7 +28,6 @@ mod rollup;
 mod rows;
 mod seal;
 mod segment;
-mod stock;
 mod stream;
 mod subject;
 #[cfg(test)]
@@ -46,22 +43,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-pub use backup::{backup, give_rights};
-pub use compact::compact;
+pub use backup::{backup, compact, give_rights};
 pub use damage::with_way_out;
 pub use export::{Ask, Exported, Form, Resolution, Target, Text};
-pub use health::Health;
-pub use imported::packed;
+pub use health::{Health, StorageUsage, stock_of, usual_bytes};
 pub use inspect::{Inventory, inventory};
 pub use job_query::{JobPage, JobPlace, JobQuery};
-pub use lasting::StartState;
+pub use lasting::{StartState, packed};
 pub use paths::{passing_folder, path};
 pub use read_view::ReadView;
 pub use readers::{Unanswered, on_a_thread};
 pub use segment::Level;
-pub use stock::{StorageUsage, stock_of, usual_bytes};
 pub use subject::{Misnamed, Subject, Wanted};
 pub use tick_table::TickTable;
 pub use words::in_words;
@@ -91,6 +86,7 @@ const QUEUE_FULL: &str = "the database could not be written for so long that mem
 
 /// Where the loop queues what is to be stored.
 pub struct StoreWriter {
+    holds: Holds,
     queue: mpsc::Sender<Queued>,
     health: watch::Receiver<Health>,
     catalog: Arc<RwLock<Catalog>>,
@@ -164,6 +160,7 @@ pub async fn open(
         keep,
     };
     let writer = StoreWriter {
+        holds,
         queue,
         health,
         catalog,
@@ -185,48 +182,37 @@ pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
 }
 
 impl StoreWriter {
-    /// Queues a tick without waiting. When the queue is full the tick is dropped and counted.
-    pub fn append_tick(&mut self, interval: &Interval) {
+    /// Queues a tick. Its new devices and volumes go before it.
+    pub async fn append_tick(&mut self, interval: &Interval) {
         for op in self.tick_ops(interval) {
-            self.queue_one(op, None);
+            self.enqueue(op, None).await;
         }
     }
 
-    /// Queues an operation without waiting. When the queue is full the operation is dropped and counted.
-    pub fn append(&mut self, op: WriteOp) {
-        self.queue_one(op, None);
+    /// Queues an operation.
+    pub async fn append(&mut self, op: WriteOp) {
+        self.enqueue(op, None).await;
     }
 
-    /// Queues an operation as [`Self::append`] does. The receiver gets `Ok` when the operation is committed and synced, and
-    /// an error as soon as an attempt to write it fails.
-    pub fn append_acknowledged(&mut self, op: WriteOp) -> oneshot::Receiver<Result<(), NotStored>> {
+    /// Queues an operation. The receiver gets `Ok` when it is committed and synced, and an error as soon as an attempt to
+    /// write it fails.
+    pub async fn append_acknowledged(&mut self, op: WriteOp) -> oneshot::Receiver<Result<(), NotStored>> {
         let (reply, outcome) = oneshot::channel();
-        self.queue_one(op, Some(reply));
+        self.enqueue(op, Some(reply)).await;
         outcome
     }
 
-    /// Queues a tick, waiting for room: for a recording, which has the time.
-    pub async fn append_tick_when_there_is_room(&mut self, interval: &Interval) {
-        for op in self.tick_ops(interval) {
-            self.append_when_there_is_room(op).await;
-        }
-    }
-
-    /// Queues an operation, waiting for room likewise.
-    pub async fn append_when_there_is_room(&mut self, op: WriteOp) {
+    /// Only a recording waits for room. Watching never does: if the queue is full, the operation is dropped and counted.
+    async fn enqueue(&mut self, op: WriteOp, reply: Option<Reply>) {
         self.taken += 1;
-        match self.queue.send(Queued::new(op.clone(), None)).await {
+        let queued = Queued::new(op.clone(), reply);
+        let sent = match self.holds {
+            Holds::ARecording => self.queue.send(queued).await.map_err(|error| error.0),
+            Holds::ThisMachine => self.queue.try_send(queued).map_err(TrySendError::into_inner),
+        };
+        match sent {
             Ok(()) => self.remember(op),
-            Err(_) => self.lose(op),
-        }
-    }
-
-    fn queue_one(&mut self, op: WriteOp, reply: Option<Reply>) {
-        self.taken += 1;
-        match self.queue.try_send(Queued::new(op.clone(), reply)) {
-            Ok(()) => self.remember(op),
-            Err(error) => {
-                let mut queued = error.into_inner();
+            Err(mut queued) => {
                 let why = format!("the database cannot be written and {QUEUE} entries are queued");
                 queued.report(Err(NotStored::Refused(why)));
                 self.lose(op);
@@ -234,7 +220,6 @@ impl StoreWriter {
         }
     }
 
-    /// New devices and volumes and a gap go before the tick.
     fn tick_ops(&mut self, interval: &Interval) -> impl Iterator<Item = WriteOp> + use<> {
         let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
         if self.numbering.is_before(catalog.first_segment) {

@@ -11,6 +11,15 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use rustix::fs::{Access, FlockOperation};
 use rustix::io::Errno;
+use sqlx::ConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+
+/// The number by which our databases are known; the first migration writes it.
+pub const APPLICATION_ID: i64 = 1_131_378_498;
+/// A reader waits this long while the writer commits.
+const BUSY_LIMIT: Duration = Duration::from_secs(5);
+/// KiB of pages that a connection keeps in memory; a negative number to SQLite.
+const CACHE_KIB: u32 = 512;
 
 /// The first bytes of every SQLite database.
 const HEADER: &[u8; 16] = b"SQLite format 3\0";
@@ -86,6 +95,14 @@ pub fn lock(path: &Path) -> anyhow::Result<File> {
             Err(error) => return Err(error).with_context(named),
         }
     }
+}
+
+pub fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .busy_timeout(BUSY_LIMIT)
+        .pragma("cache_size", format!("-{CACHE_KIB}"))
+        .disable_statement_logging()
 }
 
 /// A file that belongs to the database, in the same folder.

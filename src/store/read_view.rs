@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use sqlx::{Connection, Row, SqliteConnection};
 
 use super::catalog::Catalog;
-use super::damage::unreadable;
+use super::damage::with_way_out;
 use super::seal::{last_instant, last_segment};
 use super::segment::Axis;
 use super::tick::{SegmentTicks, segments_of};
-use super::{database, journal, rows};
+use super::{database, journal, paths, rows};
 
 /// A journal that looks damaged is looked at again, so many times and after this pause.
 const MOST_LOOKS: usize = 3;
@@ -32,7 +32,7 @@ pub struct ReadView {
 impl ReadView {
     /// Nothing is made or changed. A database of another program or version is refused with a sentence.
     pub async fn of(path: &Path) -> anyhow::Result<Self> {
-        Self::at(path).await.map_err(|error| unreadable(path, error))
+        Self::at(path).await.map_err(|error| with_way_out(path, error))
     }
 
     async fn at(path: &Path) -> anyhow::Result<Self> {
@@ -94,7 +94,7 @@ fn understood(bytes: &[u8], identity: u64, sealed: i64) -> (Vec<SegmentTicks>, V
 /// A database that is not ours, or not of this version.
 async fn refuse_unreadable(connection: &mut SqliteConnection) -> anyhow::Result<()> {
     let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await?;
-    if id != database::APPLICATION_ID {
+    if id != paths::APPLICATION_ID {
         bail!("it is another program's database; name another file with --db");
     }
     let row = sqlx::query("SELECT max(version) FROM _sqlx_migrations").fetch_one(connection).await?;

@@ -15,7 +15,7 @@ use sqlx::{Sqlite, SqlitePool};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
-use super::{Health, database, in_words};
+use super::{Health, in_words, paths};
 
 /// Pages and API read two at a time: the machine has other things to do.
 const READERS: u32 = 2;
@@ -62,7 +62,7 @@ pub struct Readers {
 impl Readers {
     /// Each connection is opened when it is first needed.
     pub fn new(path: &Path, health: watch::Receiver<Health>) -> Self {
-        Self::with(database::options(path).read_only(true), health)
+        Self::with(paths::options(path).read_only(true), health)
     }
 
     fn with(options: SqliteConnectOptions, health: watch::Receiver<Health>) -> Self {
@@ -183,7 +183,7 @@ mod tests {
     use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
     use super::*;
-    use crate::store::Holds;
+    use crate::store::{Holds, database};
 
     /// More than there are places for.
     const VISITORS: usize = 10;
@@ -225,7 +225,7 @@ mod tests {
     #[tokio::test]
     async fn a_database_that_cannot_be_opened_is_no_fault_of_the_question() {
         let folder = tempfile::tempdir().unwrap();
-        let readers = readers(database::options(folder.path()).read_only(true));
+        let readers = readers(paths::options(folder.path()).read_only(true));
         let error = readers.read(tables).await.unwrap_err();
         let Some(Unanswered::Failed(sentence)) = error.downcast_ref() else { panic!("{error:#}") };
         assert_eq!(sentence, "disk I/O error");
@@ -238,7 +238,7 @@ mod tests {
         let (path, fifo) = (folder.path().join("real.db"), folder.path().join("cowbell.db"));
         database::for_writing(&path, Holds::ThisMachine).await.unwrap().connection.close().await.unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-        let readers = readers(database::options(&fifo).read_only(true));
+        let readers = readers(paths::options(&fifo).read_only(true));
         check_that_nobody_waits(&readers).await;
         let _writer = std::fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
         std::fs::rename(&path, &fifo).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_that_hangs_is_not_waited_for_and_its_connection_is_not_used_meanwhile() {
         let folder = tempfile::tempdir().unwrap();
-        let options = database::options(&folder.path().join("cowbell.db")).busy_timeout(LONG);
+        let options = paths::options(&folder.path().join("cowbell.db")).busy_timeout(LONG);
         let mut holder: SqliteConnection = options.clone().create_if_missing(true).connect().await.unwrap();
         sqlx::query("CREATE TABLE one (id INTEGER)").execute(&mut holder).await.unwrap();
         let readers = readers(options.read_only(true));

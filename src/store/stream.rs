@@ -3,6 +3,8 @@
 //! Here is how a device's work, a volume's state and so on become columns and come back, and which quantities each kind
 //! has. Changing columns, quantities or their order needs a migration.
 
+use serde::{Deserialize, Serialize};
+
 use crate::interval::copying::Share;
 use crate::interval::{CpuWork, Host, Work};
 use crate::series::Observation;
@@ -14,7 +16,7 @@ use crate::units::{Fill, Sectors};
 const KIND_BITS: u32 = 3;
 
 /// What a stream's rows are of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     Host,
     Device,
@@ -24,7 +26,7 @@ pub enum Kind {
 }
 
 /// One thing over time, by the number of its row in the table of devices or volumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stream {
     pub kind: Kind,
     pub row: u32,

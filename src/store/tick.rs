@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::catalog::Catalog;
 use super::stream::{Kind, Stream, host_columns, volume_columns, work_columns};
 use crate::interval::Interval;
@@ -86,8 +84,8 @@ impl Tick {
     /// What an interval says; `before` is the tick before it, for its layout.
     pub fn of(interval: &Interval, catalog: &Catalog, before: Option<&Self>) -> Self {
         let mut rows = Vec::with_capacity(interval.devices.len() + interval.volumes.len() + 2);
-        rows.push((Stream::HOST, Some(Columns::Host(host_columns(&interval.host)))));
-        rows.push((Stream::TOTAL, interval.total().map(|work| Columns::Work(work_columns(&work)))));
+        rows.push((Stream::HOST, Some(host_columns(&interval.host).to_vec())));
+        rows.push((Stream::TOTAL, interval.total().map(|work| work_columns(&work).to_vec())));
         device_rows(interval, catalog, &mut rows);
         volume_rows(interval, catalog, &mut rows);
         rows.sort_unstable_by_key(|(stream, _)| *stream);
@@ -99,7 +97,7 @@ impl Tick {
         };
         let mut tick = Self::new(interval.at.as_millisecond(), interval.elapsed_us, layout);
         for (place, (_, columns)) in (0..).zip(&rows) {
-            tick.push(place, columns.as_ref().map(Columns::numbers));
+            tick.push(place, columns.as_deref());
         }
         tick
     }
@@ -134,80 +132,47 @@ impl Tick {
     }
 }
 
-/// A tick as a record of the journal: whole in itself, in integers of variable length.
-#[derive(Serialize, Deserialize)]
-struct Record {
-    at_ms: i64,
-    elapsed_us: u64,
-    /// Numbers of the streams, each as the difference to the one before.
-    layout: Vec<u32>,
-    /// Places of streams of which nothing is known, and of those whose row is not all zero: differences likewise.
-    unknown: Vec<u32>,
-    active: Vec<u32>,
-    /// The rows of the active streams.
-    numbers: Vec<u64>,
-}
+/// What a record of the journal holds, encoded by postcard: the fields of a tick. Each record is complete in itself.
+type Record = (i64, u64, Vec<Stream>, Vec<u32>, Vec<(u32, u32)>, Vec<u64>);
 
 /// A record that was not written by this version of the program.
 #[derive(Debug, thiserror::Error)]
-#[error("a record of the journal is not understood: {0}")]
+#[error("a record of the journal cannot be decoded: {0}")]
 pub struct NotUnderstood(String);
 
 impl Tick {
     pub fn to_record(&self) -> Vec<u8> {
-        let record = Record {
-            at_ms: self.at_ms,
-            elapsed_us: self.elapsed_us,
-            layout: differences(self.layout.streams.iter().map(|stream| stream.number())),
-            unknown: differences(self.unknown.iter().copied()),
-            active: differences(self.active.iter().map(|(place, _)| *place)),
-            numbers: self.numbers.clone(),
-        };
+        let Self { at_ms, elapsed_us, layout, unknown, active, numbers } = self;
+        let record = (at_ms, elapsed_us, &layout.streams, unknown, active, numbers);
         postcard::to_stdvec(&record).unwrap_or_default()
     }
 
-    /// The tick of a record. It shares its layout with `before` where the two are equal.
+    /// The tick of a record. It shares its layout with `before` if the two are equal.
     pub fn from_record(record: &[u8], before: Option<&Self>) -> Result<Self, NotUnderstood> {
-        let Record { at_ms, elapsed_us, layout, unknown, active, numbers } =
+        let (at_ms, elapsed_us, streams, unknown, active, numbers): Record =
             postcard::from_bytes(record).map_err(|error| NotUnderstood(error.to_string()))?;
-        let refused = |what: &str| NotUnderstood(what.to_string());
-        let streams = sums(&layout).map(Stream::numbered).collect::<Option<Vec<_>>>();
-        let layout = Layout { streams: streams.ok_or_else(|| refused("a stream is of no known kind"))? };
-        if !layout.streams.is_sorted() {
-            return Err(refused("the streams are not in order"));
-        }
-        let shared = before.map(|before| &before.layout).filter(|shared| ***shared == layout);
-        let layout = shared.map_or_else(|| Arc::new(layout), Arc::clone);
-        let mut tick = Self::new(at_ms, elapsed_us, Arc::clone(&layout));
-        let mut unknown = sums(&unknown).peekable();
-        let (mut active, mut rest) = (sums(&active).peekable(), &numbers[..]);
-        for (place, stream) in (0..).zip(&layout.streams) {
-            if unknown.next_if_eq(&place).is_some() {
-                tick.push(place, None);
-            } else if active.next_if_eq(&place).is_some() {
-                let row = rest.split_at_checked(stream.kind.columns());
-                let (row, behind) = row.ok_or_else(|| refused("numbers are missing"))?;
-                tick.push(place, Some(row));
-                rest = behind;
-            }
-        }
-        match (unknown.next(), active.next(), rest) {
-            (None, None, []) => Ok(tick),
-            _ => Err(refused("numbers are left over")),
-        }
+        let shared = before.map(|before| &before.layout).filter(|shared| shared.streams == streams);
+        let layout = shared.map_or_else(|| Arc::new(Layout { streams }), Arc::clone);
+        let tick = Self { at_ms, elapsed_us, layout, unknown, active, numbers };
+        if tick.is_sound() { Ok(tick) } else { Err(NotUnderstood("its parts do not fit together".into())) }
     }
-}
 
-fn differences(ascending: impl Iterator<Item = u32>) -> Vec<u32> {
-    let mut before = 0u32;
-    ascending.map(|number| number.wrapping_sub(std::mem::replace(&mut before, number))).collect()
-}
-
-fn sums(differences: &[u32]) -> impl Iterator<Item = u32> + '_ {
-    differences.iter().scan(0u32, |sum, difference| {
-        *sum = sum.wrapping_add(*difference);
-        Some(*sum)
-    })
+    /// Whether every place is in the layout and every row in the numbers.
+    fn is_sound(&self) -> bool {
+        let mut end = 0;
+        let rows_fit = self.active.iter().all(|(place, begin)| {
+            let stream = self.layout.streams.get(*place as usize);
+            let begins_there = *begin as usize == end;
+            end += stream.map_or(0, |stream| stream.kind.columns());
+            stream.is_some() && begins_there
+        });
+        rows_fit
+            && end == self.numbers.len()
+            && self.layout.streams.is_sorted()
+            && self.unknown.is_sorted()
+            && self.active.is_sorted()
+            && self.unknown.last().is_none_or(|place| (*place as usize) < self.layout.streams.len())
+    }
 }
 
 impl Layout {
@@ -216,42 +181,25 @@ impl Layout {
     }
 }
 
-enum Columns {
-    Host([u64; 12]),
-    Work([u64; 8]),
-    Copying([u64; 2]),
-    Volume([u64; 9]),
-}
+/// A stream with its row; `None` is unknown.
+type Row = (Stream, Option<Vec<u64>>);
 
-impl Columns {
-    fn numbers(&self) -> &[u64] {
-        match self {
-            Self::Host(numbers) => numbers,
-            Self::Work(numbers) => numbers,
-            Self::Copying(numbers) => numbers,
-            Self::Volume(numbers) => numbers,
-        }
-    }
-}
-
-fn device_rows(interval: &Interval, catalog: &Catalog, rows: &mut Vec<(Stream, Option<Columns>)>) {
+fn device_rows(interval: &Interval, catalog: &Catalog, rows: &mut Vec<Row>) {
     for (device, done) in interval.topology.devices.iter().zip(&interval.devices) {
         let Some(row) = catalog.device(&device.identity) else { continue };
-        let work = done.work.map(|work| Columns::Work(work_columns(&work)));
-        rows.push((Stream::new(Kind::Device, row), work));
+        rows.push((Stream::new(Kind::Device, row), done.work.map(|work| work_columns(&work).to_vec())));
         if device.is_pv
             && interval.may_copy(device)
             && let Some(share) = interval.share(device)
         {
-            let columns = Columns::Copying([share.read, share.written]);
-            rows.push((Stream::new(Kind::Copying, row), Some(columns)));
+            rows.push((Stream::new(Kind::Copying, row), Some(vec![share.read, share.written])));
         }
     }
 }
 
-fn volume_rows(interval: &Interval, catalog: &Catalog, rows: &mut Vec<(Stream, Option<Columns>)>) {
+fn volume_rows(interval: &Interval, catalog: &Catalog, rows: &mut Vec<Row>) {
     for (volume, state) in interval.volumes() {
         let Some(row) = catalog.volume(&volume.uuid) else { continue };
-        rows.push((Stream::new(Kind::Volume, row), Some(Columns::Volume(volume_columns(state)))));
+        rows.push((Stream::new(Kind::Volume, row), Some(volume_columns(state).to_vec())));
     }
 }

@@ -229,7 +229,7 @@ fn a_damaged_database_is_set_aside_and_said_and_collecting_goes_on() {
         bytes
     };
     for (bytes, said) in
-        [(damaged_in_the_middle(), "it held"), (whole[..whole.len() / 2].to_vec(), "expected")]
+        [(damaged_in_the_middle(), "it held"), (whole[..whole.len() / 2].to_vec(), "malformed")]
     {
         fs::write(&db, &bytes).unwrap();
         let mut second = Start::watching(&machine).db(&db).start();

@@ -515,7 +515,7 @@ fn a_long_list_of_jobs_comes_in_pages_of_which_each_links_to_the_next() {
             }))
             .unwrap();
             (job.id, job.key) = (id, format!("mark:{id}"));
-            writer.append_when_there_is_room(WriteOp::Job(Box::new(job))).await;
+            writer.append(WriteOp::Job(Box::new(job))).await;
         }
         writer.close().await;
     });

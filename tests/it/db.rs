@@ -158,8 +158,8 @@ fn of_a_damaged_database_no_half_copy_is_made_and_the_way_out_is_said() {
         names.filter(|name| !of_readers(name.to_str().unwrap())).collect::<HashSet<_>>()
     };
     let before = names();
-    let way_out = "database disk image is malformed; see by `cowbell db verify` what can be read, and restart the \
-                   service, which sets it aside and begins anew\n";
+    let way_out = "database disk image is malformed; a restart of the service sets the database aside and begins a \
+                   new one\n";
     for (arguments, doing) in [
         (&["compact"][..], format!("cannot compact the database {}", daemon.db.display())),
         (
@@ -177,14 +177,14 @@ fn of_a_damaged_database_no_half_copy_is_made_and_the_way_out_is_said() {
 }
 
 #[test]
-fn of_what_cannot_be_read_at_all_verify_does_not_send_to_itself() {
+fn verify_of_an_unreadable_database_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let cut = folder.path().join("cut.db");
     let bytes = std::fs::read(&kept(30).db).unwrap();
     std::fs::write(&cut, &bytes[..bytes.len() / 4]).unwrap();
     let said = db(&cut, &["verify"]);
-    let why = "database disk image is malformed; nothing in it can be read: restart the service, which sets it aside \
-               and begins anew";
+    let why = "database disk image is malformed; a restart of the service sets the database aside and begins a new \
+               one";
     let expected = format!("cowbell: cannot read the database {}: {why}\n", cut.display());
     assert_eq!((said.code, said.err), (Some(1), expected));
 }

@@ -194,7 +194,7 @@ async fn append(db: &Path, first: u64, end: u64) {
     let mut next = first;
     while next < end {
         for _ in 0..=next % 7 {
-            inlet.append_tick(&Tick::of_minute(next).interval(&topology));
+            inlet.append_tick(&Tick::of_minute(next).interval(&topology)).await;
             (next, handed_over) = (next + 1, handed_over + 1);
         }
         while inlet.health().0.written < handed_over {

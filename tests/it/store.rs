@@ -167,7 +167,7 @@ fn killed_with(place: &Place, ticks: &[Tick]) {
         let (mut inlet, _) = open(&copy.db()).await;
         let topology = disks(&["sda"]);
         for tick in ticks {
-            inlet.append_tick(&tick.interval(&topology));
+            inlet.append_tick(&tick.interval(&topology)).await;
         }
         while inlet.health().0.written <= ticks.len() as u64 {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -232,7 +232,7 @@ fn a_full_queue_loses_ticks_and_says_so_but_no_device() {
         let mut hold = sqlx::ConnectOptions::connect(&hold).await.unwrap();
         sqlx::query("BEGIN IMMEDIATE").execute(&mut hold).await.unwrap();
         for (number, tick) in (0..).zip(&ticks) {
-            inlet.append_tick(&tick.interval(if number < 11_000 { &one } else { &two }));
+            inlet.append_tick(&tick.interval(if number < 11_000 { &one } else { &two })).await;
         }
         let (_, lost) = inlet.health();
         assert!(lost > 1_000, "{lost}");
@@ -242,7 +242,7 @@ fn a_full_queue_loses_ticks_and_says_so_but_no_device() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         let last = Tick { at: ticks[ticks.len() - 1].at + SignedDuration::from_secs(1), ..ticks[0] };
-        inlet.append_tick(&last.interval(&two));
+        inlet.append_tick(&last.interval(&two)).await;
         inlet.close().await;
         drop(store);
         let (inlet, store) = open(&place.db()).await;
@@ -264,7 +264,7 @@ fn a_clock_that_was_years_ahead_makes_no_device_forgotten() {
         keep(&place.db(), &ticks).await;
         for (disk, tick) in [("sdb", ahead(80_000)), ("sdc", ahead(80_001))] {
             let (mut inlet, _) = open(&place.db()).await;
-            inlet.append_tick(&tick.interval(&disks(&[disk])));
+            inlet.append_tick(&tick.interval(&disks(&[disk]))).await;
             inlet.close().await;
         }
         check_stretch(&place.db(), &ticks).await;

@@ -27,10 +27,10 @@ async fn a_job_that_breaks_a_constraint_is_left_out_and_those_around_it_are_kept
     let path = folder.path().join("cowbell.db");
     let (mut inlet, reader) = open(&path, Holds::ThisMachine, config::Store::default()).await.unwrap();
     let bad = |id| Job { started_at: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1), ..job(id) };
-    inlet.append(WriteOp::Job(Box::new(job(1))));
-    inlet.append(WriteOp::Job(Box::new(bad(2))));
-    inlet.append(WriteOp::Import(Box::new(bad(3)), Arc::from(&b"file"[..])));
-    inlet.append(WriteOp::Job(Box::new(job(4))));
+    inlet.append(WriteOp::Job(Box::new(job(1)))).await;
+    inlet.append(WriteOp::Job(Box::new(bad(2)))).await;
+    inlet.append(WriteOp::Import(Box::new(bad(3)), Arc::from(&b"file"[..]))).await;
+    inlet.append(WriteOp::Job(Box::new(job(4)))).await;
     let began = Instant::now();
     while inlet.health().0.written < 2 && began.elapsed() < Duration::from_secs(10) {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -61,7 +61,7 @@ async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_const
     // Twice the same, which a machine is not to say, and one without a name of its own.
     let devices = vec![device(1, "a"), device(2, "a"), device(3, "c")];
     let volumes = vec![volume(1, ""), volume(2, "b")];
-    inlet.append(WriteOp::Catalog(Rows { devices, volumes }));
+    inlet.append(WriteOp::Catalog(Rows { devices, volumes })).await;
     let began = Instant::now();
     while inlet.health().1 < 2 && began.elapsed() < Duration::from_secs(10) {
         tokio::time::sleep(Duration::from_millis(10)).await;

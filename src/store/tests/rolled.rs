@@ -101,7 +101,10 @@ fn check_rolled(
     stream: Stream,
 ) -> Result<(Axis, Rows), TestCaseError> {
     let (axis, rows) = rolled(from, row_ms, source, stream);
-    prop_assert_eq!(&decode(rollup::columns_at(Level::Minutes, stream.kind), &encode(&rows).unwrap()).unwrap(), &rows);
+    prop_assert_eq!(
+        &decode(rollup::columns_at(Level::Minutes, stream.kind), &encode(&rows).unwrap()).unwrap(),
+        &rows
+    );
     check_level(ticks, &axis, &rows, stream)?;
     Ok((axis, rows))
 }

@@ -7,9 +7,9 @@ use anyhow::Context;
 
 use super::Writer;
 use crate::store::Holds;
+use crate::store::health::stock;
 use crate::store::rolling::roll_up;
 use crate::store::seal::seal;
-use crate::store::stock::stock;
 use crate::store::tick::{SegmentTicks, Tick};
 use crate::store::words::in_words;
 use crate::store::write_op::{Queued, WriteOp};
