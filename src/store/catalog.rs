@@ -1,4 +1,4 @@
-//! Devices and volumes by row number, in memory: nobody waits for the disk to learn which is which.
+//! Devices and volumes by row number, in memory, so that look-ups never wait for the disk.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use super::stream::Stream;
 use crate::interval::Interval;
 use crate::topology::{Device, Topology, Volume};
 
-/// A row says when it was last seen, to a day.
+/// Precision of a row's `last_seen_ms`.
 const LEARN_AGAIN_MS: u64 = 24 * 3600 * 1000;
 
-/// Every device and volume of which something is kept.
+/// Every device and volume of which data are stored.
 #[derive(Debug, Default)]
 pub struct Catalog {
     devices: HashMap<Arc<str>, u32>,
@@ -19,11 +19,11 @@ pub struct Catalog {
     volume_rows: BTreeMap<u32, VolumeRow>,
     topology: Option<Arc<Topology>>,
     learned_ms: i64,
-    /// The database whose rows these are; `None` before one could be read.
+    /// The database of these rows; `None` before one could be read.
     pub identity: Option<u64>,
-    /// Ticks of earlier segments have the row numbers of another database.
+    /// Earlier segments have the row numbers of another database.
     pub first_segment: i64,
-    /// The last segment that a tick was numbered with.
+    /// The segment of the last tick.
     pub last_segment: i64,
 }
 
@@ -63,7 +63,7 @@ impl Rows {
         self.devices.is_empty() && self.volumes.is_empty()
     }
 
-    /// Adds newer ones, in place of those of the same number.
+    /// Adds newer rows; they replace those of the same number.
     pub fn add(&mut self, newer: Self) {
         self.devices.retain(|row| newer.devices.iter().all(|other| other.id != row.id));
         self.volumes.retain(|row| newer.volumes.iter().all(|other| other.id != row.id));
@@ -86,7 +86,7 @@ impl Catalog {
         catalog
     }
 
-    /// Takes the rows of another database, in which `next_segment` is the next to be written.
+    /// Replaces everything by the rows of another database, whose next segment is `next_segment`.
     pub fn replace(&mut self, rows: Rows, identity: u64, next_segment: i64) {
         let first_segment = next_segment.max(self.last_segment + 1);
         *self = Self {
@@ -105,8 +105,7 @@ impl Catalog {
         self.volumes.get(uuid).copied()
     }
 
-    /// Learns the devices and volumes of a topology that is not the one before, and once a day that they are still
-    /// there; gives the rows to be kept.
+    /// Gives the rows to store, if the topology changed or a day has passed.
     pub fn learn(&mut self, interval: &Interval) -> Option<Rows> {
         let (topology, at_ms) = (&interval.topology, interval.at.as_millisecond());
         let is_known = self.topology.as_ref().is_some_and(|known| Arc::ptr_eq(known, topology));
@@ -165,7 +164,7 @@ impl Catalog {
         Some(row)
     }
 
-    /// A device by identity, kernel name or label; of those that had the name, the one that had it last.
+    /// A device by identity, kernel name or label: the last one that had the name.
     pub fn device_named(&self, name: &str) -> Option<u32> {
         if let Some(row) = self.device(name) {
             return Some(row);
@@ -174,7 +173,7 @@ impl Catalog {
         had_it.max_by_key(|row| (row.last_seen_ms, row.name == name)).map(|row| row.id)
     }
 
-    /// A volume by `vg/lv` or UUID; of those that had the name, the one that had it last.
+    /// A volume by `vg/lv` or UUID: the last one that had the name.
     pub fn volume_named(&self, name: &str) -> Option<u32> {
         if let Some(row) = self.volume(name) {
             return Some(row);
@@ -218,7 +217,7 @@ impl Catalog {
     }
 }
 
-/// `None` where there were more than can be numbered.
+/// `None` if all numbers are used.
 fn next_id<Row>(rows: &BTreeMap<u32, Row>) -> Option<u32> {
     let id = rows.last_key_value().map_or(1, |(id, _)| id + 1);
     (id < Stream::MOST_ROWS).then_some(id)

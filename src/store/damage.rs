@@ -1,4 +1,4 @@
-//! Our own database, damaged: it is found out when the program starts, set aside, and said; collecting begins anew.
+//! Damage of our own database: it is found at the start or while writing, and the database is set aside.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -26,9 +26,9 @@ const UTF_8: u32 = 1;
 const NEWEST_SCHEMA_FORMAT: u32 = 4;
 /// Bytes of the header.
 const HEADER: usize = 100;
-/// All pages of a database up to this size are looked at; of a larger one it would take too long.
+/// All pages of a database up to this size are checked at the start. A larger one would take too long.
 const CHECKED_SIZE: u64 = 64 << 20;
-/// What belongs to a database and goes with it.
+/// Endings of the database's files.
 const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-ticks"];
 
 /// What is damaged in our database at `path`; `None` if nothing was found or the file is not ours.
@@ -80,8 +80,7 @@ fn number(header: &[u8; HEADER], at: usize) -> u32 {
     u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
 }
 
-/// A log of another program's database makes that of ours, as SQLite reads it: it is renamed before it does. Gives a
-/// sentence.
+/// Renames the log of another database before SQLite reads it as ours. Gives a sentence if it did.
 pub async fn set_foreign_log_aside(path: &Path) -> anyhow::Result<Option<String>> {
     if !has_log(path)
         || !has_our_number(path)
@@ -91,7 +90,7 @@ pub async fn set_foreign_log_aside(path: &Path) -> anyhow::Result<Option<String>
     }
     let (log, aside) = (beside(path, "-wal"), free_name(&beside(path, "-wal"), "damaged"));
     std::fs::rename(&log, &aside)?;
-    // Made anew of the log that is there.
+    // SQLite makes it again.
     let _ = std::fs::remove_file(beside(path, "-shm"));
     let note = format!(
         "the log {} is of another database, and not used; it is now {}",
@@ -102,7 +101,7 @@ pub async fn set_foreign_log_aside(path: &Path) -> anyhow::Result<Option<String>
     Ok(Some(note))
 }
 
-/// As SQLite reads it, with what is in the log.
+/// As SQLite reads it, including the log.
 async fn application_id(path: &Path) -> Option<i64> {
     let mut connection = options(path).read_only(true).connect().await.ok()?;
     let id = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await.ok();
@@ -111,7 +110,7 @@ async fn application_id(path: &Path) -> Option<i64> {
 }
 
 async fn check(path: &Path, all: bool) -> sqlx::Result<String> {
-    // What is in a log that is damaged is not to be written into what is not. A file to roll back from has to be.
+    // A damaged log must not be written into a sound database, but a rollback journal must.
     let to_roll_back = beside(path, "-journal").exists();
     let mut connection = options(path).read_only(!to_roll_back).connect().await?;
     let said = match all {
@@ -125,7 +124,7 @@ async fn check(path: &Path, all: bool) -> sqlx::Result<String> {
     Ok(said)
 }
 
-/// What SQLite said of damage of our own database, if this error comes from that.
+/// SQLite's message, if the error comes from damage of our own database.
 pub fn said_by(path: &Path, error: &anyhow::Error) -> Option<String> {
     said(error).filter(|_| is_ours(path))
 }
@@ -141,7 +140,7 @@ pub fn with_way_out(path: &Path, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// A file that is damaged and not known to be ours is left to whoever looks after it.
+/// Explains why a damaged file that may not be ours is left alone.
 pub fn left_alone(path: &Path, error: anyhow::Error) -> anyhow::Error {
     match said(&error) {
         Some(_) if !is_ours(path) => error.context(
@@ -158,13 +157,13 @@ fn said(error: &anyhow::Error) -> Option<String> {
     })
 }
 
-/// SQLite's own words for it: 11 is "malformed", 26 "file is not a database"; the rest of a code says more.
+/// SQLite's primary codes 11 (malformed) and 26 (not a database).
 fn is_damage(error: &dyn sqlx::error::DatabaseError) -> bool {
     let code = error.code().and_then(|code| code.parse::<i64>().ok()).unwrap_or_default();
     matches!(code & 0xff, 11 | 26)
 }
 
-/// Renames the database and what belongs to it; gives a sentence of what is lost, and where it is now.
+/// Renames the database and its other files. Gives a sentence on what is lost and where it is now.
 pub async fn set_aside(path: &Path, damage: &str) -> anyhow::Result<String> {
     let held = held(path).await.unwrap_or_else(|| "its content cannot be read".into());
     let size = path.metadata().map_or(0, |metadata| metadata.len());
@@ -187,7 +186,7 @@ pub async fn set_aside(path: &Path, damage: &str) -> anyhow::Result<String> {
     Ok(note)
 }
 
-/// What can still be read of how much is lost.
+/// How much is lost, if that can still be read.
 async fn held(path: &Path) -> Option<String> {
     let mut connection = options(path).read_only(true).connect().await.ok()?;
     let (_, end) = Level::Ticks.keys();

@@ -1,4 +1,4 @@
-//! Opening the database: only our own, never a newer one, and nothing is touched that is refused.
+//! Opens the database: only cowbell's own, never a newer one. A file that is refused is not changed.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,18 +20,18 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
 
 /// Bytes of a page of a new database. Most chunks are of one to three kB: of pages twice as large more stays empty.
 pub const PAGE: u32 = 2_048;
-/// Where the migrations that were run are noted.
+/// The table of the migrations that were run.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 /// A database that was opened to be written.
 pub struct Opened {
     pub connection: SqliteConnection,
-    /// What happened on the way: a sentence each.
+    /// Sentences for the user, such as on damage.
     pub notes: Vec<String>,
-    /// To be held for as long as the connection.
+    /// Held as long as the connection.
     pub lock: File,
 }
 
-/// The one connection that writes. Our own database that is damaged is set aside, and a new one made.
+/// The one connection that writes. Our own database is set aside if it is damaged, and a new one made.
 pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<Opened> {
     let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
     let (mut lock, mut notes) = (paths::lock(path)?, Vec::new());
@@ -53,7 +53,7 @@ pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<Opened> {
     Ok(Opened { connection: connection.with_context(named)?, notes, lock })
 }
 
-/// What SQLite reads of its header is not cowbell's.
+/// SQLite reads a header that is not cowbell's.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}; name another file with --db")]
 struct Foreign(String);
@@ -84,14 +84,13 @@ async fn open_and_migrate(path: &Path, holds: Holds) -> anyhow::Result<SqliteCon
         sqlx::query("PRAGMA user_version = 1").execute(&mut connection).await?;
     }
     if is_new {
-        // The file alone then says whose it is. The log says so as well, so an error is none.
+        // The file alone then shows that it is cowbell's. So does the log, so a failure does no harm.
         let _ = sqlx::query("PRAGMA wal_checkpoint").execute(&mut connection).await;
     }
     Ok(connection)
 }
 
-/// Where the program ended while it made its first page, that has to be taken back before anything can be read. Later
-/// it writes a log, and never a file to roll back from.
+/// Rolls back a first page that the program did not finish. Later pages are in the log, which needs no rollback.
 async fn roll_back_making(path: &Path) -> anyhow::Result<()> {
     let is_first_page = path.metadata().is_ok_and(|metadata| (1..=u64::from(PAGE)).contains(&metadata.len()));
     if is_first_page && beside(path, "-journal").exists() && has_content(path)? {
@@ -102,7 +101,7 @@ async fn roll_back_making(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One connection that writes, to a database that nobody else has.
+/// One connection that writes, to a database that no other program has open.
 pub async fn to_rewrite(path: &Path) -> anyhow::Result<SqliteConnection> {
     let options = options(path).synchronous(SqliteSynchronous::Full);
     options.connect().await.with_context(|| format!("cannot open the database {}", path.display()))
@@ -117,8 +116,7 @@ pub async fn to_look_at(path: &Path) -> anyhow::Result<SqliteConnection> {
     let opened = reader(options(path).read_only(true)).await;
     match opened {
         Ok(connection) => Ok(connection),
-        // SQLite makes an index of its log, for which a full or read-only disk has no room. Nothing writes there, and an
-        // empty log has nothing to index.
+        // SQLite indexes its log, which fails on a full or read-only disk. An empty log needs no index.
         Err(error) if !has_log(path) => {
             reader(options(path).immutable(true)).await.map_err(|_| error).with_context(named)
         }
@@ -133,7 +131,7 @@ async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection>
     Ok(connection)
 }
 
-/// What is another program's, or a newer cowbell's, is looked at without a right to write, and left as it is.
+/// Refuses the database of another program or of a newer cowbell. It is opened read-only.
 async fn refuse_foreign(path: &Path, holds: Holds) -> anyhow::Result<()> {
     refuse_what_reads_as_foreign(path, holds).await.map_err(|error| damage::left_alone(path, error))
 }
@@ -144,7 +142,7 @@ async fn refuse_what_reads_as_foreign(path: &Path, holds: Holds) -> anyhow::Resu
     let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
         .fetch_all(&mut connection)
         .await?;
-    // Ours has no number of its own yet where the program ended while it made its first table.
+    // Ours has no number yet if the program ended while it made the first table.
     let is_empty = tables.iter().all(|table| table == MIGRATIONS_TABLE);
     if id != APPLICATION_ID && !(id == 0 && is_empty) {
         return Err(Foreign("it is another program's database".into()).into());

@@ -1,4 +1,4 @@
-//! How writing goes, how much is stored since when, and what the settings will come to need.
+//! How writing goes, how much is stored, and how much the settings will need.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,49 +13,47 @@ use super::{StoreReader, database};
 use crate::config;
 use crate::units::{Prefix, bytes_text};
 
-/// A disk that lets the writer wait for longer than this hangs.
+/// A write that takes longer counts as a hanging disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What ticks take in a day is measured over their last segments, six hours at most.
 const RECENT_SEGMENTS: i64 = 36;
-/// What roll-ups of minutes and of ten minutes take together, as a part of what the ticks take that they are made of, and
-/// what SQLite adds to packed bytes: see `benches/RESULTS.md`.
+/// Size of all roll-ups relative to their ticks, and what SQLite adds to packed bytes. Source: `benches/RESULTS.md`.
 const ROLL_UPS: f64 = 0.11;
 const OVERHEAD: f64 = 1.12;
-/// Packed bytes that the ticks of one device take in a day, volumes included, on a host of which half the disks idle.
+/// Packed bytes of a device's ticks in a day, volumes included, on a host with half of its disks idle.
 const USUAL_PER_DEVICE: f64 = 430_000.0;
-/// Gaps that are told of, the latest.
+/// Maximum number of gaps shown, the latest.
 const GAPS: i64 = 20;
 const DAY_MS: f64 = 24.0 * 3600.0 * 1000.0;
 
 /// How writing goes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
-    /// Whether the database could be opened yet.
+    /// Whether the database is open.
     pub is_open: bool,
     pub error: Option<String>,
     pub took_us: u64,
-    /// Since when the writer is at what it is doing; `None` while it waits for something to do.
+    /// When the current write began; `None` while the writer is idle.
     pub(super) busy_since: Option<Instant>,
     /// Entries that are in the database or its journal since the start.
     pub written: u64,
-    /// Entries that the database refused, since they broke one of its constraints.
+    /// Entries that violated a constraint.
     pub refused: u64,
     pub last_ok_at: Option<Timestamp>,
-    /// What was found when the database was opened, such as damage: a sentence each.
+    /// Sentences on the opening of the database, such as on damage.
     pub notes: Vec<String>,
     /// As of the last segment that was sealed.
     pub stock: StorageUsage,
 }
 
 impl Health {
-    /// What is said of a writer that has been at one thing for too long.
+    /// A sentence, if the current write takes too long.
     pub(super) fn hang(&self) -> Option<String> {
         hang(self.busy_since?.elapsed())
     }
 }
 
-/// What is said of a writer that has been at one thing for so long.
 fn hang(busy_for: Duration) -> Option<String> {
     (busy_for > PATIENCE).then(|| {
         format!(
@@ -65,25 +63,24 @@ fn hang(busy_for: Duration) -> Option<String> {
     })
 }
 
-/// How much is kept.
+/// How much is stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StorageUsage {
     pub size_bytes: u64,
     /// What jobs and imported files take of it.
     pub jobs_bytes: u64,
-    /// The end of the oldest row of each level.
+    /// When the oldest row of each level ends.
     pub since: [Option<Timestamp>; Level::ALL.len()],
-    /// What a day of ticks takes, all that SQLite adds included; `None` before there is a segment.
+    /// Size of a day of ticks, with what SQLite adds; `None` before there is a segment.
     pub bytes_per_day: Option<u64>,
-    /// The part of the time in which a job ran.
+    /// Share of the time in which a job ran.
     pub jobs_share: f64,
-    /// Ticks that could not be kept, the latest first.
+    /// Ticks that could not be stored, the latest first.
     pub gaps: Vec<Gap>,
 }
 
 impl StorageUsage {
-    /// What ticks and roll-ups will take when they have been kept for as long as the settings say; `None` before a day of
-    /// them can be measured.
+    /// Size of ticks and roll-ups once they are as old as the settings allow; `None` before it can be estimated.
     pub fn forecast_bytes(&self, keep: &config::Store) -> Option<u64> {
         let days = |age: config::Age| age.ms() as f64 / DAY_MS;
         let of_jobs = self.jobs_share * (days(keep.jobs) - days(keep.ticks)).max(0.0);
@@ -110,7 +107,7 @@ impl StoreReader {
     }
 }
 
-/// Looks at the tables; some milliseconds.
+/// Measures the tables, in some milliseconds.
 pub async fn stock(connection: &mut SqliteConnection) -> anyhow::Result<StorageUsage> {
     let mut stock = StorageUsage {
         size_bytes: used_bytes(connection).await?,
@@ -149,7 +146,7 @@ async fn bytes_per_day(connection: &mut SqliteConnection) -> anyhow::Result<Opti
     Ok(known.map(|(bytes, length_ms)| (bytes as f64 * OVERHEAD / length_ms as f64 * DAY_MS) as u64))
 }
 
-/// Jobs that ran together count each; it is an upper limit.
+/// An upper limit, since jobs that ran at the same time count separately.
 async fn jobs_share(connection: &mut SqliteConnection) -> anyhow::Result<f64> {
     let (ran_ms, length_ms): (Option<i64>, Option<i64>) = sqlx::query_as(
         "SELECT sum(ended_ms - started_ms), max(ended_ms) - min(started_ms) FROM job WHERE ended_ms IS NOT NULL",
@@ -171,12 +168,12 @@ async fn gaps(connection: &mut SqliteConnection) -> anyhow::Result<Vec<Gap>> {
         .collect())
 }
 
-/// How much the database at `path` has; nothing is changed.
+/// How much the database at `path` stores; nothing is changed.
 pub async fn stock_of(path: &Path) -> anyhow::Result<StorageUsage> {
     stock(&mut database::to_look_at(path).await?).await
 }
 
-/// What the settings will need on a host with so many devices, as most are used: see `benches/RESULTS.md`.
+/// The usual need of these settings on a host with so many devices. Source: `benches/RESULTS.md`.
 pub fn usual_bytes(keep: &config::Store, devices: usize) -> u64 {
     let bytes_per_day = Some((USUAL_PER_DEVICE * OVERHEAD * devices as f64) as u64);
     let stock = StorageUsage { bytes_per_day, ..StorageUsage::default() };

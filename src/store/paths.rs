@@ -1,5 +1,4 @@
-//! Where the database is, what lies there, and that nobody else writes to it: all that is known of a database before
-//! SQLite opens it.
+//! Where the database is, which files lie there, the lock against a second cowbell, and how SQLite opens it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -14,7 +13,7 @@ use rustix::io::Errno;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
-/// The number by which our databases are known; the first migration writes it.
+/// SQLite's `application_id` of our databases; the first migration writes it.
 pub const APPLICATION_ID: i64 = 1_131_378_498;
 /// A reader waits this long while the writer commits.
 const BUSY_LIMIT: Duration = Duration::from_secs(5);
@@ -23,7 +22,7 @@ const CACHE_KIB: u32 = 512;
 
 /// The first bytes of every SQLite database.
 const HEADER: &[u8; 16] = b"SQLite format 3\0";
-/// One that is just ending may hold the lock, and for a moment any child that it was starting.
+/// A cowbell that is just ending may hold the lock this long, as may a child process that it was starting.
 const LOCK_LIMIT: Duration = Duration::from_millis(500);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -52,12 +51,12 @@ fn state_directory() -> Option<PathBuf> {
     Some(state.join("cowbell"))
 }
 
-/// A folder for a database that nobody needs when the program has ended.
+/// A directory for a database that is deleted at the end.
 pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix("cowbell-")
         .tempdir()
-        .context("cannot make a folder for a passing database")
+        .context("cannot make a temporary directory for the database")
 }
 
 /// A file that holds something else.
@@ -70,15 +69,15 @@ pub struct NoDatabase;
 #[error("{0}: another cowbell writes to it; end that one, or name another file with --db")]
 pub struct InUse(String);
 
-/// Makes sure that no other program writes to this database for as long as the file is open. The lock is on the database
-/// itself, which is made if it is not there; SQLite's own locks are of another kind.
+/// Locks the database against a second cowbell as long as the file is open. The file is made if it is missing. SQLite's
+/// own locks are of another kind.
 pub fn lock(path: &Path) -> anyhow::Result<File> {
     let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
     has_folder(path).with_context(named)?;
     refuse_what_is_no_file(path).with_context(named)?;
     let opened = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            // A database tells what its server does: it is for its owner alone.
+            // It shows what the server does, so only its owner may read it.
             File::options().write(true).create_new(true).mode(0o600).open(path)
         }
         opened => opened,
@@ -105,19 +104,19 @@ pub fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// A file that belongs to the database, in the same folder.
+/// The database's file with this ending.
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-/// Whether something was written that is not yet in the database itself.
+/// Whether SQLite's log has content.
 pub fn has_log(path: &Path) -> bool {
     beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0)
 }
 
-/// Whether something was written there, which has to be SQLite's.
+/// Whether the file has content. An error if it is not SQLite's.
 pub fn has_content(path: &Path) -> anyhow::Result<bool> {
     refuse_what_is_no_file(path)?;
     let mut start = Vec::new();
@@ -132,12 +131,12 @@ pub fn has_content(path: &Path) -> anyhow::Result<bool> {
     Ok(!start.is_empty())
 }
 
-/// Opening anything else may wait for ever, or do something.
+/// Refuses pipes, devices and the like: opening them may block or have an effect.
 fn refuse_what_is_no_file(path: &Path) -> anyhow::Result<()> {
     let kind = match path.metadata() {
         Ok(metadata) if metadata.is_file() => return Ok(()),
         Ok(metadata) => metadata.file_type(),
-        // There may be none yet; what else is the matter shows when it is opened.
+        // A missing file will be made; opening it shows any other error.
         Err(_) => return Ok(()),
     };
     let found = match kind {
@@ -149,9 +148,9 @@ fn refuse_what_is_no_file(path: &Path) -> anyhow::Result<()> {
     bail!("expected a regular file, but found {found}; name a file with --db")
 }
 
-/// Whether the folder of the database has no room left.
+/// Whether the file system of the database is full.
 pub fn is_on_full_disk(path: &Path) -> bool {
-    // What is no disk, such as /proc, has no blocks at all.
+    // A file system without a disk, such as /proc, has no blocks.
     rustix::fs::statvfs(folder_of(path)).is_ok_and(|disk| disk.f_bavail == 0 && disk.f_blocks > 0)
 }
 
@@ -167,7 +166,7 @@ pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// SQLite tells of a full disk and of a missing right in many words; a few are enough.
+/// The reason that SQLite's message does not make clear: a full disk, or no right to write.
 pub fn hindrance(path: &Path) -> &'static str {
     if is_on_full_disk(path) {
         return " (no room is left on its disk: make some, or name one elsewhere with --db)";
@@ -179,7 +178,7 @@ pub fn hindrance(path: &Path) -> &'static str {
     ""
 }
 
-/// A name beside `path` that nothing has yet: renaming would replace what has it.
+/// An unused name beside `path`, since renaming would replace a file.
 pub fn free_name(path: &Path, what: &str) -> PathBuf {
     let mut unix_ms = Timestamp::now().as_millisecond();
     loop {

@@ -1,4 +1,4 @@
-//! A database and its journal as they are at one moment, looked at from outside, also while a daemon writes them.
+//! A consistent view of a database and its journal, read from another process, also while a daemon writes them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,23 +14,26 @@ use super::segment::Axis;
 use super::tick::{SegmentTicks, segments_of};
 use super::{database, journal, paths, rows};
 
-/// A journal that looks damaged is looked at again, so many times and after this pause.
+/// A journal that looks damaged is read again, at most so many times and after this pause.
 const MOST_LOOKS: usize = 3;
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
-/// What was kept up to one moment.
+/// What is stored at one moment.
 pub struct ReadView {
-    /// Within a transaction: what is sealed, rolled up or deleted later is not seen.
+    /// In a transaction, so that later changes are not seen.
     pub(super) connection: SqliteConnection,
     pub(super) catalog: Catalog,
-    /// What is in the journal alone, by segment, the oldest first.
+    /// Ticks that only the journal has, by segment, the oldest first.
     pub(super) journaled: Vec<SegmentTicks>,
     /// A sentence for each damaged place of the journal.
     pub(super) damage: Vec<String>,
+    pub(super) identity: u64,
+    /// The last segment in the database.
+    pub(super) sealed: i64,
 }
 
 impl ReadView {
-    /// Nothing is made or changed. A database of another program or version is refused with a sentence.
+    /// Opens the view without changing anything. An error if the database is another program's or version's.
     pub async fn of(path: &Path) -> anyhow::Result<Self> {
         Self::at(path).await.map_err(|error| with_way_out(path, error))
     }
@@ -39,30 +42,30 @@ impl ReadView {
         let named = || format!("cannot read the database {}", path.display());
         let mut connection = database::to_look_at(path).await?;
         refuse_unreadable(&mut connection).await.with_context(named)?;
-        // In this order: what leaves the journal meanwhile is in the database by then.
+        // The journal first: ticks that leave it meanwhile are in the database by then.
         let identity = rows::identity_of(&mut connection).await.with_context(named)?.unwrap_or_default();
         let bytes = journal::bytes(path)?;
         sqlx::query("BEGIN").execute(&mut connection).await.with_context(named)?;
         let sealed = last_segment(&mut connection).await.with_context(named)?;
         let catalog = Catalog::new(rows::catalog_rows(&mut connection).await.with_context(named)?);
-        let (mut journaled, mut damage) = understood(&bytes, identity, sealed);
+        let (mut journaled, mut damage) = decoded(&bytes, identity, sealed);
         for _ in 0..MOST_LOOKS {
             if damage.is_empty() {
                 break;
             }
-            // A daemon may have been writing a record. A segment that it sealed meanwhile is not seen in the transaction.
+            // A daemon may have been writing a record. The transaction does not see a segment that it sealed since.
             tokio::time::sleep(LOOK_PAUSE).await;
-            let (again, damage_again) = understood(&journal::bytes(path)?, identity, sealed);
+            let (again, damage_again) = decoded(&journal::bytes(path)?, identity, sealed);
             if again.first().map(|segment| segment.number) != journaled.first().map(|segment| segment.number)
             {
                 break;
             }
             (journaled, damage) = (again, damage_again);
         }
-        Ok(Self { connection, catalog, journaled, damage })
+        Ok(Self { connection, catalog, journaled, damage, identity, sealed })
     }
 
-    /// Lets go of the moment, so that it holds nobody up who writes.
+    /// Closes the connection, so that it delays no writer.
     pub(super) async fn close(self) -> anyhow::Result<()> {
         Ok(self.connection.close().await?)
     }
@@ -84,14 +87,14 @@ impl ReadView {
     }
 }
 
-/// The ticks in the bytes of a journal that are not sealed yet, and its damage.
-fn understood(bytes: &[u8], identity: u64, sealed: i64) -> (Vec<SegmentTicks>, Vec<String>) {
+/// The ticks of a journal that are not in the database, and a sentence for each damaged place.
+fn decoded(bytes: &[u8], identity: u64, sealed: i64) -> (Vec<SegmentTicks>, Vec<String>) {
     let recovered = journal::recover(bytes, identity, sealed);
     let (segments, lost) = segments_of(&recovered.records);
     (segments, recovered.damage.into_iter().chain(lost).collect())
 }
 
-/// A database that is not ours, or not of this version.
+/// Refuses a database that is not cowbell's, or not of this version.
 async fn refuse_unreadable(connection: &mut SqliteConnection) -> anyhow::Result<()> {
     let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await?;
     if id != paths::APPLICATION_ID {

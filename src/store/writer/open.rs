@@ -14,13 +14,14 @@ use super::{Context, End, Writer};
 use crate::store::database::{self, Opened};
 use crate::store::journal::{self, Journal};
 use crate::store::lasting::{StartState, start_state};
+use crate::store::read_view::ReadView;
 use crate::store::retention::Retention;
-use crate::store::rows::{catalog_rows, forget_unseen, identity, identity_of, write_rows};
+use crate::store::rows::{catalog_rows, forget_unseen, identity, write_rows};
 use crate::store::seal::{last_instant, last_segment};
 use crate::store::tick::{SegmentTicks, segments_of};
 use crate::store::{damage, paths};
 
-/// A program that holds the database is waited for this long; then the statement is tried again with the next tick.
+/// Maximum wait for another program's lock on the database. The statement is then retried at the next tick.
 const BUSY_MS: u32 = 200;
 
 /// Device and inode of the database and of its journal.
@@ -28,7 +29,7 @@ const BUSY_MS: u32 = 200;
 pub struct Files([Option<(u64, u64)>; 2]);
 
 impl Files {
-    /// Those that the names lead to now.
+    /// The files that have the names now.
     pub fn of(database: &Path) -> Self {
         let id = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
         Self([id(database), id(&journal::path_of(database))])
@@ -146,7 +147,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Opens the connection again where a statement failed.
+    /// Opens the connection again if a statement failed.
     pub(super) async fn mend(&mut self) -> anyhow::Result<()> {
         if self.is_broken {
             self.connection = impatient(database::to_rewrite(&self.context.path).await?).await?;
@@ -155,7 +156,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The sentence that says so, where another file has the database's name or the journal's, or none has.
+    /// A sentence, if another file or none has the name of the database or of the journal.
     pub(super) fn lost_files(&self) -> Option<String> {
         let path = self.context.path.display();
         (Files::of(&self.context.path) != self.files).then(|| {
@@ -164,31 +165,28 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Where an earlier run left off, read from a database that cannot be written. The error stays the one of the writing
-/// where the database cannot be read either.
+/// Reads the start state from a database that cannot be written. If it cannot be read either, gives `error`, which says
+/// why it cannot be written.
 pub async fn without_writing(context: &Context, error: anyhow::Error) -> anyhow::Result<StartState> {
+    if matches!(context.path.try_exists(), Ok(false)) {
+        return Ok(StartState::default());
+    }
     read_only(context).await.map_err(|_| error)
 }
 
 async fn read_only(context: &Context) -> anyhow::Result<StartState> {
-    if !context.path.try_exists()? {
-        return Ok(StartState::default());
-    }
-    let mut connection = database::to_look_at(&context.path).await?;
-    let (mut state, _) = start_state(&mut connection).await?;
-    let rows = catalog_rows(&mut connection).await?;
-    let (sealed, last) = (last_segment(&mut connection).await?, last_instant(&mut connection).await?);
-    let Some(identity) = identity_of(&mut connection).await? else { return Ok(state) };
-    let recovered = journal::recover(&journal::bytes(&context.path)?, identity, sealed);
-    let (windows, _) = segments_of(&recovered.records);
-    state.see_ticks(windows.iter().flat_map(|window| &window.ticks));
-    let next = windows.last().map_or(sealed, |window| window.number) + 1;
-    context.catalog.write().unwrap_or_else(PoisonError::into_inner).replace(rows, identity, next);
+    let mut view = ReadView::of(&context.path).await?;
+    let (mut state, _) = start_state(&mut view.connection).await?;
+    state.see_ticks(view.journaled.iter().flat_map(|segment| &segment.ticks));
+    let last = last_instant(&mut view.connection).await?;
+    let next = view.journaled.last().map_or(view.sealed, |segment| segment.number) + 1;
+    let mut catalog = context.catalog.write().unwrap_or_else(PoisonError::into_inner);
+    catalog.replace(view.catalog.rows(), view.identity, next);
     context.recent.replace(last, std::iter::empty());
     Ok(state)
 }
 
-/// Ticks do not wait for a program that holds the database: a statement that fails is tried again.
+/// Limits the wait for locks, since ticks do not wait for another program.
 async fn impatient(mut connection: SqliteConnection) -> sqlx::Result<SqliteConnection> {
     // A pragma takes no parameters.
     let limit = format!("PRAGMA busy_timeout = {BUSY_MS}");
