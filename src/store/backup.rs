@@ -16,13 +16,13 @@ use super::read_view::ReadView;
 use super::seal::{last_segment, seal};
 use super::{database, paths};
 
-/// What is needed to write the copy, even if the database was made read-only.
+/// Rights needed to write the copy, even if the database is read-only.
 const OWN_RIGHTS: u32 = 0o600;
 
-/// Copies the database at `path` into `file`, which is empty, and gives what the copy holds, read back from it.
+/// Copies the database at `path` into the empty `file`, and gives the inventory of the copy, read back from it.
 pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     copy(path, file).await.map_err(|error| {
-        // What SQLite puts beside a database that it writes, and may leave there where that failed.
+        // Files that SQLite may leave beside the copy when it fails.
         for ending in ["-wal", "-shm", "-journal"] {
             let _ = std::fs::remove_file(beside(file, ending));
         }
@@ -32,7 +32,7 @@ pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
 
 async fn copy(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     let named = || format!("cannot copy the database {} to {}", path.display(), file.display());
-    // The journal is looked at first: what leaves it meanwhile is in the database by then.
+    // The journal first: ticks that leave it meanwhile are in the database by then.
     let mut moment = ReadView::of(path).await?;
     sqlx::query("COMMIT").execute(&mut moment.connection).await.with_context(named)?;
     give_rights(path, file).with_context(named)?;
@@ -47,7 +47,7 @@ async fn copy(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     Ok(inventory)
 }
 
-/// Who may not read the database at `path` is not to read what is taken from it either: `file` is new, and ours.
+/// Gives the new `file` no more readers than the database at `path` has.
 pub fn give_rights(path: &Path, file: &Path) -> anyhow::Result<()> {
     let mode = |path: &Path| anyhow::Ok(path.metadata()?.permissions().mode());
     let rights = mode(path)? & mode(file)? & 0o666 | OWN_RIGHTS;
@@ -58,7 +58,7 @@ pub fn give_rights(path: &Path, file: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Puts the ticks of the journal that the copy does not have yet into it; gives what of the journal is damaged.
+/// Seals the journal's ticks that the copy lacks into it. Gives a sentence for each damaged place of the journal.
 async fn seal_into(file: &Path, moment: ReadView) -> anyhow::Result<Vec<String>> {
     let mut copy = database::to_rewrite(file).await?;
     let sealed = last_segment(&mut copy).await?;
@@ -72,13 +72,13 @@ async fn seal_into(file: &Path, moment: ReadView) -> anyhow::Result<Vec<String>>
 /// Compacts the database, and gives how many bytes it took before and takes now. No daemon may have it meanwhile.
 pub async fn compact(path: &Path) -> anyhow::Result<(u64, u64)> {
     let named = || format!("cannot compact the database {}", path.display());
-    // What is not ours is left alone.
+    // A database that is not ours is left alone.
     ReadView::of(path).await?.close().await?;
     let _lock = paths::lock(path)?;
     let before = bytes(path);
     let mut connection = database::to_rewrite(path).await?;
     let rewritten = rewrite(&mut connection).await.with_context(named);
-    // Also where that failed: what it began goes with the connection.
+    // Closed even after a failure, which rolls back.
     let closed = connection.close().await.with_context(named);
     rewritten.and(closed).map_err(|error| with_way_out(path, error))?;
     Ok((before, bytes(path)))

@@ -21,12 +21,12 @@ const FORMAT: u8 = 2;
 /// A varint of 64 bits is no longer.
 const LONGEST_VARINT: usize = 10;
 
-/// What is known of a stream at one tick.
+/// Whether a stream was there at a tick, and known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// It was not there.
     Absent,
-    /// It was there, but what it did is not known.
+    /// It was there, but its values are unknown.
     Unknown,
     Known,
 }
@@ -41,7 +41,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// So many rows of which no value is known.
+    /// `count` rows without values.
     pub fn without_values(presence: Presence, count: usize, columns: usize) -> Self {
         Self { presence: vec![presence; count], columns: vec![vec![0; count]; columns] }
     }
@@ -70,7 +70,7 @@ pub enum Damage {
     GoesOn,
 }
 
-/// Any number comes back as it was. Refused are columns that differ in length, and more than [`MOST_ROWS`] rows.
+/// Encodes any numbers. An error if columns differ in length or there are more than [`MOST_ROWS`] rows.
 pub fn encode(rows: &Rows) -> anyhow::Result<Vec<u8>> {
     let count = rows.presence.len();
     ensure!(count <= MOST_ROWS, "expected at most {MOST_ROWS} rows in a segment, but found {count}");
@@ -89,8 +89,7 @@ pub fn encode(rows: &Rows) -> anyhow::Result<Vec<u8>> {
     Ok(chunk)
 }
 
-/// `columns` is how many the chunk was encoded with. Whatever the bytes are, no more memory is taken than as many rows of
-/// so many columns need, and [`MOST_ROWS`] at most.
+/// Decodes a chunk that was encoded with so many `columns`. Damaged bytes take no more memory than [`MOST_ROWS`] rows.
 pub fn decode(columns: usize, chunk: &[u8]) -> Result<Rows, Damage> {
     let (count, packed) = checked(chunk)?;
     let longest = count * (1 + columns * LONGEST_VARINT);
@@ -113,7 +112,7 @@ pub fn decode_stored(columns: usize, chunk: Option<&[u8]>, count: usize) -> Resu
     if found == count { Ok(rows) } else { Err(Damage::Misfit { expected: count, found }) }
 }
 
-/// How many rows there are, and the compressed bytes, of a chunk whose checksum fits.
+/// The number of rows and the compressed bytes of a chunk, if its checksum is right.
 fn checked(chunk: &[u8]) -> Result<(usize, &[u8]), Damage> {
     let (body, sum) = chunk.split_last_chunk().ok_or(Damage::Ends)?;
     let (expected, found) = (u32::from_le_bytes(*sum), crc32fast::hash(body));
@@ -151,7 +150,7 @@ fn write_difference(number: u64, before: u64, bytes: &mut Vec<u8>) {
     bytes.push(left as u8);
 }
 
-/// What has to be added to the number before; the sum runs over at 2⁶⁴.
+/// The difference to the number before; the sum wraps at 2⁶⁴.
 fn read_difference(left: &mut &[u8]) -> Result<u64, Damage> {
     let mut number = 0;
     for place in 0..LONGEST_VARINT {

@@ -17,7 +17,7 @@ pub struct SegmentAxis {
     pub covered: Vec<(i64, i64)>,
 }
 
-/// One row of a stream: when it ended, how long it is, and what is known of the quantity.
+/// One row of a stream: its end, its length, and the quantity's values if known.
 pub type Value = (i64, u64, Option<Extent>);
 
 impl SegmentAxis {
@@ -32,7 +32,7 @@ impl SegmentAxis {
         self.covered.iter().any(|(first, last)| (*first..=*last).contains(&number))
     }
 
-    /// The rows that no other segment tells of, with what they say of a quantity of the stream.
+    /// The values of a quantity in the rows that no other segment covers.
     pub fn values<'a>(
         &'a self,
         stream: Stream,
@@ -48,7 +48,7 @@ impl SegmentAxis {
     }
 }
 
-/// What a row says of a quantity; `None` where it is not known.
+/// A row's values of a quantity; `None` if unknown.
 pub fn extent(
     level: Level,
     stream: Stream,

@@ -1,4 +1,4 @@
-//! What a database holds, looked at from outside: by whoever verifies, copies or exports it, also while a daemon writes.
+//! The inventory of a database, for verification and backups, also while a daemon writes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,20 +19,20 @@ use super::words::in_words;
 use crate::alert::Alert;
 use crate::job::Job;
 
-/// What was found.
+/// The content of a database and its journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inventory {
-    /// When every tick ended and how many microseconds it was long, in the order in which they were kept.
+    /// End and length in microseconds of each tick, in the order of storing.
     pub ticks: Vec<(Timestamp, u64)>,
     /// How many of them are in the journal alone.
     pub in_journal: usize,
     pub segments: usize,
     pub chunks: usize,
-    /// Of the database and what lies beside it.
+    /// Size of the database's files.
     pub bytes: u64,
     /// A sentence for each thing that cannot be read.
     pub damage: Vec<String>,
-    /// Of what there are chunks.
+    /// Streams that have chunks.
     streams: BTreeSet<Stream>,
 }
 
@@ -48,7 +48,7 @@ pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
             .push(format!("the database cannot be checked to its end: {}", in_words(&error.into()))),
     }
     inventory.damage.extend(damaged_records(&mut moment.connection).await);
-    // A page that cannot be read ends the reading; what was read until then is told.
+    // An unreadable page ends the reading; the content before it still counts.
     if let Err(error) = add_segments(&mut moment.connection, &mut inventory).await {
         inventory.damage.push(format!("the segments cannot be read further: {}", in_words(&error)));
     }
@@ -60,7 +60,7 @@ pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
     Ok(inventory)
 }
 
-/// A sentence for each job and each alert whose row is damaged.
+/// A sentence for each damaged row of a job or an alert.
 async fn damaged_records(connection: &mut SqliteConnection) -> Vec<String> {
     let jobs = sqlx::query("SELECT * FROM job_record").fetch_all(&mut *connection).await;
     let alerts = sqlx::query("SELECT * FROM alert_record").fetch_all(connection).await;

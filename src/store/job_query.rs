@@ -26,7 +26,7 @@ pub struct JobQuery {
     pub set: Option<String>,
 }
 
-/// A page of the list, and the place from which the next page goes on.
+/// A page of the list, and where the next page begins.
 #[derive(Clone, Debug, Default)]
 pub struct JobPage {
     pub jobs: Vec<Job>,

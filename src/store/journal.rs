@@ -1,12 +1,11 @@
 //! Ticks that are not in the database yet: one append-only file of records beside it.
 //!
-//! Each record carries its length, its segment, its index since the file was last cleared, and a checksum. Every record
-//! is read for itself, so damage costs the record that it lies in. When every segment in the file is in the database,
-//! the file is cleared: the next record overwrites the first. Overwriting instead of truncating keeps file system metadata
-//! out of every sync; what is left over of sealed segments is known by its segment.
+//! Each record carries its length, its segment, its index since the file was last cleared, and a checksum. Records are
+//! read independently of each other, so damage costs only the record that it lies in. When every segment in the file is in
+//! the database, the file is cleared: the next record overwrites the first. Overwriting instead of truncating saves file
+//! system metadata in every sync; leftovers are recognised by their segment.
 //!
-//! After a sync the next record begins a page, so that no page reaches the disk twice. What a record says is not known
-//! here.
+//! After a sync the next record begins a page, so that no page reaches the disk twice.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -47,7 +46,7 @@ pub struct Journal {
     is_unsynced: bool,
 }
 
-/// What a journal holds of segments that the database does not have.
+/// The journal's records of segments that are not in the database.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// The segment of each record and the record, in the order of writing.
@@ -121,7 +120,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Begins at the start again: every segment of which there are records is in the database.
+    /// Starts over at the beginning. Every segment in the file has to be in the database.
     pub fn clear(&mut self) -> io::Result<()> {
         (self.end, self.index) = (HEADER as u64, 0);
         if self.length > USUAL_LENGTH {
@@ -136,7 +135,7 @@ impl Journal {
         if end > self.length {
             let grown = self.grow(end);
             self.length = self.file.metadata()?.len();
-            // Room for this record is enough, where there is none for a whole step.
+            // A full disk may still have room for this record, though not for a whole step.
             if end > self.length {
                 grown.map_err(|error| named("make room in", &self.path, error))?;
             }
@@ -145,7 +144,7 @@ impl Journal {
         self.file.write_all_at(bytes, at).map_err(|error| named("write to", &self.path, error))
     }
 
-    /// Writes zeros by the page: Linux would mark a larger piece dirty as a whole where a record touches a page of it.
+    /// Writes zeros page by page: a later record would dirty the whole of a larger write.
     fn grow(&self, end: u64) -> io::Result<()> {
         let mut at = self.length;
         while at < end.next_multiple_of(STEP) {
@@ -157,7 +156,7 @@ impl Journal {
     }
 }
 
-/// The journal's bytes as they are; none where there is no journal.
+/// The journal's bytes; empty if there is no journal.
 pub fn bytes(database: &Path) -> io::Result<Vec<u8>> {
     let path = path_of(database);
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
@@ -215,7 +214,7 @@ fn checksum(identity: u64, frame: &[u8], record: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// A whole record at `at`: its segment, index, content and end.
+/// The sound record at `at`: its segment, index, content and end.
 fn record_at(bytes: &[u8], at: usize, identity: u64) -> Option<(i64, u32, &[u8], usize)> {
     let frame = bytes.get(at..at + FRAME)?;
     let length = u32::from_le_bytes(array(frame, 4)) as usize;
@@ -266,13 +265,13 @@ fn magics(bytes: &[u8], at: usize) -> impl Iterator<Item = usize> + '_ {
 fn is_clean_end(bytes: &[u8], at: usize, identity: u64, last: Option<(i64, u32)>) -> bool {
     let is_zero = |at: usize| bytes.get(at..at + END.len()) == Some(&END[..]);
     let Some((segment, index)) = last else {
-        // Records of sealed segments may be left over where the first one goes.
+        // Leftover records of sealed segments may stand where the first record goes.
         return bytes.len() <= HEADER && bytes.iter().all(|byte| *byte == 0)
             || is_zero(at)
             || record_at(bytes, at, identity).is_some();
     };
     let page = at.next_multiple_of(PAGE as usize);
-    // After a sync the next record begins a page. What stands there may be left over, and is whole then.
+    // After a sync the next record begins a page. A sound leftover may stand there.
     let is_ours = bytes.get(page..page + FRAME).is_some_and(|frame| {
         segment == i64::from_le_bytes(array(frame, 8))
             || frame[..4] == RECORD_MAGIC && index == u32::from_le_bytes(array(frame, 16))

@@ -19,10 +19,10 @@ use super::tick::Tick;
 use crate::alert::Alert;
 use crate::job::Job;
 
-/// Ended jobs that continue after a start, should their volumes come back.
+/// Ended jobs that may continue after a start, if their volumes reappear.
 const JOBS_TO_RESUME: i64 = 200;
 
-/// A file that unpacks to more is none of ours: what is taken in is shorter.
+/// Longer files are not cowbell's: import refuses them.
 const LONGEST: u64 = 256 * 1024 * 1024;
 
 /// A query with its arguments.
@@ -72,7 +72,7 @@ impl StoreReader {
         self.record(query).await.with_context(|| format!("cannot read the job of the key {key}"))
     }
 
-    /// The file of an imported job; `None` where there is none of this key.
+    /// The file of the imported job with this key, if any.
     pub async fn imported(&self, key: &str) -> anyhow::Result<Option<Vec<u8>>> {
         let query = sqlx::query("SELECT file FROM imported WHERE key = ?").bind(key.to_string());
         let named = || format!("cannot read the file of the job {key}");
@@ -114,14 +114,14 @@ impl StoreReader {
     }
 }
 
-/// Records without those whose rows are damaged, which are logged.
+/// The sound records. Damaged rows are logged.
 pub fn readable_records<T: for<'r> FromRow<'r, SqliteRow>>(rows: &[SqliteRow]) -> Vec<T> {
     let (found, damage) = readable(rows);
     damage.iter().for_each(|sentence| tracing::warn!("{sentence} and left out"));
     found
 }
 
-/// Reads where an earlier run left off, without the jobs and alerts whose rows are damaged; a sentence for each of those.
+/// Reads where an earlier run left off. Gives a sentence for each damaged row, which is left out.
 pub async fn start_state(connection: &mut SqliteConnection) -> anyhow::Result<(StartState, Vec<String>)> {
     let jobs = sqlx::query("SELECT * FROM job_record ORDER BY ended_ms IS NULL DESC, id DESC LIMIT ?")
         .bind(JOBS_TO_RESUME)
@@ -144,7 +144,7 @@ pub async fn start_state(connection: &mut SqliteConnection) -> anyhow::Result<(S
     Ok((StartState { jobs, last_job_id, alerts, last_alert_id, last_tick_at }, damage))
 }
 
-/// A file as it is kept.
+/// A file as it is stored.
 pub fn packed(file: &str) -> std::io::Result<Vec<u8>> {
     let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
     packer.write_all(file.as_bytes())?;

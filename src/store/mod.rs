@@ -1,7 +1,7 @@
 //! SQLite and a journal: one writer behind a bounded queue, and readers beside it.
 //!
-//! The loop queues what it saw and continues. The writer holds what it cannot write until it can; the last 20 minutes are
-//! read from memory. What does not fit into the queue is counted. Only this module contains SQL.
+//! The loop queues ticks and records and continues. The writer retries failed writes; the last 20 minutes are read from
+//! memory. Operations that do not fit into the queue are counted. Only this module contains SQL.
 
 mod backup;
 mod catalog;
@@ -75,7 +75,7 @@ use writer::Context;
 
 /// Operations in the queue at most: a quarter of an hour of ticks at ten a second, with jobs and alerts.
 const QUEUE: usize = 10_000;
-/// Rows of a segment at most, should ticks come very often.
+/// Maximum rows of a segment, for very short intervals.
 const SEGMENT_ROWS: usize = 8_192;
 /// A database that takes longer to open is not waited for: watching begins without it.
 const OPENING: Duration = Duration::from_secs(10);
@@ -84,7 +84,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 /// Why ticks are missing that did not fit into the queue.
 const QUEUE_FULL: &str = "the database could not be written for so long that memory was full";
 
-/// Where the loop queues what is to be stored.
+/// The loop's end of the queue.
 pub struct StoreWriter {
     holds: Holds,
     queue: mpsc::Sender<Queued>,
@@ -103,7 +103,7 @@ pub struct StoreWriter {
     ended: oneshot::Receiver<()>,
 }
 
-/// What was stored, for questions. Cheap to clone.
+/// Reads stored data. Cheap to clone.
 #[derive(Clone)]
 pub struct StoreReader {
     readers: Readers,
@@ -115,7 +115,7 @@ pub struct StoreReader {
     keep: config::Store,
 }
 
-/// Whose ticks a database holds: the two are never mixed. Kept in the file as its `user_version`.
+/// The source of a database's ticks, stored as `user_version`. The two are never mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     ThisMachine = 0,
@@ -262,7 +262,7 @@ impl StoreWriter {
         }
     }
 
-    /// How writing goes, and the number of operations that were not stored since the start.
+    /// The state of writing, and the number of operations lost since the start.
     pub fn health(&self) -> (Health, u64) {
         let mut health = self.health.borrow().clone();
         health.error = health.error.take().or_else(|| health.hang());

@@ -79,13 +79,13 @@ impl StoreReader {
         Ok(on_a_thread(move || series(&found, &streams, range, points)).await?)
     }
 
-    /// The same as far as it is in memory: the last 20 minutes, and what the disk has not accepted yet.
+    /// The same from memory alone: the last 20 minutes, and everything that is not written yet.
     pub fn series_in_memory(&self, wanted: &[Wanted], range: Range, points: usize) -> Vec<Option<Series>> {
         let found = StoredRange { recent: self.recent.view().segments, ..StoredRange::default() };
         series(&found, &self.streams(wanted), range, points)
     }
 
-    /// What is in memory, and what only the database has of these streams.
+    /// The segments in memory, and those that only the database has of these streams.
     pub(super) async fn stored(
         &self,
         level: Level,
@@ -119,7 +119,7 @@ impl StoreReader {
         self.readers.read(reading).await.context("cannot read ticks")
     }
 
-    /// How finely the range is stored: the finest level of which there is something; `None` where there is nothing.
+    /// The finest level that has data in the range; `None` if there are none.
     pub async fn finest(&self, range: Range) -> anyhow::Result<Option<Level>> {
         let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
         if self.recent.view().ticks().any(|tick| (from_ms..=to_ms).contains(&tick.at_ms)) {
@@ -136,7 +136,7 @@ impl StoreReader {
         Ok(key.and_then(Level::of_key).map(|(level, _)| level))
     }
 
-    /// Where each of these is stored; `None` where nothing of it ever was.
+    /// The stream of each; `None` if the subject was never seen.
     pub(super) fn streams(&self, wanted: &[Wanted]) -> Vec<Option<(Stream, Quantity)>> {
         let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
         wanted.iter().map(|wanted| Some((wanted.stream(&catalog)?, wanted.quantity))).collect()
@@ -161,7 +161,7 @@ fn series(
     finished.zip(wanted).map(|(series, wanted)| wanted.map(|_| series)).collect()
 }
 
-/// What the database has of these streams, but for the segments that are in memory.
+/// The database's segments of these streams, except those in memory.
 async fn stored(
     connection: &mut SqliteConnection,
     level: Level,
@@ -169,9 +169,9 @@ async fn stored(
     streams: &[Stream],
     first_in_memory: Option<i64>,
 ) -> anyhow::Result<StoredRange> {
-    // One transaction: what is sealed or rolled up meanwhile is not seen halfway.
+    // One transaction, so that a segment that is sealed or rolled up meanwhile is seen once.
     let mut transaction = connection.begin().await?;
-    // Of what has gone into a level that does, finer ones are of no use.
+    // Segments that are part of a sufficient roll-up are not needed.
     let ticks_from = match level {
         Level::Ticks => 0,
         _ => rolled_until(&mut transaction, Level::Minutes).await? + 1,
@@ -195,7 +195,7 @@ async fn stored(
     .fetch_all(&mut *transaction)
     .await?;
     let in_memory = first_in_memory.unwrap_or(i64::MAX);
-    // What cannot be read hides nothing that tells of the same time.
+    // A damaged segment hides no other segment of the same time.
     let (segments, mut axes): (Vec<Segment>, HashMap<i64, Axis>) = rows
         .into_iter()
         .filter(|row| row.segment.numbers().0 < in_memory)

@@ -1,7 +1,7 @@
 //! Reading beside the writer, without waiting for a disk that hangs.
 //!
-//! What a thread waits for in the kernel cannot be taken back: such a read goes on by itself, with its connection, and ends
-//! when the disk is back. There are so many of them at most; whoever asks meanwhile is told that there is no answer.
+//! A thread that waits in the kernel cannot be interrupted. Such a read continues on its own connection and ends when the
+//! disk is back. Their number is limited; further reads fail with a time-out.
 
 use std::future::Future;
 use std::path::Path;
@@ -19,24 +19,22 @@ use super::{Health, in_words, paths};
 
 /// Pages and API read two at a time: the machine has other things to do.
 const READERS: u32 = 2;
-/// A read that takes longer is not waited for: what a page asks takes hundredths of it (`benches/RESULTS.md`), and a
-/// visitor waits no longer.
+/// Time limit of a read. Pages usually need hundredths of it (`benches/RESULTS.md`).
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same while the disk is known to hang: what SQLite has in memory comes sooner.
+/// Time limit while the disk is known to hang: only SQLite's cache can answer.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
 /// A connection that is being made is never given up, since its thread would be left behind: longer than any disk hangs.
 const CONNECTING: Duration = Duration::from_secs(365 * 24 * 3600);
-/// A connection that nobody needs is closed after this time.
+/// An idle connection is closed after this time.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A connection that only reads.
 pub type Reader = PoolConnection<Sqlite>;
 
-/// Primary codes of SQLite for what is no fault of the database's content: busy, locked, no memory, read-only, input or
-/// output failed, no room, cannot be opened, and a lock that is never free.
+/// SQLite's primary codes for transient errors: BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN and PROTOCOL.
 const PASSING: [i32; 8] = [5, 6, 7, 8, 10, 13, 14, 15];
 
-/// Why something that was kept cannot be told now.
+/// Why stored data cannot be read now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
     #[error("the database has not answered for {} s, since its disk hangs or has too much to do", .0.as_secs())]
@@ -54,7 +52,7 @@ pub struct Readers {
     pool: Arc<Mutex<SqlitePool>>,
     options: SqliteConnectOptions,
     places: Arc<Semaphore>,
-    /// When each read that goes on began; held only to add one, to take one out, or to look.
+    /// Start of each ongoing read. The lock is held only to add, remove or compare.
     begun: Arc<Mutex<Vec<Instant>>>,
     health: watch::Receiver<Health>,
 }
@@ -76,7 +74,7 @@ impl Readers {
         }
     }
 
-    /// The database was lost: later reads open whatever has its name.
+    /// Closes all connections after the database was lost. Later reads open the file that has its name.
     pub fn reset(&self) {
         *lock(&self.pool) = pool(self.options.clone());
     }
@@ -142,7 +140,7 @@ fn is_passing(error: &anyhow::Error) -> bool {
     })
 }
 
-/// A read that goes on.
+/// An ongoing read.
 struct OngoingRead {
     at: Instant,
     all: Arc<Mutex<Vec<Instant>>>,

@@ -18,7 +18,7 @@ pub struct RecentTicks {
 
 #[derive(Debug, Default)]
 struct Inside {
-    /// With the number of their segment, in the order in which they came. A segment is here as a whole, or not at all.
+    /// With their segments' numbers, in order of arrival. A segment is here completely or not at all.
     ticks: VecDeque<(i64, Arc<Tick>)>,
     /// The latest instant of ticks that only the database has.
     stored_to_ms: Option<i64>,
@@ -26,7 +26,7 @@ struct Inside {
     written: Option<Arc<Tick>>,
 }
 
-/// What was in memory at one moment.
+/// The ticks in memory at one moment.
 #[derive(Debug)]
 pub struct RecentView {
     /// In the order in which they came.
@@ -40,7 +40,7 @@ impl RecentView {
         self.stored_to_ms < Some(from_ms) && self.ticks().next().is_some_and(|first| first.at_ms <= from_ms)
     }
 
-    /// The segment of the first tick: what the database has of that one or later is here already.
+    /// The first segment in memory. The database's segments from this one on are in memory too.
     pub fn first_segment(&self) -> Option<i64> {
         self.segments.first().map(|segment| segment.number)
     }
@@ -98,7 +98,7 @@ impl RecentTicks {
     }
 }
 
-/// Numbers segments: one is of one window of the wall clock, and ends where that goes back.
+/// Numbers segments. Each covers one window of the wall clock, and ends early if the clock goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentNumbering {
     number: i64,

@@ -1,7 +1,7 @@
 //! Jobs and alerts as rows: JSON with a checksum over the whole row.
 //!
-//! People rely on what a job's row says of their backup, so a damaged row is refused, one by one: it is never shown with an
-//! end before its start or with another outcome than the stored one.
+//! Users rely on a job's row to judge their backup. A damaged row is therefore refused, and no other: it is never shown
+//! with an end before its start or a wrong outcome.
 
 use anyhow::Context;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::alert::Alert;
 use crate::job::{Job, MOST_NOTES};
 use crate::source::{Note, NoteCommand};
 
-/// A row that says something else than was stored.
+/// A row that differs from the stored one.
 #[derive(Debug, thiserror::Error)]
 #[error("the row of {what} {id} is damaged")]
 struct DamagedRow {
@@ -21,7 +21,7 @@ struct DamagedRow {
     id: i64,
 }
 
-/// What the columns beside the body say, for the checksum.
+/// The columns beside the body, for the checksum.
 struct JobColumns {
     id: i64,
     key: String,

@@ -1,7 +1,7 @@
-//! Old data are deleted, the finest first, in small steps that never hold the writer up, and space is given back.
+//! Deletes old data in small steps, so that the writer is not delayed, and returns the space to the file system.
 //!
-//! The age of a segment is how long was watched since. Segments know this by their order and their ticks' own lengths; the
-//! clock of the wall has no part in it. While cowbell does not run nothing grows older.
+//! The age of a segment is the time watched since, the sum of the lengths of later ticks. The wall clock plays no part:
+//! a wrong clock deletes nothing, and nothing ages while cowbell is stopped.
 
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
@@ -13,10 +13,10 @@ use crate::config::{self, Age};
 const AT_ONCE: i64 = 32;
 /// Pages that one step gives back to the file system at most.
 const PAGES_AT_ONCE: i64 = 256;
-/// Whatever the limit of size, so much of each level stays.
+/// This much of each level stays, whatever the size limit.
 const LEAST_KEPT: Age = Age::days(1);
 
-/// Deletes what is older than it is to be, or does not fit.
+/// Deletes data that are too old or do not fit.
 #[derive(Debug)]
 pub struct Retention {
     keep: config::Store,
@@ -29,7 +29,7 @@ impl Retention {
         Self { keep, done_at_ms: None }
     }
 
-    /// Deletes a little and gives space back; says whether the next step may find more.
+    /// Deletes one step's worth and frees pages. Gives whether the next step may find more.
     pub async fn step(&mut self, connection: &mut SqliteConnection) -> anyhow::Result<bool> {
         let now_ms = watched_ms(connection).await?;
         let found = self.done_at_ms != Some(now_ms) && self.delete(connection, now_ms).await?;
@@ -43,8 +43,8 @@ impl Retention {
         Ok(found)
     }
 
-    /// The rule: ticks without a job go first, then those of jobs, then roll-ups, each at its age. Where there is too much,
-    /// everything but the last day is old enough.
+    /// The rule: ticks without a job go first, then ticks of jobs, then roll-ups, each at its age. If all exceed the size,
+    /// everything older than a day is old enough.
     async fn delete(&self, connection: &mut SqliteConnection, now_ms: i64) -> anyhow::Result<bool> {
         let keep = &self.keep;
         let is_crowded = ticks_bytes(connection).await? > keep.bytes_for_ticks();
@@ -101,7 +101,7 @@ async fn delete_oldest(
     Ok(true)
 }
 
-/// Alerts and gaps are of no use when nothing else of their time is left. Jobs stay: they are what is compared.
+/// Deletes alerts and gaps that are older than all ticks. Jobs stay for comparison.
 async fn forget_alerts_and_gaps(connection: &mut SqliteConnection) -> anyhow::Result<()> {
     for statement in [
         "DELETE FROM alert_record WHERE cleared_ms < (SELECT min(from_ms) FROM segment)",
@@ -112,12 +112,12 @@ async fn forget_alerts_and_gaps(connection: &mut SqliteConnection) -> anyhow::Re
     Ok(())
 }
 
-/// What ticks and roll-ups take: all pages in use, but for jobs.
+/// Size of ticks and roll-ups: all used pages without the jobs' share.
 async fn ticks_bytes(connection: &mut SqliteConnection) -> anyhow::Result<u64> {
     Ok(used_bytes(connection).await?.saturating_sub(jobs_bytes(connection).await?))
 }
 
-/// What jobs and imported files take with all that SQLite adds: rather too much, so that ticks never make room for them.
+/// Size of jobs and imported files. Slightly overestimated, so that ticks never make room for them.
 pub async fn jobs_bytes(connection: &mut SqliteConnection) -> anyhow::Result<u64> {
     let bytes: i64 = sqlx::query_scalar(
         "SELECT CAST(1.05 * (SELECT total(length(file)) FROM imported)

@@ -11,15 +11,15 @@ use super::segment::{Axis, Level, chunk_key, stream_of_chunk};
 use super::stream::Stream;
 use super::write_op::Gap;
 
-/// So many segments of ticks become one of minutes, and so many of those one of ten minutes: four hours, and five days.
+/// Segments of ticks in one of minutes (four hours), and segments of minutes in one of ten minutes (five days).
 const SOURCES: [usize; 2] = [24, 30];
 
-/// Makes the roll-ups of which all sources are there.
+/// Makes the roll-ups whose sources are complete.
 pub async fn roll_up(connection: &mut SqliteConnection) -> anyhow::Result<()> {
     roll_up_by(connection, SOURCES).await
 }
 
-/// As [`roll_up`], with so many segments in one of minutes, and of those in one of ten minutes.
+/// As [`roll_up`], with these numbers of sources.
 pub async fn roll_up_by(connection: &mut SqliteConnection, counts: [usize; 2]) -> anyhow::Result<()> {
     for (level, count) in [Level::Minutes, Level::TenMinutes].into_iter().zip(counts) {
         while let Some(sources) = next_sources(connection, level, count).await? {
@@ -29,7 +29,7 @@ pub async fn roll_up_by(connection: &mut SqliteConnection, counts: [usize; 2]) -
     Ok(())
 }
 
-/// The sources of the next segment of this level; `None` until there are so many.
+/// The sources of the next segment of this level; `None` until they are complete.
 async fn next_sources(
     connection: &mut SqliteConnection,
     level: Level,
@@ -48,7 +48,7 @@ async fn next_sources(
     Ok((sources.len() == count).then_some(sources))
 }
 
-/// One whose axis cannot be read is left out, for nobody knows when its rows were: it becomes a gap.
+/// A source with an unreadable axis becomes a gap, since the times of its rows are lost.
 async fn roll(connection: &mut SqliteConnection, level: Level, sources: &[Segment]) -> anyhow::Result<()> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut readable = Vec::with_capacity(sources.len());
@@ -102,7 +102,7 @@ async fn axis(connection: &mut SqliteConnection, source: &Segment) -> anyhow::Re
     Ok(Axis::decode(&bytes).ok())
 }
 
-/// Deletes a segment of which nothing can be read, and says so.
+/// Replaces an unreadable segment by a gap.
 async fn give_up(connection: &mut SqliteConnection, segment: &Segment) -> anyhow::Result<()> {
     let number = segment.number();
     tracing::warn!("segment {number} is damaged and becomes a gap");

@@ -14,7 +14,7 @@ use crate::series::{Extent, Observation};
 /// Columns of a quantity.
 pub const COLUMNS: usize = 4;
 
-/// What a row says of one quantity.
+/// The four columns of one quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Tally {
     over: u64,
@@ -54,7 +54,7 @@ impl From<Option<Observation>> for Tally {
 /// Bits of a value's fraction that are dropped: 52 are after its point, eight stay.
 const DROPPED: u32 = 44;
 
-/// A value that is not negative as a whole number of the same order, less than 0.4 % below it.
+/// A non-negative value as an integer that sorts like it, less than 0.4 % below it.
 fn near(value: f64) -> u64 {
     value.to_bits() >> DROPPED
 }
@@ -69,7 +69,7 @@ fn value_of(near: u64) -> f64 {
     f64::from_bits(near << DROPPED)
 }
 
-/// Neighbouring rows of an axis, of one segment of ticks, that become one row of this length.
+/// Groups neighbouring rows of one segment of ticks into rows of this length.
 pub fn groups(axis: &Axis, row_ms: i64) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
     // A row is of the time before it: one at the end of a minute is the last of that minute.
@@ -148,7 +148,7 @@ pub fn columns_of(kind: Kind, quantity: Quantity) -> Range<usize> {
     index * COLUMNS..(index + 1) * COLUMNS
 }
 
-/// What a row of roll-ups says of the quantity whose columns these are; `None` where it is not known.
+/// The values in a quantity's columns; `None` if unknown.
 pub fn extent(quantity: Quantity, kept: &[u64]) -> Option<Extent> {
     let tally = Tally::from(kept);
     let all = Observation::ratio(tally.amount, tally.over, quantity.scale())?;

@@ -1,4 +1,4 @@
-//! Rows of devices, volumes, alerts and gaps: one for each, found again by what makes it unlike all others.
+//! Rows of devices, volumes and gaps.
 
 use anyhow::Context;
 use sqlx::sqlite::SqliteRow;
@@ -10,7 +10,7 @@ use super::stream::{Kind, Stream};
 use super::write_op::Gap;
 use crate::config;
 
-/// Every device and volume of which something is kept.
+/// All devices and volumes of which data are stored.
 pub async fn catalog_rows(connection: &mut SqliteConnection) -> anyhow::Result<Rows> {
     let devices = sqlx::query("SELECT * FROM device ORDER BY id").fetch_all(&mut *connection).await?;
     let volumes = sqlx::query("SELECT * FROM volume ORDER BY id").fetch_all(&mut *connection).await?;
@@ -53,16 +53,16 @@ pub async fn identity(connection: &mut SqliteConnection) -> anyhow::Result<u64> 
     identity_of(connection).await?.context("the database has no identity")
 }
 
-/// As [`identity`]; `None` where nobody has asked for it yet.
+/// As [`identity`]; `None` if it was not made yet.
 pub async fn identity_of(connection: &mut SqliteConnection) -> anyhow::Result<Option<u64>> {
     let id: Option<i64> = sqlx::query_scalar("SELECT id FROM identity").fetch_optional(connection).await?;
     Ok(id.map(i64::cast_unsigned))
 }
 
-/// Forgets devices and volumes of which nothing is left; what is there now is learned anew with the first tick.
+/// Forgets devices and volumes that have no data. Existing ones are stored again at the first tick.
 ///
-/// That they were not seen for long only makes them candidates: one that never changes is not seen again, and a clock may
-/// have been years ahead. The number of one of which something is left would become another's.
+/// Old rows are only candidates: an unchanged device is not stored again, and a clock may have been years ahead. A number
+/// whose data are left must not be reused.
 pub async fn forget_unseen(connection: &mut SqliteConnection, keep: config::Store) -> anyhow::Result<()> {
     let longest = keep.minutes.0.max(keep.jobs.0);
     let Some(last_ms) = last_instant(connection).await? else { return Ok(()) };

@@ -85,7 +85,7 @@ pub async fn watched_ms(connection: &mut SqliteConnection) -> anyhow::Result<i64
     Ok(newest.unwrap_or_default())
 }
 
-/// The last segment of ticks that was sealed, also where only roll-ups are left of it; 0 where there is none.
+/// The last segment of ticks that was sealed, even if only its roll-ups are left; 0 if none.
 pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
     let (first, end) = Level::Ticks.keys();
     let key: Option<i64> = sqlx::query_scalar("SELECT max(id) FROM segment WHERE id >= ? AND id < ?")
@@ -100,7 +100,7 @@ pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i
     Ok(last)
 }
 
-/// Ticks have gone into this level up to the segment of that number; 0 where nothing of the level is left.
+/// The last segment of ticks that is in this level; 0 if none.
 pub async fn rolled_until(connection: &mut SqliteConnection, level: Level) -> anyhow::Result<i64> {
     let last: Option<Option<i64>> = sqlx::query_scalar(
         "SELECT last_source FROM segment WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT 1",
@@ -112,7 +112,7 @@ pub async fn rolled_until(connection: &mut SqliteConnection, level: Level) -> an
     Ok(last.flatten().unwrap_or_default())
 }
 
-/// The latest instant of which there is a tick, in milliseconds; `None` where there is none.
+/// The end of the latest tick, in milliseconds; `None` if there is none.
 pub async fn last_instant(connection: &mut SqliteConnection) -> anyhow::Result<Option<i64>> {
     Ok(sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(connection).await?)
 }

@@ -160,7 +160,7 @@ pub fn streams(ticks: &[impl AsRef<Tick>]) -> Vec<Stream> {
     streams
 }
 
-/// What the ticks say of one stream.
+/// The rows of one stream.
 pub fn rows_of(ticks: &[impl AsRef<Tick>], stream: Stream) -> Rows {
     let mut columns = vec![Vec::with_capacity(ticks.len()); stream.kind.columns()];
     let mut presence = Vec::with_capacity(ticks.len());

@@ -1,7 +1,7 @@
-//! Streams: what the store keeps a course of, each with a fixed number of columns of whole numbers.
+//! Streams: the things whose values are stored over time, each with a fixed number of integer columns.
 //!
-//! Here is how a device's work, a volume's state and so on become columns and come back, and which quantities each kind
-//! has. Changing columns, quantities or their order needs a migration.
+//! Converts a device's work, a volume's state and so on to columns and back, and lists the quantities of each kind.
+//! Changing columns, quantities or their order needs a migration.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::units::{Fill, Sectors};
 /// Bits of a stream's number that tell its kind.
 const KIND_BITS: u32 = 3;
 
-/// What a stream's rows are of.
+/// The kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     Host,
@@ -48,7 +48,7 @@ impl Stream {
         self.row << KIND_BITS | self.kind as u32
     }
 
-    /// `None` where there is no such kind.
+    /// `None` if there is no such kind.
     pub fn numbered(number: u32) -> Option<Self> {
         let kind = Kind::ALL.get((number & ((1 << KIND_BITS) - 1)) as usize)?;
         Some(Self { kind: *kind, row: number >> KIND_BITS })
@@ -78,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// What a quantity is in a tick with these columns.
+    /// The value of a quantity in a tick with these columns.
     pub fn observe(self, quantity: Quantity, row: &[u64], elapsed_us: u64) -> Option<Observation> {
         match quantity {
             Quantity::Host(quantity) => quantity.observe(&host_of(row), elapsed_us),
@@ -158,7 +158,7 @@ fn work_of(row: &[u64]) -> Work {
     }
 }
 
-/// What is not known is 0 in a column that says so.
+/// A flag column says whether a value is known; unknown values are 0.
 pub fn host_columns(host: &Host) -> [u64; 12] {
     let (paged_in, paged_out) = host.paged_kib.unwrap_or_default();
     let cpu = host.cpu.unwrap_or_default();

@@ -1,15 +1,15 @@
-//! What a series is of, and how people name it: `device:sda`, `volume:vg0/data`, `total` or `vm`, and a metric.
+//! Subjects of series and their names in the API: `device:sda`, `volume:vg0/data`, `total` or `vm`, and a metric.
 
 use super::catalog::Catalog;
 use super::stream::{Kind, Stream};
 use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity, named};
 
-/// What a series is of.
+/// The subject of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     /// A device by identity, kernel name or label; of those that had the name, the one that had it last.
     Device(String),
-    /// A volume by `vg/lv` or UUID; for what its device does, that device.
+    /// A volume by `vg/lv` or UUID. Its device has the quantities of I/O.
     Volume(String),
     /// All devices together in which each byte counts once.
     Total,

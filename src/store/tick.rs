@@ -1,4 +1,4 @@
-//! A tick as the store keeps it: whole numbers by stream.
+//! A tick as it is stored: integers by stream.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ pub struct Tick {
     /// 0 for a first tick.
     pub elapsed_us: u64,
     pub layout: Arc<Layout>,
-    /// Places in the layout of streams of which nothing is known, ascending.
+    /// Places in the layout of unknown streams, ascending.
     pub unknown: Vec<u32>,
-    /// Places of streams whose row is not all zero, ascending, and where in `numbers` the row begins.
+    /// Places of streams whose row is not all zero, ascending, and where the row begins in `numbers`.
     pub active: Vec<(u32, u32)>,
     pub numbers: Vec<u64>,
 }
@@ -64,7 +64,7 @@ pub fn segments_of(records: &[(i64, Vec<u8>)]) -> (Vec<SegmentTicks>, Option<Str
     (by_segment(ticks), lost)
 }
 
-/// What a tick says of a stream.
+/// A tick's row of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
     /// The stream was not there.
@@ -81,7 +81,7 @@ impl Tick {
         Self { at_ms, elapsed_us, layout, unknown: Vec::new(), active: Vec::new(), numbers: Vec::new() }
     }
 
-    /// What an interval says; `before` is the tick before it, for its layout.
+    /// The tick of an interval. It shares the layout of the tick `before` if the two are equal.
     pub fn of(interval: &Interval, catalog: &Catalog, before: Option<&Self>) -> Self {
         let mut rows = Vec::with_capacity(interval.devices.len() + interval.volumes.len() + 2);
         rows.push((Stream::HOST, Some(host_columns(&interval.host).to_vec())));
@@ -132,7 +132,7 @@ impl Tick {
     }
 }
 
-/// What a record of the journal holds, encoded by postcard: the fields of a tick. Each record is complete in itself.
+/// The fields of a tick in a record of the journal, encoded by postcard. Each record is complete in itself.
 type Record = (i64, u64, Vec<Stream>, Vec<u32>, Vec<(u32, u32)>, Vec<u64>);
 
 /// A record that was not written by this version of the program.

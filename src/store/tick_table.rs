@@ -47,7 +47,7 @@ impl StoreReader {
         }
     }
 
-    /// The identity of a volume's device by its `vg/lv` or UUID, also when it is gone; layers are told from it.
+    /// The identity of a volume's last device, by `vg/lv` or UUID.
     pub fn device_identity(&self, volume: &str) -> Option<Arc<str>> {
         let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
         catalog.identity_of_volume(catalog.volume_named(volume)?)
@@ -77,7 +77,7 @@ fn table(found: &StoredRange, wanted: &[Option<(Stream, Quantity)>], range: Rang
     in_order(axis, columns)
 }
 
-/// Rows come as they were written, and a clock may have gone back in between.
+/// Sorts the rows by time, since the clock may have gone back.
 fn in_order(axis: Vec<(i64, u64)>, columns: Vec<Option<Vec<Option<f64>>>>) -> TickTable {
     let mut order: Vec<usize> = (0..axis.len()).collect();
     order.sort_by_key(|row| axis[*row].0);

@@ -1,7 +1,7 @@
-//! What went wrong, as one sentence: each word once, and of SQLite only what it says of the matter.
+//! An error as one sentence, without repetition and without SQLite's codes.
 //!
-//! sqlx names its cause within its own words and as its source, and puts SQLite's code before them. Whatever is told of an
-//! error that may come from here is told by this, to people and to the log.
+//! sqlx names a cause in its own words and again as the source, and adds SQLite's code. Every error that may come from the
+//! store is therefore shown and logged through this function.
 
 /// The sentence: what was being done, to what, and why it failed.
 pub fn in_words(error: &anyhow::Error) -> String {
@@ -19,7 +19,7 @@ pub fn in_words(error: &anyhow::Error) -> String {
     words.join(": ")
 }
 
-/// What an error says itself, without what its source will say.
+/// An error's own words, without those of its source.
 fn own_words(error: &(dyn std::error::Error + 'static)) -> String {
     let said = error.to_string();
     let repeated = error.source().map(ToString::to_string).filter(|source| !source.is_empty());

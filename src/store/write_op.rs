@@ -1,4 +1,4 @@
-//! What goes through the queue to the writer.
+//! Operations in the writer's queue.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Queued {
         Self { op, reply }
     }
 
-    /// Reports the outcome, once. A receiver that is gone wanted no answer.
+    /// Reports the outcome once. A receiver that is gone needs no answer.
     pub fn report(&mut self, outcome: Result<(), NotStored>) {
         if let Some(reply) = self.reply.take() {
             let _ = reply.send(outcome);

@@ -1,4 +1,4 @@
-//! The writer's loop: writes what the queue holds, and holds what could not be written together with what came since.
+//! The writer's loop. Operations that cannot be written are held and retried.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,11 @@ use crate::units::count_text;
 const MOST_AT_ONCE: usize = 256;
 /// Operations that are taken out of the queue at most while nothing can be written.
 const MOST_HELD: usize = 4_096;
-/// How often the files are compared with what their names lead to. A removed database is reported after three times this.
+/// How often the open files are compared with the files of their names.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl Writer<'_> {
-    /// Writes until the queue is closed and empty, or the database is lost. `held` keeps what is not written.
+    /// Writes until the queue is closed and empty, or the database is lost. `held` keeps the unwritten operations.
     pub(super) async fn run(mut self, queue: &mut mpsc::Receiver<Queued>, held: &mut Vec<Queued>) -> End {
         loop {
             if held.is_empty() {
@@ -107,8 +107,8 @@ impl Writer<'_> {
         });
     }
 
-    /// Takes out of the batch what is written. Devices and volumes go before the ticks that refer to them; ticks go before
-    /// the rest, since the journal may have room where the database has none.
+    /// Writes the batch and removes what is written. Devices and volumes go before the ticks that refer to them, and ticks
+    /// before the rest, since the journal may have room when the database has none.
     async fn write(&mut self, batch: &mut Vec<Queued>) -> anyhow::Result<()> {
         if batch.iter().any(|queued| matches!(queued.op, WriteOp::Catalog(_))) {
             self.write_records(batch).await?;
@@ -120,7 +120,7 @@ impl Writer<'_> {
         ticks
     }
 
-    /// Seals what is left, so that the one file holds everything that was stored.
+    /// Seals the remaining ticks, so that the database file alone is complete.
     async fn close(mut self) {
         self.complete.extend(self.window.take());
         let closing = async {
@@ -135,7 +135,7 @@ impl Writer<'_> {
     }
 }
 
-/// Reports that what is held is not stored, and makes room in the queue.
+/// Reports that the held operations are not stored, and makes room in the queue.
 pub fn hold(queue: &mut mpsc::Receiver<Queued>, held: &mut Vec<Queued>, sentence: &str) {
     while held.len() < MOST_HELD
         && let Ok(queued) = queue.try_recv()

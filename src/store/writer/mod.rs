@@ -1,8 +1,8 @@
-//! The one writer, on a thread of its own: a tick becomes a record of the journal, a complete segment goes into the
-//! database, and what the disk does not accept is held in memory until it does.
+//! The one writer, on a thread of its own. Ticks go to the journal, complete segments to the database; while the disk
+//! accepts neither, both stay in memory.
 //!
-//! The thread opens the database, writes, and opens it again whenever it is lost: removed, replaced or damaged. Nothing
-//! that happens to the database ends it.
+//! The thread reopens the database whenever it is lost: removed, replaced or damaged. Nothing that happens to the database
+//! ends the thread.
 
 mod batch;
 mod open;
@@ -35,7 +35,7 @@ use segments::Unsynced;
 /// After a failure, the next try.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Where the writer writes to, and what it shares with the others.
+/// The writer's settings, and the state that it shares.
 pub struct Context {
     pub path: PathBuf,
     pub holds: Holds,
@@ -50,7 +50,7 @@ pub struct Context {
 struct Writer<'a> {
     context: &'a Context,
     connection: SqliteConnection,
-    /// A statement failed, and the connection may be within its transaction for ever.
+    /// A statement failed, and the connection may be stuck in its transaction.
     is_broken: bool,
     journal: Journal,
     /// The segment to which ticks are added.
@@ -65,7 +65,7 @@ struct Writer<'a> {
     retention: Retention,
     /// When old data are looked for next.
     tidy_at: Instant,
-    /// The files that are written to, and when they are next compared with what their names lead to.
+    /// The open files, and when they are compared next with the files of their names.
     files: open::Files,
     look_at: Instant,
     /// Operations that broke a constraint since the health was last reported.
@@ -80,11 +80,11 @@ enum End {
     Closed,
     /// The database was removed or replaced: a sentence.
     Lost(String),
-    /// The database is damaged: what SQLite says of it.
+    /// The database is damaged: SQLite's message.
     Damaged(String),
 }
 
-/// What the thread has to report: the outcome of the first attempt to open the database, and its own end.
+/// Reports of the thread: the outcome of the first attempt to open the database, and the thread's end.
 pub struct Reports {
     pub opened: oneshot::Receiver<anyhow::Result<StartState>>,
     pub ended: oneshot::Receiver<()>,
@@ -97,7 +97,7 @@ pub fn start(context: Context, queue: mpsc::Receiver<Queued>) -> anyhow::Result<
         .name("store".into())
         .spawn(move || {
             runtime.block_on(supervise(&context, queue, open));
-            // Nobody waits longer than the time limit of the stop.
+            // The receiver is gone after the time limit of the stop.
             let _ = end.send(());
         })
         .context("cannot start the thread that writes")?;
@@ -129,7 +129,7 @@ async fn supervise(
                     End::Damaged(damage) => format!("the database is damaged: {damage}"),
                 }
             }
-            // Another cowbell has it, which is an error of whoever starts a second one.
+            // Another cowbell has the database, so this one must not start.
             Err(error) if first.is_some() && error.is::<InUse>() => {
                 return drop(first.take().map(|first| first.send(Err(error))));
             }

@@ -112,7 +112,7 @@ impl<'a> Writer<'a> {
             let mut catalog = context.catalog.write().unwrap_or_else(PoisonError::into_inner);
             match catalog.identity {
                 Some(known) if known == identity => {
-                    // The segment that was written to goes on.
+                    // The current segment continues.
                     let is_current = |window: &mut SegmentTicks| window.number == catalog.last_segment;
                     self.window = self.complete.pop_if(is_current);
                     return Ok(());

@@ -12,7 +12,7 @@ use crate::store::write_op::{NotStored, Queued, WriteOp};
 const SQLITE_CONSTRAINT: i32 = 19;
 
 impl Writer<'_> {
-    /// Takes everything but ticks out of the batch. What violates a constraint would violate it for ever: it is left out.
+    /// Writes everything but ticks. An entry that violates a constraint is dropped, since it would fail at every retry.
     pub(super) async fn write_records(&mut self, batch: &mut Vec<Queued>) -> anyhow::Result<()> {
         self.mend().await?;
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;

@@ -14,7 +14,7 @@ use crate::store::tick::{SegmentTicks, Tick};
 use crate::store::words::in_words;
 use crate::store::write_op::{Queued, WriteOp};
 
-/// A power cut costs the ticks since the last sync: none older than five seconds, and what a tick may come late.
+/// Maximum age of ticks that a power cut costs, plus the delay of a tick.
 const SYNC_WITHIN: Duration = Duration::from_millis(5_250);
 /// How often old data are looked for, and the pause between two steps while there are some.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
@@ -68,7 +68,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What cannot be sealed now stays in memory and in the journal, and is tried again with the next tick.
+    /// A segment that cannot be sealed stays in memory and in the journal, and is retried at the next tick.
     pub(super) async fn seal_when_complete(&mut self) {
         let outcome = self.seal_complete().await;
         self.is_broken |= outcome.is_err();
@@ -119,7 +119,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Until a sync is due where no tick comes any more.
+    /// Time until the next sync is due if no tick comes.
     pub(super) fn sync_due_in(&self) -> Duration {
         let waited = self.unsynced.as_ref().map(|unsynced| unsynced.since.elapsed());
         waited.map_or(Duration::MAX, |waited| SYNC_WITHIN.saturating_sub(waited))
@@ -132,7 +132,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Deletes a little of what is old. What cannot be deleted now is deleted another time.
+    /// Deletes a little old data. Failures are retried.
     pub(super) async fn tidy_when_due(&mut self) {
         if Instant::now() < self.tidy_at {
             return;
