@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::sync::mpsc;
@@ -19,21 +19,14 @@ use crate::config::Notify;
 const QUEUE: usize = 256;
 /// The time limit for delivering one message.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// Pauses before each retry of a message; after the last, it is dropped.
-const PAUSES: [Duration; 6] = [
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(5),
-    Duration::from_secs(10),
-    Duration::from_secs(30),
-    Duration::from_secs(60),
-];
+/// Seconds before each retry of a message; after the last, it is dropped.
+const PAUSES_S: [u64; 6] = [1, 2, 5, 10, 30, 60];
 
 /// The time limit for deliveries in progress when the program stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// An alert in the API.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AlertBody {
     pub id: i64,
     pub rule: Rule,
@@ -192,7 +185,7 @@ async fn deliver_all(
 ) {
     while let Some(message) = queue.recv().await {
         let name = receiver.name();
-        let mut pauses = PAUSES.iter();
+        let mut pauses = PAUSES_S.into_iter().map(Duration::from_secs);
         while let Err(error) = receiver.deliver(&message).await {
             let Some(pause) = pauses.next() else {
                 tracing::error!("cannot deliver alert {} to {name}, giving up: {error:#}", message.alert.id);
@@ -202,7 +195,7 @@ async fn deliver_all(
                 "cannot deliver alert {} to {name}, retrying in {pause:?}: {error:#}",
                 message.alert.id
             );
-            tokio::time::sleep(*pause).await;
+            tokio::time::sleep(pause).await;
         }
         // The notifier may be gone while the program stops.
         let _ = settle.send(message.alert.id);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::alert::Alert;
 use crate::config;
@@ -62,7 +64,7 @@ pub struct Ticks {
     pub took_us: Percentiles,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Percentiles {
     pub p50: u64,
     pub p99: u64,

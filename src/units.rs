@@ -74,6 +74,11 @@ pub enum Prefix {
     Decimal,
 }
 
+/// A number of bytes in binary multiples: `1.50 MiB`.
+pub fn size_text(bytes: u64) -> String {
+    bytes_text(bytes as f64, Prefix::Binary)
+}
+
 /// Bytes with three significant figures and a unit: `1.50 MiB`.
 pub fn bytes_text(bytes: f64, prefix: Prefix) -> String {
     scaled(bytes, prefix, "B")
@@ -107,6 +112,35 @@ pub fn three_figures(value: f64) -> String {
         v if v >= 9.995 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     }
+}
+
+/// A number with at most three significant figures, or commas between thousands; `3`, not `3.00`.
+pub fn number_text(value: f64) -> String {
+    let text = if value.abs() < 100.0 { three_figures(value) } else { grouped(value, 0) };
+    match text.split_once('.') {
+        Some((whole, decimals)) if decimals.bytes().all(|digit| digit == b'0') => whole.into(),
+        _ => text,
+    }
+}
+
+/// A number with commas between thousands.
+pub fn grouped(value: f64, decimals: usize) -> String {
+    let plain = format!("{value:.decimals$}");
+    let digits = plain.find('.').unwrap_or(plain.len());
+    let first = usize::from(plain.starts_with('-'));
+    let mut text = String::with_capacity(plain.len() + digits / 3);
+    for (place, character) in plain.char_indices() {
+        if place > first && place < digits && (digits - place) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(character);
+    }
+    text
+}
+
+/// A percentage with two decimals, as `lvs` prints it: `85.40 %`.
+pub fn percent_text(percent: f64) -> String {
+    format!("{percent:.2} %")
 }
 
 /// `1 device`, `2 devices`.

@@ -1,6 +1,7 @@
 //! The upper end and the labels of a vertical axis, at round values.
 
-use super::unit::{Multiple, Unit, grouped};
+use super::unit::{Multiple, Unit};
+use crate::units::grouped;
 
 /// Maximum number of labels above zero; more would distract from the lines.
 const MAX_STEPS: f64 = 5.0;

@@ -64,6 +64,11 @@ impl Observation {
     }
 }
 
+/// A count over microseconds as a rate per second; `None` without time.
+pub fn per_second(amount: u64, elapsed_us: u64) -> Option<f64> {
+    Observation::per_second(amount, elapsed_us, 1.0).map(Observation::value)
+}
+
 /// A quantity over one or more ticks: their sum, the smallest and the largest value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extent {

@@ -79,6 +79,11 @@ impl DeviceQuantity {
         Observation::ratio(amount, over, self.scale())
     }
 
+    /// The value in one tick.
+    pub fn value(self, work: Option<Work>, elapsed_us: u64) -> Option<f64> {
+        self.observe(&work?, elapsed_us).map(Observation::value)
+    }
+
     /// Converts counted units to the quantity's unit.
     pub fn scale(self) -> f64 {
         match self {
@@ -134,6 +139,11 @@ impl HostQuantity {
             Self::Blocked => Some(Observation::gauge(host.blocked?.into())),
             Self::PressureIoSome => share(host.pressure_us?.min(elapsed_us), elapsed_us),
         }
+    }
+
+    /// The value in one tick.
+    pub fn value(self, host: &Host, elapsed_us: u64) -> Option<f64> {
+        self.observe(host, elapsed_us).map(Observation::value)
     }
 
     /// Converts counted units to the quantity's unit.

@@ -1,9 +1,11 @@
 //! cowbell's own resource usage, from `/proc/self`.
 
 use procfs::process::Process;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// CPU time, memory and writes of this process. `None` if unknown.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OwnCost {
     pub cpu_seconds: Option<f64>,
     pub rss_bytes: Option<u64>,

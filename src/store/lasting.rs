@@ -80,9 +80,10 @@ impl StoreReader {
         unpacked(row.try_get("file")?).map(Some).with_context(named)
     }
 
-    /// Alerts, the latest first.
-    pub async fn alerts(&self, most: usize) -> anyhow::Result<Vec<Alert>> {
-        let query = sqlx::query("SELECT * FROM alert_record ORDER BY raised_ms DESC, id DESC LIMIT ?")
+    /// Alerts with IDs below `before`, the latest first.
+    pub async fn alerts(&self, before: Option<i64>, most: usize) -> anyhow::Result<Vec<Alert>> {
+        let query = sqlx::query("SELECT * FROM alert_record WHERE id < ? ORDER BY id DESC LIMIT ?")
+            .bind(before.unwrap_or(i64::MAX))
             .bind(i64::try_from(most)?);
         Ok(readable_records(&self.rows(query).await.context("cannot read alerts")?))
     }

@@ -1,4 +1,4 @@
-//! What goes wrong at the HTTP edge: a sentence for the visitor, and nothing of the inside.
+//! Errors of HTTP requests. Clients get a sentence; details of internal errors go to the log only.
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Query};
@@ -13,10 +13,10 @@ use crate::job::CommandError;
 use crate::series::when::InvalidTime;
 use crate::store::{Misnamed, Unanswered, in_words};
 
-/// The header of a list that is not whole: a sentence that says what is missing, and why.
+/// The header of an incomplete list: what is missing, and why.
 const MISSING: HeaderName = HeaderName::from_static("cowbell-missing");
 
-/// Why a request is not answered as asked.
+/// Why a request failed.
 #[derive(Debug)]
 pub enum Problem {
     Bad(String),
@@ -24,17 +24,17 @@ pub enum Problem {
     Forbidden(String),
     NotFound(String),
     Conflict(String),
-    /// The store has no room for it, or refuses it.
+    /// The store has no room, or refuses.
     NotStored(String),
     Unavailable(String),
-    /// Our own fault: logged once, hidden from the visitor.
+    /// Logged once and hidden from the client.
     Inside(anyhow::Error),
 }
 
 /// A problem as JSON.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ProblemBody {
-    /// What was asked, what is allowed, what to do now.
+    /// The problem and its remedy.
     pub error: String,
 }
 
@@ -49,17 +49,14 @@ impl Problem {
             Self::NotStored(sentence) => (StatusCode::INSUFFICIENT_STORAGE, sentence),
             Self::Unavailable(sentence) => (StatusCode::SERVICE_UNAVAILABLE, sentence),
             Self::Inside(error) => {
-                tracing::error!("a request could not be answered: {}", in_words(&error));
-                (
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "something failed here; the daemon's log says what".into(),
-                )
+                tracing::error!("a request failed: {}", in_words(&error));
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal error; see the daemon's log".into())
             }
         }
     }
 }
 
-/// The body is JSON; [`super::pages::dress_problem`] makes a page of it where a page was asked for.
+/// The body is JSON; [`super::pages::dress_problem`] turns it into a page.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, error) = self.parts();
@@ -83,27 +80,27 @@ impl From<Unanswered> for Problem {
     fn from(unanswered: Unanswered) -> Self {
         Self::Unavailable(match unanswered {
             Unanswered::NoThread => format!("{unanswered}: try again"),
-            _ => format!(
-                "{unanswered}; ask again when it is back, or for the last ten minutes, which are in memory"
-            ),
+            _ => {
+                format!("{unanswered}; try again later, or request the last ten minutes, which are in memory")
+            }
         })
     }
 }
 
-/// An answer, with a sentence where only a part of it is there.
+/// An answer, with a sentence if it is incomplete.
 pub struct Partial<T> {
     pub found: T,
     pub missing: Option<String>,
 }
 
 impl<T> Partial<T> {
-    /// Where the database does not answer, what is in memory, and `what` that is.
+    /// The stored data, or if the database does not answer, the data in memory; `what` describes that.
     pub fn or_from_memory(
-        kept: anyhow::Result<T>,
+        stored: anyhow::Result<T>,
         in_memory: impl FnOnce() -> T,
         what: &str,
     ) -> Result<Self, Problem> {
-        match kept {
+        match stored {
             Ok(found) => Ok(Self { found, missing: None }),
             Err(error) => match error.downcast_ref::<Unanswered>() {
                 Some(unanswered) => {
@@ -115,7 +112,7 @@ impl<T> Partial<T> {
     }
 }
 
-/// JSON has no place for a sentence beside a list.
+/// The sentence becomes a header, since lists are bare arrays.
 impl<T: Serialize> IntoResponse for Partial<Json<T>> {
     fn into_response(self) -> Response {
         let missing = self.missing.and_then(|sentence| HeaderValue::try_from(sentence).ok());
@@ -148,16 +145,16 @@ impl From<Misnamed> for Problem {
     }
 }
 
-/// The query of an address; one that cannot be understood is answered with a sentence.
+/// The query of a request; if it is invalid, the answer is a 400 with a sentence.
 pub struct ParsedQuery<Q>(pub Q);
 
 impl<Q: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ParsedQuery<Q> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Query(query) = Query::from_request_parts(parts, state).await.map_err(|rejection| {
-            Problem::Bad(format!("cannot understand what stands behind the `?`: {}", rejection.body_text()))
-        })?;
+        let Query(query) = Query::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| Problem::Bad(format!("invalid query: {}", rejection.body_text())))?;
         Ok(Self(query))
     }
 }

@@ -1,4 +1,4 @@
-//! Style sheet, scripts and icon: all in the binary, nothing is fetched from elsewhere.
+//! Style sheet, scripts and icon, all in the binary.
 
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -8,7 +8,7 @@ use super::answer::Problem;
 
 const STYLE: &str = include_str!("../../web/assets/cowbell.css");
 
-/// The address below `/assets/`, the media type and the content of each file.
+/// Path below `/assets/`, media type and content of each file.
 const ASSETS: [(&str, &str, &str); 7] = [
     ("cowbell.css", "text/css", STYLE),
     ("cowbell.js", JAVASCRIPT, include_str!("../../web/assets/cowbell.js")),
@@ -20,7 +20,7 @@ const ASSETS: [(&str, &str, &str); 7] = [
 ];
 const JAVASCRIPT: &str = "text/javascript";
 
-/// A visitor asks again each time, and is mostly told that nothing has changed.
+/// Browsers revalidate each time, mostly with a 304.
 const CACHE: &str = "no-cache";
 
 pub async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
@@ -28,9 +28,9 @@ pub async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
         return Problem::NotFound(format!("there is no file `{path}` here")).into_response();
     };
     let tag = format!("\"{:08x}-{:x}\"", crc32fast::hash(content.as_bytes()), content.len());
-    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    // Compression marks the tag as weak, and visitors give it back so.
-    if known.is_some_and(|known| known.trim_start_matches("W/") == tag) {
+    let cached = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    // Compression marks the tag as weak.
+    if cached.is_some_and(|cached| cached.trim_start_matches("W/") == tag) {
         return StatusCode::NOT_MODIFIED.into_response();
     }
     let headers = [
@@ -41,7 +41,7 @@ pub async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
     (headers, *content).into_response()
 }
 
-/// The style sheet, for what has to carry it along.
+/// The style sheet, for self-contained reports.
 pub fn style() -> &'static str {
     STYLE
 }

@@ -1,6 +1,4 @@
-//! The door of the site: so many visitors at once, and none that comes in and says nothing.
-//!
-//! Whoever can reach the address could otherwise take all the files and memory that the watching needs.
+//! Limits connections and closes silent ones, so that clients cannot use up file descriptors and memory.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,19 +13,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
-/// Connections at once; a browser keeps up to six, and the next visitor waits outside.
-const PLACES: usize = 128;
-/// A visitor begins to speak within this time.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Concurrent connections; further ones wait. A browser keeps up to six.
+const MOST_CONNECTIONS: usize = 128;
+/// The time limit for the first byte of a connection.
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub struct ConnectionLimit {
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl ConnectionLimit {
     pub fn new(listener: TcpListener) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(PLACES)) }
+        Self { listener, permits: Arc::new(Semaphore::new(MOST_CONNECTIONS)) }
     }
 }
 
@@ -36,11 +34,11 @@ impl Listener for ConnectionLimit {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
-        // The semaphore is never closed; without it there would be just no limit.
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        // Fails only if the semaphore is closed, which never happens.
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        let silent = Some(Box::pin(tokio::time::sleep(PATIENCE)));
-        (Connection { stream, silent, _place: place }, address)
+        let silent = Some(Box::pin(tokio::time::sleep(FIRST_BYTE_TIMEOUT)));
+        (Connection { stream, silent, _permit: permit }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -48,12 +46,12 @@ impl Listener for ConnectionLimit {
     }
 }
 
-/// A connection, with its place.
+/// A connection with its permit.
 pub struct Connection {
     stream: TcpStream,
-    /// Ends the connection, until the first word has come.
+    /// The timeout, until the first byte arrives.
     silent: Option<Pin<Box<Sleep>>>,
-    _place: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl AsyncRead for Connection {
@@ -125,7 +123,7 @@ mod tests {
         let mut door = ConnectionLimit::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
         let address = door.local_addr().unwrap();
         let mut inside = Vec::new();
-        for _ in 0..PLACES {
+        for _ in 0..MOST_CONNECTIONS {
             let outside = TcpStream::connect(address).await.unwrap();
             inside.push((door.accept().await, outside));
         }

@@ -1,9 +1,7 @@
-//! Who may change something: who has the token, or somebody on this machine, with a request that no foreign page can
-//! make.
+//! Access control for changes: they need the token, or must come from this machine.
 //!
-//! A page from elsewhere can make a browser send requests here, and a name that is pointed at this machine can make
-//! them look like our own. So a change is JSON, comes over loopback, is meant for a loopback address, and any page that
-//! it comes from is ours. The token no foreign page can know: with it, it may come from anywhere.
+//! A foreign page can make a browser send requests, and DNS rebinding can make them look local. So changes without a
+//! token must be JSON, arrive over loopback, address a loopback host, and have no foreign origin.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,14 +14,14 @@ use axum::response::{IntoResponse, Response};
 use super::answer::Problem;
 use crate::config::Token;
 
-const ANOTHER_TOKEN: &str =
-    "the token is another one: expected `Authorization: Bearer` and what is in the daemon's `token_file`";
+const WRONG_TOKEN: &str =
+    "wrong token: expected `Authorization: Bearer` with the content of the daemon's `token_file`";
 
-/// Headers of a proxy: who asks through one is not this machine, whatever the connection says.
-const PASSED_ON: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
+/// Headers of a proxy, whose clients are on other machines.
+const PROXY_HEADERS: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
 
-/// Lets reading through, and changes only from friends.
-pub async fn only_friends_change_anything(
+/// Passes reading requests, and permitted changes.
+pub async fn check_changes(
     State(token): State<Option<Arc<Token>>>,
     request: Request,
     next: Next,
@@ -39,29 +37,28 @@ pub async fn only_friends_change_anything(
 }
 
 fn check(peer: Option<IpAddr>, headers: &HeaderMap, token: Option<&Token>) -> Result<(), Problem> {
-    let forbidden = |sentence: &str| Err(Problem::Forbidden(sentence.into()));
     let offers_token = headers.contains_key(header::AUTHORIZATION);
     if let Some(token) = token.filter(|_| offers_token) {
         if !has_token(headers, token) {
-            return Err(Problem::Unauthorized(ANOTHER_TOKEN.into()));
+            return Err(Problem::Unauthorized(WRONG_TOKEN.into()));
         }
     } else if let Some(sentence) = refusal(peer, headers) {
-        return forbidden(sentence);
+        return Err(Problem::Forbidden(sentence.into()));
     }
     let kind = text(headers, header::CONTENT_TYPE);
-    let is_json =
-        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
-    if is_json {
-        return Ok(());
+    match kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        true => Ok(()),
+        false => {
+            Err(Problem::Forbidden("changes must be JSON: send `Content-Type: application/json`".into()))
+        }
     }
-    forbidden("changes are accepted as JSON alone: send `Content-Type: application/json`")
 }
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Whether the one `Authorization` is the token.
+/// Whether there is exactly one `Authorization`, with the token.
 fn has_token(headers: &HeaderMap, token: &Token) -> bool {
     let mut offered = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(offered), None) = (offered.next(), offered.next()) else { return false };
@@ -69,28 +66,28 @@ fn has_token(headers: &HeaderMap, token: &Token) -> bool {
     scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(offered)
 }
 
-/// Why a change without a token is refused, if it is.
+/// Why a change without a token is refused, if so.
 fn refusal(peer: Option<IpAddr>, headers: &HeaderMap) -> Option<&'static str> {
     let (host, origin) = (text(headers, header::HOST), text(headers, header::ORIGIN));
     if !peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
         return Some(
-            "changes without a token are accepted from this machine alone: use 127.0.0.1 or `ssh -L`, or set \
+            "changes without a token are accepted from this machine only: use 127.0.0.1 or `ssh -L`, or set \
              `token_file` in [changes]",
         );
     }
-    if PASSED_ON.iter().any(|name| headers.contains_key(*name)) {
+    if PROXY_HEADERS.iter().any(|name| headers.contains_key(*name)) {
         return Some("changes through a proxy need the token: set `token_file` in [changes], and send it");
     }
     if !is_loopback_name(host) {
-        return Some("changes without a token are accepted for the host 127.0.0.1, ::1 or localhost alone");
+        return Some("changes without a token are accepted for the hosts 127.0.0.1, ::1 and localhost only");
     }
     if headers.contains_key(header::ORIGIN) && origin != format!("http://{host}") {
-        return Some("changes are not accepted from another site's pages");
+        return Some("changes from pages of other sites are not accepted");
     }
     None
 }
 
-/// Whether a `Host` header names this machine to itself, with any port: a tunnel may lead here from another.
+/// Whether a `Host` header is a loopback name, with any port, as a tunnel may have another.
 fn is_loopback_name(host: &str) -> bool {
     if let Ok(address) = host.parse::<SocketAddr>() {
         return address.ip().is_loopback();
@@ -117,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn only_json_over_loopback_for_loopback_from_our_own_pages_changes_anything() {
+    fn changes_without_token_must_be_local_json() {
         let json = (header::CONTENT_TYPE, "application/json; charset=utf-8");
         let host = (header::HOST, "127.0.0.1:2692");
         check("127.0.0.1", &[json.clone(), host.clone()], None);
@@ -127,20 +124,20 @@ mod tests {
             &[json.clone(), (header::HOST, "localhost:9999"), (header::ORIGIN, "http://localhost:9999")],
             None,
         );
-        check("10.0.0.5", &[json.clone(), host.clone()], Some("from this machine alone"));
+        check("10.0.0.5", &[json.clone(), host.clone()], Some("from this machine only"));
         check("127.0.0.1", &[json.clone(), (header::HOST, "evil.example:2692")], Some("for the host"));
         check("127.0.0.1", &[json.clone(), (header::HOST, "127.0.0.1.evil.example")], Some("for the host"));
         check("127.0.0.1", std::slice::from_ref(&json), Some("for the host"));
         check(
             "127.0.0.1",
             &[json.clone(), host.clone(), (header::ORIGIN, "http://evil.example")],
-            Some("another site"),
+            Some("of other sites"),
         );
-        check("127.0.0.1", &[json.clone(), host.clone(), (header::ORIGIN, "null")], Some("another site"));
-        for name in PASSED_ON {
+        check("127.0.0.1", &[json.clone(), host.clone(), (header::ORIGIN, "null")], Some("of other sites"));
+        for name in PROXY_HEADERS {
             let passed_on = (header::HeaderName::from_static(name), "127.0.0.1");
             check("127.0.0.1", &[json.clone(), host.clone(), passed_on], Some("through a proxy"));
         }
-        check("127.0.0.1", &[(header::CONTENT_TYPE, "text/plain"), host], Some("as JSON alone"));
+        check("127.0.0.1", &[(header::CONTENT_TYPE, "text/plain"), host], Some("must be JSON"));
     }
 }

@@ -1,4 +1,4 @@
-//! The live stream: server-sent events for ticks and commands, until the client or the daemon goes.
+//! The live stream: server-sent events for ticks and commands.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -14,27 +14,26 @@ use utoipa::ToSchema;
 
 use super::Site;
 use crate::present::Present;
-use crate::series::Observation;
 use crate::series::quantity::{DeviceQuantity, HostQuantity};
 
-/// Between ticks of a minute a sign of life keeps proxies and tunnels from hanging up.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+/// Keeps proxies and tunnels open between long ticks.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What an event of the stream says. `null` is what is not known.
+/// A `tick` event. Unknown values are `null`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TickBody {
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     pub interval_ms: u64,
-    /// How long ago the tick was, when this was sent: not 0 for the first event of a stream.
+    /// The age of the tick when the event was sent; the first event of a stream may be old.
     pub age_ms: u64,
-    /// Whether a recording is at its end, so that nothing more comes.
+    /// Whether a recording has ended.
     pub ended: bool,
     pub read_bytes_per_s: Option<f64>,
     pub written_bytes_per_s: Option<f64>,
     pub bi_kib_per_s: Option<f64>,
     pub bo_kib_per_s: Option<f64>,
-    /// Alerts that are raised now.
+    /// Open alerts.
     pub alerts: usize,
 }
 
@@ -42,11 +41,8 @@ impl From<&Present> for TickBody {
     fn from(present: &Present) -> Self {
         let interval = &present.interval;
         let total = interval.total();
-        let device =
-            |quantity: DeviceQuantity| quantity.observe(&total?, interval.elapsed_us).map(Observation::value);
-        let host = |quantity: HostQuantity| {
-            quantity.observe(&interval.host, interval.elapsed_us).map(Observation::value)
-        };
+        let device = |quantity: DeviceQuantity| quantity.value(total, interval.elapsed_us);
+        let host = |quantity: HostQuantity| quantity.value(&interval.host, interval.elapsed_us);
         Self {
             at: interval.at,
             interval_ms: u64::try_from(present.interval_length.as_millis()).unwrap_or(u64::MAX),
@@ -61,10 +57,9 @@ impl From<&Present> for TickBody {
     }
 }
 
-/// The stream of `tick` events, the first of which comes at once, and of `command` events: those on jobs that were carried
-/// out, each as the reading that a recording keeps of it.
+/// A stream of `tick` events, the first at once, and `command` events, which are readings as in a recording.
 #[utoipa::path(get, path = "/api/v1/live", tag = "live", responses(
-    (status = 200, description = "Server-sent events: a `tick` for each tick, and a `command` for each command on a job, as a line of a recording", content_type = "text/event-stream", body = TickBody)
+    (status = 200, description = "Server-sent events: a `tick` for each tick, and a `command` for each command on a job, as in a recording", content_type = "text/event-stream", body = TickBody)
 ))]
 pub async fn stream(State(mut site): State<Site>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     site.present.mark_changed();
@@ -80,7 +75,7 @@ pub async fn stream(State(mut site): State<Site>) -> Sse<impl Stream<Item = Resu
                 }
                 changed = site.present.changed() => {
                     changed.ok()?;
-                    // Jobs and ends of recordings are news too, but a tick is sent once.
+                    // The present also changes with jobs, but each tick is sent once.
                     let Some(present) = site.present.borrow_and_update().clone() else { continue };
                     let tick = Some((present.interval.at, present.ended.is_some()));
                     if let Some(event) = event(&present).filter(|_| tick != last) {
@@ -90,7 +85,7 @@ pub async fn stream(State(mut site): State<Site>) -> Sse<impl Stream<Item = Resu
             }
         }
     });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE))
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
 }
 
 fn event(present: &Present) -> Option<Event> {

@@ -1,4 +1,4 @@
-//! The whole site: pages, JSON, the live stream. Handlers fetch, structs hold, templates show.
+//! The HTTP server: pages, JSON API and live stream.
 
 mod answer;
 mod api;
@@ -7,6 +7,7 @@ mod compare;
 mod costs;
 mod connections;
 mod guard;
+mod lists;
 mod live;
 mod pages;
 mod slow;
@@ -38,54 +39,58 @@ pub use api::{
     ToldJob, VmBody, VolumeBody,
 };
 pub use costs::Costs;
+pub use pages::escaped;
 
-/// What a visitor may send at most; the longest honest request is a job's mark.
+/// The size limit for request bodies, except imported files.
 const LONGEST_BODY: usize = 64 * 1024;
 
-/// Only what comes from here is run, shown or loaded.
+/// Pages load scripts, styles and images from this site only.
 const CONTENT_POLICY: &str = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
     form-action 'self'; frame-ancestors 'none'";
 
-/// What handlers need. Cheap to clone.
+/// The state of all handlers; cheap to clone.
 #[derive(Clone)]
 pub struct Site {
     pub present: watch::Receiver<Option<Arc<Present>>>,
     pub store: StoreReader,
     /// Commands to the loop; `None` for a recording, whose jobs cannot be changed.
     pub commands: Option<mpsc::Sender<Request>>,
-    /// Commands that the loop has carried out, as readings.
+    /// Commands that were carried out, as readings.
     pub accepted: broadcast::Sender<Arc<Reading>>,
-    /// With which changes come from other machines.
+    /// For changes from other machines.
     pub token: Option<Arc<Token>>,
-    /// Ends live streams, which never end by themselves.
+    /// Ends live streams.
     pub shutdown: CancellationToken,
-    /// What jobs cost, as it was last computed.
+    /// Cached costs of jobs.
     pub costs: Arc<Costs>,
 }
 
-/// The site, whole; tests call it as the daemon does.
+/// All routes.
 pub fn router(site: Site) -> Router {
+    let fragments = Router::new()
+        .route("/overview", get(pages::overview::page))
+        .route("/devices/table", get(pages::devices::page))
+        .route("/devices/{name}/now", get(pages::device::page))
+        .route("/volumes/list", get(pages::volumes::page))
+        .route("/volumes/{vg}/{lv}/now", get(pages::volume::page))
+        .route("/jobs/list", get(pages::jobs::page))
+        .route("/jobs/compare/now", get(pages::compare::page))
+        .route("/jobs/{id}/now", get(pages::job::page))
+        .route("/alerts/list", get(pages::alerts::page))
+        .route("/status/now", get(pages::status::page));
     let pages = Router::new()
         .route("/", get(pages::overview::page))
-        .route("/overview", get(pages::overview::fragment))
         .route("/devices", get(pages::devices::page))
-        .route("/devices/table", get(pages::devices::fragment))
         .route("/devices/{name}", get(pages::device::page))
-        .route("/devices/{name}/now", get(pages::device::fragment))
         .route("/volumes", get(pages::volumes::page))
-        .route("/volumes/list", get(pages::volumes::fragment))
         .route("/volumes/{vg}/{lv}", get(pages::volume::page))
-        .route("/volumes/{vg}/{lv}/now", get(pages::volume::fragment))
         .route("/jobs", get(pages::jobs::page))
-        .route("/jobs/list", get(pages::jobs::fragment))
         .route("/jobs/compare", get(pages::compare::page))
-        .route("/jobs/compare/now", get(pages::compare::fragment))
         .route("/jobs/{id}", get(pages::job::page))
-        .route("/jobs/{id}/now", get(pages::job::fragment))
         .route("/alerts", get(pages::alerts::page))
-        .route("/alerts/list", get(pages::alerts::fragment))
         .route("/status", get(pages::status::page))
-        .route("/status/now", get(pages::status::fragment))
+        .layer(map_response_with_state(site.clone(), pages::frame))
+        .merge(fragments)
         .fallback(pages::not_found)
         .layer(map_response_with_state(site.clone(), pages::dress_problem));
     let api = Router::new()
@@ -113,8 +118,8 @@ pub fn router(site: Site) -> Router {
         .method_not_allowed_fallback(api::no_such_method);
     pages
         .merge(api)
-        .layer(from_fn_with_state(site.token.clone(), guard::only_friends_change_anything))
-        .layer(from_fn(slow::bodies_come_in_time))
+        .layer(from_fn_with_state(site.token.clone(), guard::check_changes))
+        .layer(from_fn(slow::limit_body_time))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(SetResponseHeaderLayer::if_not_present(
             header::CONTENT_SECURITY_POLICY,
@@ -127,7 +132,7 @@ pub fn router(site: Site) -> Router {
         .with_state(site)
 }
 
-/// A mark of the job whose key is the last part of another address.
+/// Accepts a mark whose key is the last part of another route.
 fn put_job(key: &'static str) -> MethodRouter<Site> {
     put(move |site, body| api::put_job(site, Path(key.to_string()), body))
 }
@@ -136,20 +141,20 @@ fn fixed_header(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer
     SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
 }
 
-/// Serves until the token is cancelled; then ends live streams and waits for what is being answered.
+/// Serves until the token is cancelled, and then completes pending responses.
 pub async fn serve(listener: TcpListener, site: Site) -> std::io::Result<()> {
     let shutdown = site.shutdown.clone();
     let service = router(site).into_make_service_with_connect_info::<SocketAddr>();
-    // The tap does nothing: with it the visitor's address is known, also of our own kind of listener.
+    // The tap does nothing, but makes `ConnectInfo` available for our own listener.
     let listener = connections::ConnectionLimit::new(listener).tap_io(|_| {});
     axum::serve(listener, service).with_graceful_shutdown(shutdown.cancelled_owned()).await
 }
 
 impl Site {
-    /// What is known now; an answer of 503 before the first tick.
+    /// The current state; 503 before the first tick.
     fn present(&self) -> Result<Arc<Present>, answer::Problem> {
         self.present.borrow().clone().ok_or_else(|| {
-            answer::Problem::Unavailable("no tick has been taken yet; ask again in a second".into())
+            answer::Problem::Unavailable("no tick has been taken yet; try again in a second".into())
         })
     }
 }

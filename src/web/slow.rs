@@ -1,4 +1,4 @@
-//! Bodies come in time: who sends a part of one and then says nothing would keep his place at the door for ever.
+//! A time limit for request bodies, so that slow clients cannot hold connections.
 
 use std::io;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use futures_util::StreamExt;
 use futures_util::stream::unfold;
 use tokio::time::{Instant, timeout_at};
 
-/// A request's body is there whole within this time; the largest, a job's file, comes from a machine nearby.
+/// The time limit for a body. The largest is the file of a job, from a machine nearby.
 pub const LONGEST: Duration = Duration::from_secs(30);
 
-/// Reading of a body that takes longer is an error, which is answered, and then the connection is closed.
-pub async fn bodies_come_in_time(request: Request, next: Next) -> Response {
+/// After the limit, reading the body fails and the connection is closed.
+pub async fn limit_body_time(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }

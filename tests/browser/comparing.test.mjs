@@ -32,7 +32,7 @@ async function ran(key, ms) {
   assert.equal(answer.status, 201, await answer.text());
 }
 
-describe("jobs side by side", () => {
+describe("jobs compared", () => {
   it("are chosen by boxes without a script, and drawn over each other", async () => {
     const page = await openPage(browser, { javaScriptEnabled: false });
     await page.goto(`${daemon.url}/jobs`);
@@ -40,7 +40,7 @@ describe("jobs side by side", () => {
     for (const name of ["one", "two"]) await page.getByRole("checkbox", { name }).check();
     await page.getByRole("button", { name: "Compare" }).click();
     assert.match(page.url(), /\/jobs\/compare\?id=2&id=1$/);
-    assert.equal(await page.locator("h1").innerText(), "Jobs side by side");
+    assert.equal(await page.locator("h1").innerText(), "Jobs compared");
     assert.ok((await page.locator("svg.chart").count()) >= 1);
     assert.match(await page.locator("table.ratios").innerText(), /duration/);
     assert.deepEqual(page.faults, []);

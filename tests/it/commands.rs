@@ -102,10 +102,10 @@ fn a_job_is_started_and_stopped_at_once_by_its_name() {
 #[test]
 fn what_makes_no_sense_is_refused_with_a_sentence_and_nothing_is_half_done() {
     let (_machine, daemon) = watching();
-    refused(&daemon, &["stop", "nightly"], "`cowbell job start nightly` begins one");
+    refused(&daemon, &["stop", "nightly"], "`cowbell job start nightly` starts one");
     done(&daemon, &["start", "nightly"]);
     refused(&daemon, &["start", "nightly"], "a job called `nightly` has been running since");
-    refused(&daemon, &["stop", "nightly", "--at=-1h"], "expected `ended_at` from the start on (");
+    refused(&daemon, &["stop", "nightly", "--at=-1h"], "expected `ended_at` not before the start (");
     refused(&daemon, &["stop", "nightly", "--at", "2999-01-01T00:00:00Z"], "`ended_at` from 1970 to now");
     refused(
         &daemon,
@@ -264,7 +264,7 @@ fn of_a_set_with_too_many_runs_the_latest_are_compared() {
     let body = daemon.json("/api/v1/jobs/compare?set=many");
     let ids: Vec<_> = body["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_i64()).collect();
     assert_eq!((ids.len(), ids[0]), (64, Some(3)));
-    let sentence = "Of the 66 runs of the set many the latest 64 are compared; the others are left out.";
+    let sentence = "The set many has 66 runs. Only the latest 64 are compared.";
     assert_eq!(body["sentences"][0], sentence);
     assert!(done(&daemon, &["compare", "--set", "many"]).contains(sentence));
 }
@@ -274,10 +274,10 @@ fn a_recordings_jobs_are_left_as_they_are() {
     let tape = crate::tape::Tape::of(Duration::from_secs(1), &[crate::tape::Snapshot::Filled(75.0); 5]);
     let daemon = Start::playing(&tape, "max").start();
     wait_at_most(Duration::from_secs(20), "a job", || (!listed(&daemon).is_empty()).then_some(()));
-    refused(&daemon, &["start", "nightly"], "this is a recording");
-    refused(&daemon, &["note", "1", "text"], "this is a recording");
-    refused(&daemon, &["phase", "1", "writing"], "this is a recording");
-    refused(&daemon, &["stop", "data_snapshot"], "it ends when the snapshot is removed");
+    refused(&daemon, &["start", "nightly"], "cowbell plays a recording");
+    refused(&daemon, &["note", "1", "text"], "cowbell plays a recording");
+    refused(&daemon, &["phase", "1", "writing"], "cowbell plays a recording");
+    refused(&daemon, &["stop", "data_snapshot"], "ends when the snapshot is removed");
 }
 
 /// Each phase by its name, and whether it goes on.
@@ -498,7 +498,7 @@ fn any_key_is_a_jobs() {
     );
     assert_eq!(daemon.get("/api/v1/jobs/report?ids=1").status, 200);
     let wrong = http::change(daemon.port, "PATCH", "/api/v1/jobs/report", &[HOST, JSON], "{}");
-    assert_eq!((wrong.status, wrong.sentence().contains("PATCH does not work")), (405, true), "{wrong:?}");
+    assert_eq!((wrong.status, wrong.sentence().contains("PATCH is not allowed")), (405, true), "{wrong:?}");
 }
 
 #[test]

@@ -126,12 +126,12 @@ fn what_cannot_be_compared_is_refused_with_a_sentence() {
     let many: Vec<String> = (1..=65).map(|id| id.to_string()).collect();
     let many = format!("/api/v1/jobs/compare?ids={}", many.join(","));
     for (target, status, part) in [
-        ("/api/v1/jobs/compare", 400, "expected jobs' numbers, such as `ids=3,4`"),
+        ("/api/v1/jobs/compare", 400, "expected IDs of jobs such as `ids=3,4`"),
         ("/api/v1/jobs/compare?ids=1,nightly", 400, "but found `nightly`"),
         ("/api/v1/jobs/compare?ids=1", 400, "expected two jobs or more"),
         ("/api/v1/jobs/compare?ids=1,77", 404, "there is no job 77"),
         ("/api/v1/jobs/compare?set=none", 404, "belongs to a set `none`"),
-        (&many, 400, "expected 64 jobs at most to compare, but found 65"),
+        (&many, 400, "expected at most 64 jobs to compare, but found 65"),
     ] {
         let refused = daemon.get(target);
         assert_eq!(refused.status, status, "{target}: {refused:?}");
@@ -203,7 +203,7 @@ fn a_report_is_one_file_that_needs_nothing_else() {
     }
     let again = job(&daemon, &["report", "1", "-o", path]);
     assert_eq!(again.code, Some(1));
-    has(&again.err, &["is there already, and is not overwritten"]);
+    has(&again.err, &["exists and is not overwritten"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), html);
 }
 

@@ -209,10 +209,10 @@ fn a_change_is_refused_that_a_foreign_page_could_have_made() {
         (vec![("Host", "evil.example:2692"), JSON], "host"),
         (vec![("Host", "192.168.0.1:2692"), JSON], "host"),
         (vec![("Host", ""), JSON], "host"),
-        (vec![HOST, ("Origin", "http://evil.example"), JSON], "another site"),
-        (vec![HOST, ("Origin", "null"), JSON], "another site"),
-        (vec![HOST, ("Origin", "https://127.0.0.1:2692"), JSON], "another site"),
-        (vec![HOST, ("Origin", "http://127.0.0.1:9999"), JSON], "another site"),
+        (vec![HOST, ("Origin", "http://evil.example"), JSON], "of other sites"),
+        (vec![HOST, ("Origin", "null"), JSON], "of other sites"),
+        (vec![HOST, ("Origin", "https://127.0.0.1:2692"), JSON], "of other sites"),
+        (vec![HOST, ("Origin", "http://127.0.0.1:9999"), JSON], "of other sites"),
         (vec![HOST], "JSON"),
         (vec![HOST, ("Content-Type", "text/plain")], "JSON"),
         (vec![HOST, ("Content-Type", "application/x-www-form-urlencoded")], "JSON"),
@@ -258,7 +258,7 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
         (
             "x",
             r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:00Z","succeeded":true}"#,
-            "`ended_at` from the start on (2026-03-01T02:00:01Z)",
+            "`ended_at` not before the start (2026-03-01T02:00:01Z)",
         ),
         (
             "x",
@@ -278,7 +278,7 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
             r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:02Z","succeeded":true,"status":256}"#,
             "status",
         ),
-        ("x", r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","status":0}"#, "together with `ended_at`"),
+        ("x", r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","status":0}"#, "together with `status`"),
         (
             "x",
             r#"{"name":"a","started_at":"2026-03-01T02:00:01Z","ended_at":"2026-03-01T02:00:02Z","succeeded":true,"status":7}"#,
@@ -302,7 +302,7 @@ fn a_job_that_makes_no_sense_is_answered_with_400_and_a_sentence() {
     assert_eq!(answer.status, 400, "{answer:?}");
     let giant = format!(r#"{{"name":"{}"}}"#, "x".repeat(100_000));
     let answer = http::put(daemon.port, "/api/v1/jobs/x", &[HOST, JSON], &giant);
-    assert!(answer.status == 400 && answer.sentence().contains("more than the 64 KiB"), "{answer:?}");
+    assert!(answer.status == 400 && answer.sentence().contains("more than 64 KiB"), "{answer:?}");
     assert_eq!(daemon.json("/api/v1/jobs"), json!([]), "nothing of it was kept");
 }
 

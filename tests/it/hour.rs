@@ -120,6 +120,11 @@ fn alerts_are_right(daemon: &Daemon) {
         (invalid["raised_at"].as_str(), invalid["cleared_at"].as_str()),
         (Some(&*at(2_600)), Some(&*at(3_000)))
     );
+    let latest = daemon.get("/api/v1/alerts?limit=1");
+    assert_eq!(latest.json(), serde_json::json!([invalid]));
+    let link = latest.head.lines().find_map(|line| line.strip_prefix("link: <")).expect("a next page");
+    let next = daemon.get(link.strip_suffix(">; rel=\"next\"").unwrap());
+    assert_eq!((next.json(), next.head.contains("link: ")), (serde_json::json!([fill]), false));
 }
 
 fn everything_was_told_once(told: &std::path::Path) {

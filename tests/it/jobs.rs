@@ -66,11 +66,11 @@ fn a_job_that_is_none_is_refused_with_a_sentence() {
     let missing = daemon.get("/api/v1/jobs/77/figures");
     assert_eq!(
         (missing.status, &*missing.sentence()),
-        (404, "there is no job 77; `cowbell job list` and /api/v1/jobs list those that there are")
+        (404, "there is no job 77; `cowbell job list` lists all jobs")
     );
     let misnamed = daemon.get("/api/v1/jobs/nightly/figures");
     assert_eq!(misnamed.status, 400);
-    has(&misnamed.sentence(), &["expected a job's number", "found `nightly`"]);
+    has(&misnamed.sentence(), &["expected the ID of a job", "found `nightly`"]);
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn begun(daemon: &Daemon, words: &str) -> TcpStream {
 
 fn refused(answer: &Answer, what: &str) {
     assert_eq!(answer.status, 503, "{answer:?}");
-    let sentence = format!("another job is {what}, and there is memory for one: try again");
+    let sentence = format!("another job is being {what}; try again");
     assert_eq!(answer.sentence(), sentence);
 }
 

@@ -6,8 +6,7 @@ use super::*;
 fn axes_have_one_unit_and_round_numbers() {
     let mut chart = percent_chart(300, &[(0, Some(3e8)), (300, Some(1e8))]);
     for (unit, expected) in [
-        (Unit::BytesPerSecond(Prefix::Binary), ["0", "128", "256", "384", "MiB/s", "UTC"]),
-        (Unit::BytesPerSecond(Prefix::Decimal), ["0", "100", "200", "300", "MB/s", "UTC"]),
+        (Unit::BytesPerSecond, ["0", "128", "256", "384", "MiB/s", "UTC"]),
         (Unit::Count, ["0", "100", "200", "300", "million", "UTC"]),
     ] {
         chart.left = Axis { unit, max: None };
@@ -22,7 +21,7 @@ fn labels_fit_beside_the_plot() {
     chart.left = Axis { unit: Unit::KibPerSecond, max: None };
     assert_eq!(labels(&draw(&chart))[..6], ["0", "500", "1,000", "1,500", "k KiB/s", "UTC"]);
     for max in [1e3, 99_999.0, 1e6, 4.2e6, 1e8, 3e9] {
-        for unit in [Unit::KibPerSecond, Unit::Count, Unit::Requests, Unit::BytesPerSecond(Prefix::Binary)] {
+        for unit in [Unit::KibPerSecond, Unit::Count, Unit::BytesPerSecond] {
             chart.left = Axis { unit, max: None };
             chart.lines[0].series = series(&[(0, Some(max)), (300, Some(0.0))]);
             let svg = draw(&chart);
@@ -91,12 +90,11 @@ fn two_axes_scale_independently() {
 #[test]
 fn values_have_readable_units() {
     for (unit, value, text) in [
-        (Unit::BytesPerSecond(Prefix::Binary), 1_572_864.0, "1.50 MiB/s"),
+        (Unit::BytesPerSecond, 1_572_864.0, "1.50 MiB/s"),
         (Unit::KibPerSecond, 204_800.0, "204,800 KiB/s"),
         (Unit::Share, 0.123, "12.3 %"),
         (Unit::Milliseconds, 4.5, "4.50 ms"),
         (Unit::Count, 3.0, "3"),
-        (Unit::Requests, 12_345.6, "12,346 req/s"),
     ] {
         assert_eq!(unit.value_text(value), text);
     }

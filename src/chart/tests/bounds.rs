@@ -70,9 +70,9 @@ fn any_time() -> impl Strategy<Value = Timestamp> {
 prop_compose! {
     fn any_chart()(
         unit in prop_oneof![
-            Just(Unit::BytesPerSecond(Prefix::Binary)), Just(Unit::BytesPerSecond(Prefix::Decimal)),
+            Just(Unit::BytesPerSecond),
             Just(Unit::KibPerSecond), Just(Unit::Percent), Just(Unit::Share), Just(Unit::Milliseconds),
-            Just(Unit::Count), Just(Unit::Requests),
+            Just(Unit::Count),
         ],
         max in any_value(),
         has_right in any::<bool>(),

@@ -9,7 +9,6 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::series::Point;
-use crate::units::Prefix;
 
 const START: i64 = 1_700_000_040;
 

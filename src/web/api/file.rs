@@ -1,4 +1,4 @@
-//! Jobs as files: one that is over is given out, one of another host is taken in.
+//! Export and import of jobs as files.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,25 +24,25 @@ use crate::web::answer::{Problem, ProblemBody};
 use crate::web::api::JobBody;
 use crate::web::slow;
 
-/// Of a file that is sent, so much is in the hands of the connection.
+/// The part of a file that the connection buffers.
 const CHUNK: usize = 64 * 1024;
-/// All of a file is sent within this time, as long as `cowbell job export` waits for it.
-const SENT_WITHIN: Duration = Duration::from_secs(60);
+/// The time limit for sending a file; `cowbell job export` waits as long.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A job that is over as one file, for another host. `src/report/file.rs` describes it.
+/// An ended job as one file, for another host. `src/report/file.rs` describes the format.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}/export", tag = "jobs",
-    params(("id" = i64, Path, description = "As in the list of jobs")),
-    responses((status = 200, description = "The file", content_type = "application/json", body = String), (status = 404, body = ProblemBody), (status = 409, description = "It runs", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    params(("id" = i64, Path, description = "The ID of the job")),
+    responses((status = 200, description = "The file", content_type = "application/json", body = String), (status = 404, body = ProblemBody), (status = 409, description = "The job is running", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn export_job(
     State(site): State<Site>,
     Path(id): Path<String>,
 ) -> Result<([(HeaderName, String); 2], Body), Problem> {
     let job = super::numbered(&site, &id).await?;
     if job.is_running() {
-        return Err(Problem::Conflict(format!("job {id} runs: export it when it is over")));
+        return Err(Problem::Conflict(format!("job {id} is running: export it when it has ended")));
     }
     let permit = site.costs.export()?;
-    // Also where the visitor goes away, its memory is taken until it is done.
+    // A task of its own, which holds the permit even if the client disconnects.
     let writing = tokio::spawn(async move { site.file_of(&job).await.map(|file| (file, permit)) });
     let (file, permit) = writing.await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))??;
     let head =
@@ -50,16 +50,16 @@ pub async fn export_job(
     Ok((head, sent(file, permit)))
 }
 
-/// What is still to be sent, and the leave to hold it in memory.
+/// The unsent rest and its permit.
 type Rest = Option<(Bytes, OwnedSemaphorePermit)>;
 
-/// A body that holds file and permit until all of it is handed on, or too late. Whoever stalls does not ask for the next
-/// part of it, so both are taken from it by a task beside: the lock is for these two, and never held across a wait.
+/// A body that drops file and permit when all is sent, or at the time limit: a stalled client does not request more, so a
+/// separate task takes them. The lock is never held across a wait.
 fn sent(file: Vec<u8>, permit: OwnedSemaphorePermit) -> Body {
     let rest = Arc::new(Mutex::new(Some((Bytes::from(file), permit))));
     let late = Arc::downgrade(&rest);
     tokio::spawn(async move {
-        tokio::time::sleep(SENT_WITHIN).await;
+        tokio::time::sleep(SEND_TIMEOUT).await;
         drop(late.upgrade().and_then(|rest| lock(&rest).take()));
     });
     Body::from_stream(unfold(Some(rest), async |rest| {
@@ -67,7 +67,7 @@ fn sent(file: Vec<u8>, permit: OwnedSemaphorePermit) -> Body {
         let chunk = match &mut *lock(&rest) {
             None => Err(io::Error::from(io::ErrorKind::TimedOut)),
             Some((bytes, _)) if bytes.is_empty() => return None,
-            // A copy, so that the connection does not hold all of it.
+            // A copy, so that the connection does not hold the whole file.
             Some((bytes, _)) => Ok(Bytes::copy_from_slice(&bytes.split_to(bytes.len().min(CHUNK)))),
         };
         let goes_on = chunk.is_ok().then_some(rest);
@@ -84,14 +84,14 @@ fn lock(rest: &Mutex<Rest>) -> MutexGuard<'_, Rest> {
 pub struct ImportedJob {
     #[serde(flatten)]
     pub job: JobBody,
-    /// Why it is held in memory and not stored, with status 202
+    /// With status 202: why it is held in memory, not stored
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// Takes in the file of a job of another host, whole or not at all. The same file twice is the same job.
-#[utoipa::path(post, path = "/api/v1/jobs/import", tag = "jobs", request_body(content = String, content_type = "application/json", description = "As `export` gives it, 16 MiB at most"),
-    responses((status = 200, description = "It was here already", body = ImportedJob), (status = 201, description = "Stored", body = ImportedJob), (status = 202, description = "Held in memory, not stored", body = ImportedJob), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "A recording is played", body = ProblemBody), (status = 503, body = ProblemBody), (status = 507, description = "Not stored: jobs and imported files take all the room they may", body = ProblemBody)))]
+/// Imports the file of a job of another host. Importing the same file again changes nothing.
+#[utoipa::path(post, path = "/api/v1/jobs/import", tag = "jobs", request_body(content = String, content_type = "application/json", description = "As `export` returns it, at most 16 MiB"),
+    responses((status = 200, description = "The job exists already", body = ImportedJob), (status = 201, description = "Stored", body = ImportedJob), (status = 202, description = "Held in memory, not stored", body = ImportedJob), (status = 400, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody), (status = 507, description = "Not stored: there is no room for more jobs and imported files", body = ProblemBody)))]
 pub async fn import_job(
     State(site): State<Site>,
     body: Body,
@@ -100,11 +100,11 @@ pub async fn import_job(
     let refused = || {
         let (most, seconds) = (file::LONGEST / 1024 / 1024, slow::LONGEST.as_secs());
         Problem::Bad(format!(
-            "cannot take the file in: expected {most} MiB at most, and all of it within {seconds} s"
+            "cannot import the file: expected at most {most} MiB, and all of it within {seconds} s"
         ))
     };
     let body = to_bytes(body, file::LONGEST).await.map_err(|_| refused())?;
-    // It goes on where the visitor goes away, and so holds the permit.
+    // The thread holds the permit, since it continues if the client disconnects.
     let checking = on_a_thread(move || {
         let checked = checked(body);
         drop(permit);
@@ -116,10 +116,10 @@ pub async fn import_job(
     Ok((status, Json(ImportedJob { job: JobBody::from(&job), message })))
 }
 
-/// The job of a file, and the file as it is kept: written anew from what was understood, so that nothing else is in it.
+/// The job of a file, and the file to store: written anew, so that it contains nothing else.
 fn checked(body: Bytes) -> Result<(Job, Arc<[u8]>), Problem> {
     let read = file::read(&body, crate::source::live::now());
-    // What was understood is written while it is not there any more.
+    // Frees memory before the file is written anew.
     drop(body);
     let (job, course) = read.map_err(|error| Problem::Bad(error.to_string()))?;
     let text = file::write(&job, &course).map_err(|error| Problem::Inside(anyhow::Error::new(error)))?;
@@ -145,7 +145,7 @@ mod tests {
         let mut parts = sent(file(), costs.export().unwrap()).into_data_stream();
         assert_eq!(parts.next().await.unwrap().unwrap().len(), CHUNK);
         assert!(costs.export().is_err(), "he has the place");
-        tokio::time::sleep(SENT_WITHIN + Duration::from_secs(1)).await;
+        tokio::time::sleep(SEND_TIMEOUT + Duration::from_secs(1)).await;
         assert!(costs.export().is_ok(), "another has it");
         assert!(parts.next().await.unwrap().is_err() && parts.next().await.is_none());
     }

@@ -1,4 +1,4 @@
-//! JSON under `/api/v1/`. What is not known is `null`, never 0; times are RFC 3339 in UTC; lists are bare arrays.
+//! JSON under `/api/v1/`. Unknown values are `null`, never 0; times are RFC 3339 in UTC; lists are bare arrays.
 
 mod body;
 mod file;
@@ -16,6 +16,7 @@ use utoipa::IntoParams;
 use super::Site;
 use super::answer::{ParsedQuery, Partial, Problem, ProblemBody};
 use super::compare::Choice;
+use super::lists::AlertPage;
 use crate::job::Job;
 use crate::job::finish::Outlook;
 use crate::notify::AlertBody;
@@ -31,92 +32,92 @@ pub use commands::mark::{PutJob, put_job};
 pub use file::{ImportedJob, export_job, import_job};
 pub use openapi::openapi;
 
-/// Jobs or alerts of one answer at most.
+/// Maximum jobs or alerts per page.
 const MOST_LISTED: usize = 1_000;
 
-/// A query of which a key may come several times.
+/// A query with repeated keys.
 type Pairs = Vec<(String, String)>;
-/// A list, and the header `Cowbell-Missing` where it is not whole.
-type List<T> = Result<Partial<Json<Vec<T>>>, Problem>;
+/// A page of a list, with the headers `Link` and, if it is incomplete, `Cowbell-Missing`.
+type List<T> = Result<(HeaderMap, Partial<Json<Vec<T>>>), Problem>;
 
-/// The daemon, its ticks, and how each part of the machine did.
+/// The daemon, its ticks, and the state of each part.
 #[utoipa::path(get, path = "/api/v1/status", tag = "now", responses((status = 200, body = StatusBody), (status = 503, body = ProblemBody)))]
 pub async fn status(State(site): State<Site>) -> Result<Json<StatusBody>, Problem> {
-    let present = site.present()?;
-    Ok(Json(StatusBody::new(&present, crate::source::own::own_cost())))
+    Ok(Json(StatusBody::new(&*site.present()?)))
 }
 
-/// Every device of `/proc/diskstats`, and what it did in the last tick.
+/// All devices of `/proc/diskstats` in the last tick.
 #[utoipa::path(get, path = "/api/v1/devices", tag = "now", responses((status = 200, body = Vec<DeviceBody>), (status = 503, body = ProblemBody)))]
 pub async fn devices(State(site): State<Site>) -> Result<Json<Vec<DeviceBody>>, Problem> {
     Ok(Json(DeviceBody::all(&site.present()?.interval)))
 }
 
-/// Every volume that `lvs` without `-a` shows, and how it is.
+/// All volumes that `lvs` shows without `-a`.
 #[utoipa::path(get, path = "/api/v1/volumes", tag = "now", responses((status = 200, body = Vec<VolumeBody>), (status = 503, body = ProblemBody)))]
 pub async fn volumes(State(site): State<Site>) -> Result<Json<Vec<VolumeBody>>, Problem> {
     Ok(Json(VolumeBody::all(&*site.present()?)))
 }
 
-/// Paging, processors and pressure, in the last tick.
+/// Paging, CPU time and pressure in the last tick.
 #[utoipa::path(get, path = "/api/v1/vm", tag = "now", responses((status = 200, body = VmBody), (status = 503, body = ProblemBody)))]
 pub async fn vm(State(site): State<Site>) -> Result<Json<VmBody>, Problem> {
     Ok(Json(VmBody::new(&site.present()?.interval)))
 }
 
-/// Which jobs are listed.
+/// The query of a list of jobs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct JobsQuery {
     /// RFC 3339, or relative to the last tick such as `-1h`
     from: Option<String>,
-    /// Likewise; `now` if not given
+    /// Likewise; `now` by default
     to: Option<String>,
-    /// Jobs of a page, from 1 to 1000; 1000 if not given
+    /// Jobs per page, from 1 to 1000; 1000 by default
     limit: Option<usize>,
-    /// The place from which a page goes on, as the link to the next page has it
+    /// The place after which the page starts, from the link to the next page
     before: Option<String>,
 }
 
-/// Jobs, the latest first, a page at a time; with `from` or `to`, those that ran at any time between them.
+/// Jobs, the latest first, in pages. `from` and `to` select jobs that ran at any time between them.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(JobsQuery),
-    responses((status = 200, body = Vec<JobBody>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why there are only those in memory"))), (status = 400, body = ProblemBody)))]
-pub async fn jobs(
-    State(site): State<Site>,
-    ParsedQuery(asked): ParsedQuery<JobsQuery>,
-) -> Result<(HeaderMap, Partial<Json<Vec<JobBody>>>), Problem> {
-    let present = site.present()?;
-    let limit = asked.limit.unwrap_or(MOST_LISTED);
-    if !(1..=MOST_LISTED).contains(&limit) {
-        return Err(Problem::Bad(format!("expected `limit` from 1 to {MOST_LISTED}, but found {limit}")));
-    }
+    responses((status = 200, body = Vec<JobBody>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why only jobs in memory are listed"))), (status = 400, body = ProblemBody)))]
+pub async fn jobs(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<JobsQuery>) -> List<JobBody> {
+    let limit = checked("limit", asked.limit, MOST_LISTED, MOST_LISTED)?;
     let before = asked.before.as_deref().map(str::parse).transpose().map_err(Problem::Bad)?;
     let span = TimeQuery { from: asked.from, to: asked.to };
-    let range = including_latest(&span, span.range(present.interval.at, "1970-01-01T00:00:00Z")?);
+    let range = including_latest(&span, span.range(site.present()?.interval.at, "1970-01-01T00:00:00Z")?);
     let query = JobQuery { before, ..JobQuery::of(range) };
-    let Partial { found: JobPage { jobs, next }, missing } =
-        super::pages::job_page(&site, &present, &query, limit).await?;
+    let Partial { found: JobPage { jobs, next }, missing } = site.job_page(&query, limit).await?;
     let to = if range.to == Timestamp::MAX { String::new() } else { format!("&to={}", range.to) };
-    let link = next.map(|next| {
-        format!("</api/v1/jobs?from={}{to}&limit={limit}&before={next}>; rel=\"next\"", range.from)
-    });
-    let link = link.and_then(|link| Some((header::LINK, HeaderValue::try_from(link).ok()?)));
-    let found = Json(jobs.iter().map(JobBody::from).collect());
-    Ok((HeaderMap::from_iter(link), Partial { found, missing }))
+    let next = next.map(|next| format!("jobs?from={}{to}&limit={limit}&before={next}", range.from));
+    Ok((next_page(next), Partial { found: Json(jobs.iter().map(JobBody::from).collect()), missing }))
+}
+
+/// The `Link` to the next page, if any.
+fn next_page(address: Option<String>) -> HeaderMap {
+    let link = address.map(|address| format!("</api/v1/{address}>; rel=\"next\""));
+    HeaderMap::from_iter(link.and_then(|link| Some((header::LINK, HeaderValue::try_from(link).ok()?))))
+}
+
+/// A number from 1 to `most`.
+fn checked(key: &str, number: Option<usize>, default: usize, most: usize) -> Result<usize, Problem> {
+    match number.unwrap_or(default) {
+        number if (1..=most).contains(&number) => Ok(number),
+        number => Err(Problem::Bad(format!("expected `{key}` from 1 to {most}, but found {number}"))),
+    }
 }
 
 /// One job.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}", tag = "jobs",
-    params(("id" = i64, Path, description = "As in the list of jobs")),
+    params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, body = JobBody), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn job(State(site): State<Site>, Path(id): Path<String>) -> Result<Json<JobBody>, Problem> {
     Ok(Json(JobBody::from(&numbered(&site, &id).await?)))
 }
 
-/// What a job cost: figures, what they say, what would help, and how large the next COW area should be. Of a job that
-/// runs they may be 10 s old.
+/// The cost of a job: figures, diagnosis, advice, and the size of the next COW area. For a running job it may be 10 s old.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}/figures", tag = "jobs",
-    params(("id" = i64, Path, description = "As in the list of jobs")),
+    params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, body = FiguresBody), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn figures(State(site): State<Site>, Path(id): Path<String>) -> Result<Json<FiguresBody>, Problem> {
     let job = numbered(&site, &id).await?;
@@ -128,10 +129,9 @@ pub async fn figures(State(site): State<Site>, Path(id): Path<String>) -> Result
     Ok(Json(FiguresBody::new(&job, account, &cost, present.outlook(&job))))
 }
 
-/// Whether a backup that runs will be done before its snapshot overflows; `null` of a job that is over, or that is no
-/// snapshot's. It needs no database.
+/// Whether a running backup will end before its snapshot overflows; `null` for other jobs. It needs no database.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}/outlook", tag = "jobs",
-    params(("id" = i64, Path, description = "As in the list of jobs")),
+    params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, body = Option<Outlook>), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn outlook(
     State(site): State<Site>,
@@ -141,10 +141,10 @@ pub async fn outlook(
     Ok(Json(site.present()?.outlook(&job)))
 }
 
-/// Jobs side by side: every figure with its mean, standard deviation and ratio to the first set, what looks odd, and what
-/// differs besides. Jobs of the same set and variant are repeats of one another; each other stands for itself.
+/// A comparison: figures with mean, standard deviation and ratio to the first set, outliers, and other differences. Jobs
+/// of the same set and variant are repeats.
 #[utoipa::path(get, path = "/api/v1/jobs/compare", tag = "jobs",
-    params(("ids" = Option<String>, Query, description = "Jobs' numbers with commas between them, 64 at most; the first is what others are compared with"), ("group" = Option<String>, Query, description = "Repeats of one thing, such as `before:3,4`; as often as one likes"), ("set" = Option<String>, Query, description = "All jobs of the set of this name")),
+    params(("ids" = Option<String>, Query, description = "IDs of jobs, separated by commas, at most 64; the others are compared with the first"), ("group" = Option<String>, Query, description = "A named group of repeats such as `before:3,4`; can be repeated"), ("set" = Option<String>, Query, description = "All jobs of this set")),
     responses((status = 200, body = CompareBody), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "They have no figure in common", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn compare(
     State(site): State<Site>,
@@ -154,27 +154,36 @@ pub async fn compare(
     Ok(Json(CompareBody::new(&compared)))
 }
 
-/// The job of this number.
+/// The job with this ID.
 async fn numbered(site: &Site, id: &str) -> Result<Job, Problem> {
-    let id = id.parse().map_err(|_| {
-        Problem::Bad(format!("expected a job's number, as /api/v1/jobs lists it, but found `{id}`"))
-    })?;
-    let missing = || {
-        Problem::NotFound(format!(
-            "there is no job {id}; `cowbell job list` and /api/v1/jobs list those that there are"
-        ))
-    };
-    super::pages::job_numbered(site, id).await?.ok_or_else(missing)
+    let wrong = |_| Problem::Bad(format!("expected the ID of a job, but found `{id}`"));
+    site.job(id.parse().map_err(wrong)?).await
 }
 
-/// Alerts, the latest first; those without `cleared_at` are raised now.
-#[utoipa::path(get, path = "/api/v1/alerts", tag = "alerts", responses((status = 200, body = Vec<AlertBody>, headers(("Cowbell-Missing" = String, description = "Why there are only those that are raised now")))))]
-pub async fn alerts(State(site): State<Site>) -> List<AlertBody> {
-    let Partial { found, missing } = super::pages::alert_list(&site, MOST_LISTED).await?;
-    Ok(Partial { found: Json(found.iter().map(AlertBody::from).collect()), missing })
+/// The query of a list of alerts.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct AlertsQuery {
+    /// Alerts per page, from 1 to 1000; 1000 by default
+    limit: Option<usize>,
+    /// List alerts with lower IDs only
+    before: Option<i64>,
 }
 
-/// What a series is asked by.
+/// Alerts, the latest first, in pages. Open alerts have no `cleared_at`.
+#[utoipa::path(get, path = "/api/v1/alerts", tag = "alerts", params(AlertsQuery),
+    responses((status = 200, body = Vec<AlertBody>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why only open alerts are listed"))), (status = 400, body = ProblemBody)))]
+pub async fn alerts(
+    State(site): State<Site>,
+    ParsedQuery(asked): ParsedQuery<AlertsQuery>,
+) -> List<AlertBody> {
+    let limit = checked("limit", asked.limit, MOST_LISTED, MOST_LISTED)?;
+    let Partial { found: AlertPage { alerts, next }, missing } = site.alert_page(asked.before, limit).await?;
+    let next = next.map(|next| format!("alerts?limit={limit}&before={next}"));
+    Ok((next_page(next), Partial { found: Json(alerts.iter().map(AlertBody::from).collect()), missing }))
+}
+
+/// The query of a series.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SeriesQuery {
@@ -186,7 +195,7 @@ pub struct SeriesQuery {
     from: Option<String>,
     /// Likewise; `now` if not given
     to: Option<String>,
-    /// From 1 to 10000; 600 if not given
+    /// From 1 to 10000; 600 by default
     points: Option<usize>,
 }
 
@@ -199,10 +208,7 @@ pub async fn series(
 ) -> Result<Json<Vec<Point>>, Problem> {
     let present = site.present()?;
     let range = TimeQuery { from: query.from, to: query.to }.range(present.interval.at, "-1h")?;
-    let points = query.points.unwrap_or(DEFAULT_POINTS);
-    if !(1..=MOST_POINTS).contains(&points) {
-        return Err(Problem::Bad(format!("expected `points` from 1 to {MOST_POINTS}, but found {points}")));
-    }
+    let points = checked("points", query.points, DEFAULT_POINTS, MOST_POINTS)?;
     let wanted = Wanted::named(&query.of, &query.metric)?;
     let found = site.store.series(&[wanted], range, points).await?.pop().flatten();
     let series = found
@@ -224,10 +230,10 @@ pub async fn healthz(State(site): State<Site>) -> Response {
 }
 
 pub async fn not_found() -> Problem {
-    Problem::NotFound("there is nothing at this address; /api/v1/openapi.json describes what there is".into())
+    Problem::NotFound("there is nothing at this address; /api/v1/openapi.json lists all addresses".into())
 }
 
 pub async fn no_such_method(method: Method) -> (StatusCode, Json<ProblemBody>) {
-    let error = format!("{method} does not work at this address; /api/v1/openapi.json describes what does");
+    let error = format!("{method} is not allowed at this address; /api/v1/openapi.json lists all methods");
     (StatusCode::METHOD_NOT_ALLOWED, Json(ProblemBody { error }))
 }

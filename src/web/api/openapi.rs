@@ -1,4 +1,4 @@
-//! The description of the API, generated from the code that answers.
+//! The OpenAPI document, generated from the handlers.
 
 use axum::Json;
 use utoipa::OpenApi;
@@ -7,7 +7,7 @@ use utoipa::OpenApi;
 #[openapi(
     info(
         title = "cowbell",
-        description = "Snapshots, thin pools and the disks below them. What is not known is `null`, never 0; times are RFC 3339 in UTC."
+        description = "Snapshots, thin pools and the disks below them. Unknown values are `null`, never 0; times are RFC 3339 in UTC."
     ),
     paths(
         super::status,

@@ -1,4 +1,4 @@
-//! One job's cost, from what the store kept of it and of the jobs before it.
+//! Computes the cost of a job, from stored data of this job and earlier ones.
 
 use std::sync::Arc;
 
@@ -23,72 +23,70 @@ use crate::topology::{Device, DeviceKind, Topology};
 use crate::units::Prefix;
 use crate::web::Site;
 use crate::web::answer::Problem;
-use crate::web::pages::job_list;
 
-/// Runs that the next COW area is sized by: two weeks of nights.
+/// Runs that determine the size of the next COW area: two weeks of nights.
 const MOST_RUNS: usize = 14;
-/// Snapshots of an origin that are looked at: those runs, some that failed, and those that live at the same time.
+/// Snapshots of an origin that are read: those runs, failed ones, and concurrent ones.
 const MOST_JOBS: usize = 50;
-/// Points of a run's fill; of each the most is taken.
+/// Points of the fill of a run; each has its maximum.
 const POINTS_OF_FILL: usize = 100;
 
-/// Computes the cost of a job. Reads of the store are awaited; the rest is done on a thread for such work.
+/// Computes the cost of a job, on a thread for slow work.
 pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost, Problem> {
-    let JobInputs { setup, sizing, texts } = seen(site, job, present).await?;
+    let JobInputs { setup, sizing, course } = inputs(site, job, present).await?;
     let (name, phases) = (job.name.clone(), PhaseTimes::of(job));
     let cost = on_a_thread(move || {
-        let course = texts.course()?;
+        let course = course.course()?;
         let figures = Figures::of(&course, &setup).with_phases(&course, &phases);
         let report = JobReport::new(&name, figures, &setup, sizing, Prefix::default());
         anyhow::Ok(Cost { report, setup, outline: Outline::of(&course) })
     });
-    Ok(cost.await?.with_context(|| format!("cannot sum up job {}", job.id))?)
+    Ok(cost.await?.with_context(|| format!("cannot compute the cost of job {}", job.id))?)
 }
 
 /// The file of a job.
 pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<u8>, Problem> {
-    let JobInputs { mut setup, texts, .. } = seen(site, job, present).await?;
+    let JobInputs { mut setup, course, .. } = inputs(site, job, present).await?;
     if !job.is_imported() {
         setup.host = setup.host.or_else(|| Some(present.host.clone()));
     }
     let job = Job { setup, ..job.clone() };
     let id = job.id;
-    let file = on_a_thread(move || anyhow::Ok(file::write(&job, &texts.course()?)?.into_bytes()));
+    let file = on_a_thread(move || anyhow::Ok(file::write(&job, &course.course()?)?.into_bytes()));
     let file = file.await?.with_context(|| format!("cannot write the file of job {id}"))?;
-    file::check_length(&file).map_err(|error| {
-        Problem::Conflict(format!("job {id} cannot be exported, since no host would take it: {error}"))
-    })?;
+    file::check_length(&file)
+        .map_err(|error| Problem::Conflict(format!("job {id} cannot be exported: {error}")))?;
     Ok(file)
 }
 
-/// What is known of a job, before it is summed up.
+/// The inputs of the computation.
 struct JobInputs {
     setup: Setup,
     sizing: Option<Sizing>,
-    texts: Texts,
+    course: CourseInput,
 }
 
-/// From what a course is made.
-enum Texts {
-    CachedCost(Box<Sources>, Box<TickTable>, Times),
-    /// The file of a job of another host.
-    Filed(Vec<u8>),
+/// The input for a course.
+enum CourseInput {
+    Stored(Box<Sources>, Box<TickTable>, Times),
+    /// The file of an imported job.
+    File(Vec<u8>),
 }
 
-impl Texts {
+impl CourseInput {
     fn course(&self) -> anyhow::Result<Course> {
         Ok(match self {
-            Self::CachedCost(sources, every, times) => sources.course(every, *times)?,
-            Self::Filed(file) => file::course(file)?,
+            Self::Stored(sources, ticks, times) => sources.course(ticks, *times)?,
+            Self::File(file) => file::course(file)?,
         })
     }
 }
 
-async fn seen(site: &Site, job: &Job, present: &Arc<Present>) -> Result<JobInputs, Problem> {
+async fn inputs(site: &Site, job: &Job, present: &Arc<Present>) -> Result<JobInputs, Problem> {
     if job.is_imported() {
         let file = site.store.imported(&job.key).await?;
         let file = file.with_context(|| format!("the file of job {} is not in the database", job.id))?;
-        return Ok(JobInputs { setup: job.setup.clone(), sizing: None, texts: Texts::Filed(file) });
+        return Ok(JobInputs { setup: job.setup.clone(), sizing: None, course: CourseInput::File(file) });
     }
     let now = present.interval.at;
     let jobs = of_same_origin(site, job, present).await?;
@@ -100,23 +98,22 @@ async fn seen(site: &Site, job: &Job, present: &Arc<Present>) -> Result<JobInput
     let times = Times::of(job, now);
     let identity = |volume: &str| site.store.device_identity(volume).map(|identity| identity.to_string());
     let sources = Sources::of(job, &setup, &pvs(job, &setup, &present.interval.topology), identity);
-    let every = site.store.tick_table(&sources.wanted, times.range()).await?;
-    Ok(JobInputs { setup, sizing, texts: Texts::CachedCost(Box::new(sources), Box::new(every), times) })
+    let ticks = site.store.tick_table(&sources.wanted, times.range()).await?;
+    Ok(JobInputs { setup, sizing, course: CourseInput::Stored(Box::new(sources), Box::new(ticks), times) })
 }
 
-/// Snapshots of the job's origin that began before the job ended, itself too, the latest first; none of a job that is no
-/// snapshot's.
+/// Snapshots of the job's origin that started before the job ended, including its own, the latest first.
 async fn of_same_origin(site: &Site, job: &Job, present: &Present) -> Result<Vec<Job>, Problem> {
     let origin = job.vg.clone().zip(job.origin.clone());
     let Some(origin) = origin.filter(|_| job.kind == JobKind::Snapshot) else { return Ok(Vec::new()) };
     let until = Range { from: Timestamp::UNIX_EPOCH, to: job.ended_at.unwrap_or(present.interval.at) };
     let query = JobQuery { kind: Some(job.kind), origin: Some(origin), ..JobQuery::of(until) };
-    let mut jobs = job_list(site, present, &query, MOST_JOBS).await?.found;
+    let mut jobs = site.job_list(&query, MOST_JOBS).await?.found;
     jobs.retain(|other| !other.is_imported() && !other.made_no_snapshot());
     Ok(jobs)
 }
 
-/// What was seen while it ran, with what the store and the present can add.
+/// The recorded setup, completed from the store and the current state.
 async fn setup(site: &Site, job: &Job, jobs: &[Job], present: &Present) -> Result<Setup, Problem> {
     let mut setup = job.setup.clone();
     let topology = &present.interval.topology;
@@ -138,28 +135,27 @@ async fn setup(site: &Site, job: &Job, jobs: &[Job], present: &Present) -> Resul
     Ok(setup)
 }
 
-/// A thick snapshot has a COW area of its own; a thin one's device was seen without.
+/// Only a thick snapshot has a COW device.
 fn kind(site: &Site, job: &Job) -> Option<SnapshotKind> {
     let identity = site.store.device_identity(&job.key).filter(|_| job.kind == JobKind::Snapshot)?;
     let has_cow = site.store.knows(&Subject::Device(format!("{identity}-cow")));
     Some(if has_cow { SnapshotKind::Thick } else { SnapshotKind::Thin })
 }
 
-/// Snapshots of the origin that lived while the job ran, itself too.
+/// Snapshots of the origin that existed while the job ran, including its own.
 fn overlapping(job: &Job, jobs: &[Job], now: Timestamp) -> usize {
     let end = |job: &Job| job.ended_at.unwrap_or(now);
     let others = jobs.iter().filter(|other| other.id != job.id);
     1 + others.filter(|other| other.started_at < end(job) && job.started_at < end(other)).count()
 }
 
-/// In a group of one PV everything lies on that.
+/// The PV of a group that has only one.
 fn only_pv(job: &Job, topology: &Topology) -> Option<Vec<String>> {
     let group = topology.group(job.vg.as_deref()?)?;
     (group.pvs.len() == 1 && group.missing_pvs == 0).then(|| group.pvs.clone())
 }
 
-/// PVs of the job's group by name, those that carry something of it first; of a job without a snapshot all PVs, and the
-/// disks that are none.
+/// PVs of the job's group, those with its data first. For a job without snapshot, all PVs and other disks.
 fn pvs(job: &Job, setup: &Setup, topology: &Topology) -> Vec<(String, Subject)> {
     let of_host: Vec<String> = match job.kind {
         JobKind::Snapshot => Vec::new(),
@@ -178,7 +174,7 @@ fn pvs(job: &Job, setup: &Setup, topology: &Topology) -> Vec<(String, Subject)> 
     names.into_iter().map(subject).collect()
 }
 
-/// All that bytes are counted once of, PVs first.
+/// The lowest layer: PVs, then disks without PVs.
 fn bottom(topology: &Topology) -> Vec<String> {
     let counts = topology.devices.iter().filter(|device| device.is_pv || device.counts);
     let (pvs, disks): (Vec<_>, Vec<_>) = counts.partition(|device| device.is_pv);
@@ -190,7 +186,7 @@ fn bottom(topology: &Topology) -> Vec<String> {
     pvs.iter().copied().chain(disks.into_iter().filter(is_below_none)).map(|it| it.name.to_string()).collect()
 }
 
-/// The size of the next COW area, by the last runs that ended.
+/// The recommended size of the next COW area, from the last runs.
 async fn next_size(
     site: &Site,
     job: &Job,
@@ -227,13 +223,13 @@ async fn peak(site: &Site, run: &Job, present: &Present) -> Result<Option<Peak>,
         .map(|full| Peak { bytes: if overflowed { full.size_bytes } else { full.used_bytes }, overflowed }))
 }
 
-/// A COW area when it was the fullest.
+/// A COW area at its peak.
 struct Full {
     used_bytes: u64,
     size_bytes: u64,
 }
 
-/// Its size follows from what was used and which part that was, as a whole number of extents.
+/// The size follows from used bytes and percentage, rounded to extents.
 async fn fullest(site: &Site, run: &Job, present: &Present) -> Result<Option<Full>, Problem> {
     let range = Range { from: run.started_at, to: run.ended_at.unwrap_or(present.interval.at) };
     let wanted = [VolumeQuantity::UsedBytes, VolumeQuantity::FillPercent].map(|quantity| Wanted {

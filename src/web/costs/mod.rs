@@ -1,7 +1,6 @@
-//! What jobs cost, for pages and API: computed when somebody asks, one at a time, and remembered.
+//! Costs of jobs: computed on request, one at a time, and cached.
 //!
-//! Of a job that is over with all that came after it nothing changes any more, so its answer is kept while there is
-//! room. All others are computed anew when somebody asks again after a while.
+//! The cost of a job that is over does not change, so it stays cached while there is room. Others expire.
 
 mod compute;
 
@@ -10,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::Site;
 use super::answer::Problem;
@@ -20,13 +19,12 @@ use crate::report::course::Times;
 use crate::report::job::JobReport;
 use crate::report::outline::Outline;
 
-/// Answers that are remembered, so that the runs of an experiment are computed once; each is some 50 KiB, most of it the
-/// curve and the outline.
+/// Cached costs: enough for the runs of an experiment. Each takes about 50 KiB.
 const MOST_KEPT: usize = 96;
-/// A job that runs is computed no more often than this.
-const HOLDS_FOR: Duration = Duration::from_secs(10);
+/// The cost of a running job is cached for this time.
+const LIFETIME: Duration = Duration::from_secs(10);
 
-/// What a job cost.
+/// The cost of a job.
 #[derive(Clone, Debug)]
 pub struct Cost {
     pub report: JobReport,
@@ -34,22 +32,22 @@ pub struct Cost {
     pub outline: Outline,
 }
 
-/// What was computed of late.
+/// The cache, and limits for work on jobs.
 pub struct Costs {
-    /// The latest last. Held to look up or to put in, never while something is computed.
+    /// The latest last. The lock is never held during a computation.
     kept: Mutex<VecDeque<CachedCost>>,
-    /// However many visitors ask, one answer is computed at a time: it takes a processor, and memory for a day of ticks.
+    /// One cost is computed at a time: it needs a CPU, and memory for a day of ticks.
     turn: Semaphore,
-    /// Whoever is sent a file, until it is sent or he stalls; files are large.
+    /// One file is sent at a time, since files are large.
     exporting: Arc<Semaphore>,
-    /// Whoever sends one.
+    /// One file is received at a time.
     importing: Arc<Semaphore>,
 }
 
 struct CachedCost {
     job: i64,
     ended_at: Option<Timestamp>,
-    /// `None` where it holds for ever.
+    /// `None` if it never expires.
     until: Option<Instant>,
     cost: Arc<Cost>,
 }
@@ -66,20 +64,18 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Leave to write a file and to send it, one at a time.
+    /// A permit to write and send a file.
     pub fn export(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let busy = |_| {
-            Problem::Unavailable("another job is exported, and there is memory for one: try again".into())
-        };
-        Arc::clone(&self.exporting).try_acquire_owned().map_err(busy)
+        permit(&self.exporting, "exported")
     }
 
-    /// Leave to receive a file and to check it, one at a time.
+    /// A permit to receive and check a file.
     pub fn import(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let busy = |_| {
-            Problem::Unavailable("another job is imported, and there is memory for one: try again".into())
-        };
-        Arc::clone(&self.importing).try_acquire_owned().map_err(busy)
+        permit(&self.importing, "imported")
+    }
+
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        self.turn.acquire().await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))
     }
 
     fn find(&self, job: &Job) -> Option<Arc<Cost>> {
@@ -91,7 +87,7 @@ impl Costs {
     }
 
     fn keep(&self, job: &Job, is_settled: bool, cost: &Arc<Cost>) {
-        let until = (!is_settled).then(|| Instant::now() + HOLDS_FOR);
+        let until = (!is_settled).then(|| Instant::now() + LIFETIME);
         let mut kept = self.lock();
         kept.retain(|kept| kept.job != job.id);
         kept.push_back(CachedCost { job: job.id, ended_at: job.ended_at, until, cost: Arc::clone(cost) });
@@ -104,15 +100,19 @@ impl Costs {
     }
 }
 
+fn permit(semaphore: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, Problem> {
+    let busy = |_| Problem::Unavailable(format!("another job is being {what}; try again"));
+    Arc::clone(semaphore).try_acquire_owned().map_err(busy)
+}
+
 impl Site {
-    /// What a job cost so far, or at all.
+    /// The cost of a job, so far if it runs.
     pub async fn cost(&self, job: &Job) -> Result<Arc<Cost>, Problem> {
         if let Some(cost) = self.costs.find(job) {
             return Ok(cost);
         }
-        let closed = |error| Problem::Inside(anyhow::Error::new(error).context("figures are not computed"));
-        let _turn = self.costs.turn.acquire().await.map_err(closed)?;
-        // Whoever had the turn before may have computed the same.
+        let _turn = self.costs.turn().await?;
+        // The previous holder may have computed the same.
         if let Some(cost) = self.costs.find(job) {
             return Ok(cost);
         }
@@ -122,13 +122,10 @@ impl Site {
         self.costs.keep(job, is_settled, &cost);
         Ok(cost)
     }
-}
 
-impl Site {
-    /// A job as one file, for another host. One at a time, as figures.
+    /// A job as one file, for another host.
     pub async fn file_of(&self, job: &Job) -> Result<Vec<u8>, Problem> {
-        let closed = |error| Problem::Inside(anyhow::Error::new(error).context("files are not written"));
-        let _turn = self.costs.turn.acquire().await.map_err(closed)?;
+        let _turn = self.costs.turn().await?;
         compute::file(self, job, &self.present()?).await
     }
 }
@@ -157,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_computed_is_given_again_until_the_job_is_another() {
+    fn costs_are_cached_until_the_job_ends() {
         let costs = Costs::default();
         costs.keep(&job(1, None), false, &cost());
         assert!(costs.find(&job(1, None)).is_some());
@@ -166,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_remembered_than_there_is_room_for() {
+    fn the_cache_is_limited() {
         let costs = Costs::default();
         for id in 0..200 {
             costs.keep(&job(id, Some(60)), true, &cost());

@@ -1,18 +1,20 @@
-//! `/alerts`: what was raised, and what is over.
+//! `/alerts`: open and cleared alerts.
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::Html;
 use jiff::Timestamp;
+use serde::Deserialize;
 
-use super::rows::seconds_between;
-use super::{Answer, Content, Refresh, alert_list, framed, moment, shown};
+use super::{Answer, Content, Refresh, fragment_url, moment, shown};
 use crate::alert::{Alert, Severity};
+use crate::series::Range;
 use crate::table::{Cell, Column, Table};
 use crate::units::duration_text;
 use crate::web::Site;
-use crate::web::answer::{Partial, Problem};
+use crate::web::answer::{ParsedQuery, Partial};
+use crate::web::lists::AlertPage;
 
+/// Alerts per page.
 const MOST_ALERTS: usize = 200;
 
 #[derive(Template)]
@@ -20,47 +22,57 @@ const MOST_ALERTS: usize = 200;
 struct Alerts {
     alerts: Table,
     missing: Option<String>,
+    /// The address of the next page.
+    older: Option<String>,
 }
 
-pub async fn page(State(site): State<Site>) -> Answer {
-    let now = now(&site).await?;
-    let refresh = Some(Refresh::each_second("/alerts/list"));
-    framed(&site, Content { title: "Alerts", place: "/alerts", refresh, tools: String::new(), now })
+#[derive(Deserialize)]
+pub struct AlertsView {
+    /// Alerts with lower IDs are listed.
+    before: Option<i64>,
 }
 
-pub async fn fragment(State(site): State<Site>) -> Answer {
-    now(&site).await.map(Html)
-}
-
-async fn now(site: &Site) -> Result<String, Problem> {
+pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<AlertsView>) -> Answer {
     let now = site.present()?.interval.at;
-    let Partial { found, missing } = alert_list(site, MOST_ALERTS).await?;
+    let Partial { found: AlertPage { alerts, next }, missing } =
+        site.alert_page(view.before, MOST_ALERTS).await?;
     let columns = [
         Column::text("State"),
         Column::text("Rule").class("less"),
         Column::text("Volume").class("less"),
-        Column::text("What"),
+        Column::text("Message"),
         Column::text("Raised (UTC)"),
-        Column::number("Lasted").class("less"),
+        Column::number("Duration").class("less"),
     ];
-    let rows = found.iter().map(|alert| row(alert, now));
-    shown(&Alerts { alerts: Table::new("The latest first", columns, rows), missing })
+    let rows = alerts.iter().map(|alert| row(alert, now));
+    let query = view.before.map_or_else(String::new, |before| format!("before={before}"));
+    Ok(Content {
+        title: "Alerts".into(),
+        place: "/alerts",
+        refresh: Some(Refresh::each_second(fragment_url("/alerts/list", &query))),
+        now: shown(&Alerts {
+            alerts: Table::new("The latest first", columns, rows),
+            missing,
+            older: next.map(|next| format!("/alerts?before={next}")),
+        })?,
+        ..Content::default()
+    })
 }
 
 fn row(alert: &Alert, now: Timestamp) -> Vec<Cell> {
     let (state, grade) = match (alert.cleared_at, alert.severity) {
-        (Some(_), Severity::Critical) => ("over, was critical", "ok"),
-        (Some(_), Severity::Warning) => ("over, was a warning", "ok"),
+        (Some(_), Severity::Critical) => ("cleared, was critical", "ok"),
+        (Some(_), Severity::Warning) => ("cleared, was a warning", "ok"),
         (None, Severity::Critical) => ("critical", "critical"),
         (None, Severity::Warning) => ("warning", "warning"),
     };
-    let end = alert.cleared_at.unwrap_or(now);
+    let open = Range { from: alert.raised_at, to: alert.cleared_at.unwrap_or(now) };
     vec![
         Cell::state(state, grade),
         alert.rule.text().into(),
         format!("{}/{}", alert.vg, alert.lv).into(),
         Cell::sentence(&alert.sentence),
         moment(alert.raised_at, now).into(),
-        duration_text(seconds_between(alert.raised_at, end)).into(),
+        duration_text(open.seconds()).into(),
     ]
 }

@@ -1,16 +1,16 @@
-//! `/jobs/compare`: jobs laid over each other by elapsed time, every figure with its ratio, and what differs besides.
-//! Without jobs in its address, the page on which they are chosen.
+//! `/jobs/compare`: jobs over elapsed time, their figures with ratios, and what else differs.
+//!
+//! Without jobs in its address, it is the page on which they are selected.
 
 use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::Html;
 use jiff::Timestamp;
 
 use super::charts::{BYTES, Figure};
 use super::rows::{JobTable, outcome};
-use super::{Answer, Content, Prefix, Refresh, framed, job_list, moment, shown};
+use super::{Answer, Content, Refresh, moment, shown};
 use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, TimeLabels, Unit};
 use crate::job::{Job, JobKind};
 use crate::report::outline::OutlinePoint;
@@ -18,27 +18,17 @@ use crate::report::text::{basis, besides, figures as figure_table, sentence};
 use crate::series::{Point, Range, Series};
 use crate::store::JobQuery;
 use crate::table::{Cell, Column as Head, Table};
+use crate::units::Prefix;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
-use crate::web::compare::{Choice, Column, ComparisonData, MOST_COMPARED, sets};
+use crate::web::compare::{Choice, Column, ComparisonData, EVER, MOST_COMPARED};
 use crate::web::costs::Cost;
 
-const TITLE: &str = "Jobs side by side";
-/// The width of a chart where nobody has said how wide it is shown.
+const TITLE: &str = "Jobs compared";
+/// The default width of a chart.
 pub const WIDTH: u32 = 1_000;
 const HEIGHT: u32 = 190;
-/// Looks that the eye tells apart in one chart, also without colours.
-const LOOKS: [Look; 8] = [
-    Look::Read,
-    Look::Write,
-    Look::Other(0),
-    Look::Other(1),
-    Look::Other(2),
-    Look::Other(3),
-    Look::Other(4),
-    Look::Other(5),
-];
-/// Jobs among which some are chosen on the page.
+/// Jobs that the page offers for selection.
 const MOST_OFFERED: usize = 200;
 
 #[derive(Template)]
@@ -49,13 +39,13 @@ struct SideBySide {
     has_repeats: bool,
     figures: Vec<Figure>,
     remarks: Vec<String>,
-    /// What differs besides, and every figure.
+    /// Other differences, and all figures.
     tables: [Table; 2],
     basis: Option<String>,
     command: String,
 }
 
-/// What is compared, with the key of its lines.
+/// A compared column, with the look of its lines.
 struct ColumnRow {
     name: String,
     class: &'static str,
@@ -83,41 +73,30 @@ pub async fn page(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Pair
     let choice = Choice::or_nothing(&query)?;
     if choice.is_empty() {
         let now = chooser(&site).await?;
-        let tools = String::new();
-        return framed(&site, Content { title: "Compare jobs", place: "/jobs", refresh: None, tools, now });
+        return Ok(Content { title: "Compare jobs".into(), place: "/jobs", now, ..Content::default() });
     }
-    let now = now(&site, &choice, &query).await?;
-    let refresh = Some(Refresh::once(super::fragment_url("/jobs/compare/now", &choice.query())));
-    framed(&site, Content { title: TITLE, place: "/jobs", refresh, tools: String::new(), now })
-}
-
-pub async fn fragment(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Pairs>) -> Answer {
-    now(&site, &Choice::of(&query)?, &query).await.map(Html)
-}
-
-async fn now(site: &Site, choice: &Choice, query: &Pairs) -> Result<String, Problem> {
     let width = query.iter().find(|(key, _)| key == "width").and_then(|(_, width)| width.parse().ok());
-    let compared = site.compared(choice).await?;
-    section(&compared, choice, site.present()?.interval.at, width.unwrap_or(WIDTH))
+    let compared = site.compared(&choice).await?;
+    let now = section(&compared, &choice, site.present()?.interval.at, width.unwrap_or(WIDTH))?;
+    let refresh = Some(Refresh::once(super::fragment_url("/jobs/compare/now", &choice.query())));
+    Ok(Content { title: TITLE.into(), place: "/jobs", refresh, now, ..Content::default() })
 }
 
 async fn chooser(site: &Site) -> Result<String, Problem> {
-    let present = site.present()?;
-    let ever = Range { from: Timestamp::UNIX_EPOCH, to: Timestamp::MAX };
-    let jobs = job_list(site, &present, &JobQuery::of(ever), MOST_OFFERED).await?;
+    let jobs = site.job_list(&JobQuery::of(EVER), MOST_OFFERED).await?;
     let link = |(name, runs): (String, usize)| {
         let href = format!("/jobs/compare?set={}", super::escaped(&name));
         vec![Cell::link(name, href), runs.to_string().into()]
     };
     let columns = [Head::name("Set"), Head::number("Runs")];
     shown(&Chooser {
-        sets: Table::new("Sets of runs", columns, sets(site).await?.into_iter().map(link)).class("sets"),
-        jobs: JobTable::of_choices(&jobs, present.interval.at),
+        sets: Table::new("Sets of runs", columns, site.sets().await?.into_iter().map(link)).class("sets"),
+        jobs: JobTable::of_choices(&jobs, site.present()?.interval.at),
         most: MOST_COMPARED,
     })
 }
 
-/// The comparison, as HTML.
+/// The comparison as HTML.
 pub fn section(
     compared: &ComparisonData,
     choice: &Choice,
@@ -133,7 +112,7 @@ pub fn section(
         remarks: of_all.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect(),
         tables: [besides(comparison), figure_table(comparison, Prefix::default())],
         basis: basis(comparison),
-        command: format!("cowbell job compare {}", choice.words()),
+        command: format!("cowbell job compare {}", choice.arguments()),
     })
 }
 
@@ -154,16 +133,21 @@ fn column_row(place: usize, column: &Column, now: Timestamp) -> ColumnRow {
     }
 }
 
+/// Looks that can be distinguished in one chart, also without colours.
 fn look(place: usize) -> Look {
-    LOOKS[place % LOOKS.len()]
+    match place % 8 {
+        0 => Look::Read,
+        1 => Look::Write,
+        other => Look::Other(other as u8 - 2),
+    }
 }
 
-/// A single job, by the seconds since it began.
+/// A single job over elapsed time.
 pub fn alone(job: &Job, cost: Arc<Cost>, width: u32) -> Vec<Figure> {
     figures(&[Column { name: job.name.clone(), runs: vec![(job.clone(), cost)] }], width)
 }
 
-/// The jobs over each other, by the seconds since each began.
+/// The jobs over elapsed time.
 fn figures(columns: &[Column], width: u32) -> Vec<Figure> {
     let runs = || columns.iter().flat_map(|column| &column.runs);
     let is_snapshot = |kind: JobKind| kind == JobKind::Snapshot;
@@ -199,7 +183,7 @@ fn figure(title: &str, axis: Axis, value: Value, columns: &[Column], width: u32)
             let label = column.name.clone();
             lines.push(Line { label, series, side: Side::Left, look: look(place), area: false });
         }
-        let last = most.map(|most| format!("{} at most", axis.unit.value_text(most)));
+        let last = most.map(|most| format!("max. {}", axis.unit.value_text(most)));
         legend.push(LegendEntry { label: column.name.clone(), class: look(place).class(), last });
     }
     let chart = Chart {

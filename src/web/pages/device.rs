@@ -2,16 +2,15 @@
 
 use askama::Template;
 use axum::extract::{Path, State};
-use axum::response::Html;
 
 use super::charts::{self, Figure, RangeLink, View};
 use super::phases::Phases;
 use super::rows::JobTable;
-use super::text::{self, Writing};
-use super::{Answer, Content, framed, own_job_list, shown};
-use crate::interval::{DeviceInterval, Interval};
+use super::text::{self, rate, size};
+use super::{Answer, Content, shown};
+use crate::interval::Interval;
 use crate::present::Present;
-use crate::series::Observation;
+use crate::series::per_second;
 use crate::series::quantity::DeviceQuantity;
 use crate::store::Subject;
 use crate::table::Table;
@@ -21,15 +20,15 @@ use crate::web::answer::{ParsedQuery, Problem};
 
 const MOST_JOBS: usize = 10;
 
-/// A page of one thing: what it is, its figures, its charts.
+/// The page of a device, a volume or a job.
 #[derive(Template)]
 #[template(path = "subject.html")]
 pub struct Subjects {
     pub name: String,
     pub description: String,
-    /// What else there is to know of it, a line each.
+    /// Further facts, a line each.
     pub remarks: Vec<String>,
-    /// What has to be said before the figures.
+    /// A warning above the figures.
     pub notice: Option<String>,
     pub key_figures: Vec<KeyFigure>,
     pub ranges: Vec<RangeLink>,
@@ -42,7 +41,7 @@ pub struct Subjects {
     pub jobs: Option<JobTable>,
 }
 
-/// One number that matters, with what it is of.
+/// A prominent number with its explanation.
 pub struct KeyFigure {
     pub name: &'static str,
     pub value: String,
@@ -60,31 +59,14 @@ pub async fn page(
     Path(name): Path<String>,
     ParsedQuery(view): ParsedQuery<View>,
 ) -> Answer {
-    let now = now(&site, &name, &view).await?;
-    let refresh =
-        view.refresh(&format!("/devices/{}/now", text::escaped(&name)), view.range(&*site.present()?)?);
-    let title = site.present()?.interval.topology.device(&name).map_or(name, |device| device.label.clone());
-    framed(&site, Content { title: &title, place: "/devices", refresh, tools: String::new(), now })
-}
-
-pub async fn fragment(
-    State(site): State<Site>,
-    Path(name): Path<String>,
-    ParsedQuery(view): ParsedQuery<View>,
-) -> Answer {
-    now(&site, &name, &view).await.map(Html)
-}
-
-async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
-    let topology = &present.interval.topology;
-    let device = topology.device(name);
-    let subject = Subject::Device(device.map_or(name, |device| &device.identity).to_string());
+    let device = present.interval.topology.device(&name);
+    let subject = Subject::Device(device.map_or(&*name, |device| &device.identity).to_string());
     if device.is_none() && !site.store.knows(&subject) {
-        return Err(Problem::NotFound(format!("No device called {name} was ever seen here.")));
+        return Err(Problem::NotFound(format!("no device called {name} was ever seen here")));
     }
     let range = view.range(&present)?;
-    let jobs = own_job_list(site, &present, range, MOST_JOBS).await?;
+    let jobs = site.own_job_list(range, MOST_JOBS).await?;
     let copied = device.filter(|device| device.is_pv && charts::may_copy(&present, &jobs.found));
     let sketches = vec![
         charts::throughput("Throughput", &subject),
@@ -92,20 +74,23 @@ async fn now(site: &Site, name: &str, view: &View) -> Result<String, Problem> {
         charts::latency(&subject),
         charts::utilisation(&subject),
     ];
-    shown(&Subjects {
-        name: device.map_or(name, |device| &device.label).to_string(),
+    let title = device.map_or(&name, |device| &device.label).clone();
+    let now = shown(&Subjects {
+        name: title.clone(),
         description: device.map_or_else(String::new, describe),
         remarks: device.and_then(disk_remark).into_iter().collect(),
-        notice: device.is_none().then(|| "This device is not there now. What it did is kept.".into()),
+        notice: device.is_none().then(|| "This device does not exist now. Its history remains.".into()),
         key_figures: device.map(|device| key_figures(&present, device)).unwrap_or_default(),
         ranges: view.ranges(&present),
         span: super::span_text(range),
-        figures: charts::draw(site, view, range, &jobs.found, sketches).await?,
+        figures: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
         phases: None,
         table: None,
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, present.interval.at)),
-    })
+    })?;
+    let refresh = view.refresh(&format!("/devices/{}/now", text::escaped(&name)), range);
+    Ok(Content { title, place: "/devices", refresh, now, ..Content::default() })
 }
 
 fn describe(device: &Device) -> String {
@@ -118,7 +103,7 @@ fn describe(device: &Device) -> String {
         DeviceKind::Zram => "compressed memory",
         DeviceKind::Other => "device",
     };
-    let size = device.size.map(|size| Writing::default().amount(Some(size.bytes() as f64)));
+    let size = device.size.map(|sectors| size(Some(sectors.bytes())));
     let parts = [
         Some(format!("{} ({}:{})", device.name, device.number.major, device.number.minor)),
         Some(kind.into()),
@@ -129,78 +114,55 @@ fn describe(device: &Device) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-/// What kind of disk it is, where it or its disk says so.
+/// The kind of disk, its I/O scheduler and read-ahead.
 fn disk_remark(device: &Device) -> Option<String> {
-    let kind = device.rotational.map(|rotational| if rotational { "rotating disk" } else { "not rotating" });
+    let kind =
+        device.rotational.map(|rotational| if rotational { "rotating disk" } else { "non-rotating disk" });
     let scheduler = device.scheduler.as_ref().map(|scheduler| format!("I/O scheduler {scheduler}"));
-    let read_ahead = device
-        .read_ahead_kib
-        .map(|kib| format!("reads ahead {}", Writing::default().amount(Some(kib as f64 * 1024.0))));
+    let read_ahead = device.read_ahead_kib.map(|kib| format!("read-ahead {}", size(Some(kib * 1024))));
     let parts: Vec<String> = [kind.map(String::from), scheduler, read_ahead].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
 fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {
     let interval = &present.interval;
-    let done = done_by(interval, device);
-    let value = |quantity: DeviceQuantity| {
-        done.work.and_then(|work| quantity.observe(&work, interval.elapsed_us)).map(Observation::value)
-    };
-    let writing = Writing::default();
-    let requests = |quantity| format!("{} requests/s", text::count(value(quantity)));
-    let latency = |quantity| text::count(value(quantity));
+    let index = interval.topology.devices.iter().position(|other| other.identity == device.identity);
+    let work = index.and_then(|index| interval.devices.get(index)?.work);
+    let value = |quantity: DeviceQuantity| quantity.value(work, interval.elapsed_us);
+    let rate = |quantity| rate(value(quantity));
+    let count = |quantity| text::count(value(quantity));
+    let requests = |quantity| format!("{} requests/s", count(quantity));
+    let (busy, queue) = (value(DeviceQuantity::Utilisation), count(DeviceQuantity::QueueDepth));
     let mut figures = vec![
-        KeyFigure::new(
-            "Read",
-            writing.rate(value(DeviceQuantity::ReadBytes)),
-            requests(DeviceQuantity::Reads),
-        ),
-        KeyFigure::new(
-            "Written",
-            writing.rate(value(DeviceQuantity::WrittenBytes)),
-            requests(DeviceQuantity::Writes),
-        ),
-        KeyFigure::new("Read latency", latency(DeviceQuantity::ReadAwaitMs), "ms, mean of the last tick"),
-        KeyFigure::new("Write latency", latency(DeviceQuantity::WriteAwaitMs), "ms, mean of the last tick"),
-        KeyFigure::new(
-            "Busy",
-            text::percent(value(DeviceQuantity::Utilisation)),
-            format!("% of the last tick, queue depth {}", text::count(value(DeviceQuantity::QueueDepth))),
-        ),
+        KeyFigure::new("Read", rate(DeviceQuantity::ReadBytes), requests(DeviceQuantity::Reads)),
+        KeyFigure::new("Written", rate(DeviceQuantity::WrittenBytes), requests(DeviceQuantity::Writes)),
+        KeyFigure::new("Read latency", count(DeviceQuantity::ReadAwaitMs), "ms, mean of the last tick"),
+        KeyFigure::new("Write latency", count(DeviceQuantity::WriteAwaitMs), "ms, mean of the last tick"),
+        KeyFigure::new("Busy", text::share(busy), format!("% of the last tick, queue depth {queue}")),
     ];
     figures.extend(copying_figure(interval, device));
     figures
 }
 
-/// How much of a PV's work is copying for thick snapshots, while there are any.
+/// The part of a PV's work that is COW copying, while there are thick snapshots.
 fn copying_figure(interval: &Interval, device: &Device) -> Option<KeyFigure> {
     if !device.is_pv || !interval.may_copy(device) {
         return None;
     }
-    let rate = |bytes: u64| {
-        let rate = Observation::per_second(bytes, interval.elapsed_us, 1.0).map(Observation::value);
-        Writing::default().rate(rate)
-    };
+    let rate = |bytes: u64| rate(per_second(bytes, interval.elapsed_us));
     Some(match interval.share(device) {
         Some(share) => KeyFigure::new(
             "COW copying",
             rate(share.read + share.written),
             format!("of the above: read {}, written {}", rate(share.read), rate(share.written)),
         ),
-        None => KeyFigure::new(
-            "COW copying",
-            text::DASH.into(),
-            "not known by PV: what is copied lies on several",
-        ),
+        None => {
+            KeyFigure::new("COW copying", text::DASH.into(), "unknown: the copied volumes span several PVs")
+        }
     })
 }
 
-fn done_by(interval: &Interval, device: &Device) -> DeviceInterval {
-    let index = interval.topology.devices.iter().position(|other| other.identity == device.identity);
-    index.and_then(|index| interval.devices.get(index)).copied().unwrap_or_default()
-}
-
-/// What the device lies on, and what lies on it.
+/// The devices below and above.
 fn links(interval: &Interval, device: &Device) -> Vec<(String, String)> {
     let link =
         |word: &str, other: &Device| (format!("{word} {}", other.label), super::devices::device_href(other));

@@ -1,14 +1,13 @@
-//! `/jobs/ID`: one job, with fill and read speed over its time on one chart.
+//! `/jobs/ID`: one job, with fill and read speed in one chart.
 
 use axum::extract::{Path, State};
-use axum::response::Html;
 
 use super::charts::{self, Sketch, View};
 use super::device::{KeyFigure, Subjects};
 use super::phases;
 use super::rows;
-use super::text::{self, Writing};
-use super::{Answer, Content, Refresh, framed, moment, shown};
+use super::text;
+use super::{Answer, Content, Refresh, moment, shown};
 use crate::job::figures::PhaseWork;
 use crate::job::finish::{Eta, Outlook, OutlookVerdict};
 use crate::job::{Job, JobKind};
@@ -20,9 +19,8 @@ use crate::table::{Column, Table};
 use crate::units::duration_text;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem};
-use crate::web::compare;
 
-/// What is shown before and after the job: a part of its length, and at least some seconds.
+/// The time before and after the job: a part of its length, and at least some seconds.
 const MARGIN: f64 = 0.03;
 const LEAST_MARGIN: f64 = 5.0;
 
@@ -31,7 +29,8 @@ pub async fn page(
     Path(id): Path<String>,
     ParsedQuery(view): ParsedQuery<View>,
 ) -> Answer {
-    let job = find(&site, &id).await?;
+    let missing = |_| Problem::NotFound(format!("there is no job {id}"));
+    let job = site.job(id.parse().map_err(missing)?).await?;
     let now = whole(&site, &job, &view).await?;
     let url = super::fragment_url(&format!("/jobs/{}/now", job.id), &view.query());
     let present = site.present()?;
@@ -39,25 +38,10 @@ pub async fn page(
         None => Refresh::of_range(url, around(&job, &present)),
         Some(_) => Refresh::once(url),
     });
-    framed(&site, Content { title: &job.name, place: "/jobs", refresh, tools: String::new(), now })
+    Ok(Content { title: job.name, place: "/jobs", refresh, now, ..Content::default() })
 }
 
-pub async fn fragment(
-    State(site): State<Site>,
-    Path(id): Path<String>,
-    ParsedQuery(view): ParsedQuery<View>,
-) -> Answer {
-    let job = find(&site, &id).await?;
-    whole(&site, &job, &view).await.map(Html)
-}
-
-async fn find(site: &Site, id: &str) -> Result<Job, Problem> {
-    let missing = || Problem::NotFound(format!("There is no job {id}."));
-    let number = id.parse().map_err(|_| missing())?;
-    super::job_numbered(site, number).await?.ok_or_else(missing)
-}
-
-/// All that is told of a job, as HTML.
+/// The whole page as HTML.
 pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
     let range = match (&view.from, &view.to) {
@@ -65,7 +49,7 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         _ => view.range(&present)?,
     };
     let figures = match job.is_imported() {
-        // Its course came with it: nothing here was measured of it.
+        // Its measurements are in its file, not in the store.
         true => super::compare::alone(job, site.cost(job).await?, view.width()),
         false => charts::draw(site, view, range, std::slice::from_ref(job), sketches(job, &present)).await?,
     };
@@ -93,12 +77,10 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
             .collect(),
         jobs: None,
     })?;
-    let cost = super::job_cost::section(site, job).await?;
-    let ran = super::job_ran::section(site, job).await?;
-    Ok(page + &cost + &ran)
+    Ok(page + &super::job_cost::sections(site, job).await?)
 }
 
-/// What each phase did; nothing of a job without phases, or where nothing can be told now: the charts say why.
+/// The work of each phase; empty if the store does not answer: then the charts say why.
 async fn work(site: &Site, job: &Job) -> Result<Vec<PhaseWork>, Problem> {
     if job.phases().is_empty() {
         return Ok(Vec::new());
@@ -109,7 +91,7 @@ async fn work(site: &Site, job: &Job) -> Result<Vec<PhaseWork>, Problem> {
     }
 }
 
-/// What it was and how it ended; times of today without the day.
+/// The job's description, with times of today without date.
 fn account(job: &Job, present: &Present) -> Account {
     Account::of(
         job,
@@ -122,24 +104,24 @@ fn notes(job: &Job, now: jiff::Timestamp) -> Table {
     Table::new("Notes", [Column::text("At (UTC)"), Column::text("Note").class("says")], rows)
 }
 
-/// What is said in a box: that the backup will be lost unless somebody does something.
+/// The warning that the snapshot will overflow before the backup ends.
 fn overflowing(outlook: &Outlook) -> Option<String> {
     (outlook.verdict == OutlookVerdict::FullFirst).then(|| outlook.text.clone())
 }
 
-/// When it will be done, and from what that follows.
+/// When the job will end, and the basis of this forecast.
 fn expected(outlook: Option<&Outlook>) -> impl Iterator<Item = String> {
     let calm = outlook.filter(|outlook| overflowing(outlook).is_none()).map(|outlook| outlook.text.clone());
     calm.into_iter().chain(outlook.map(|outlook| outlook.left.text.clone()))
 }
 
-/// A sentence where not every tick of the job is kept any more.
+/// A sentence if some ticks of the job were rolled up.
 async fn rolled_up(site: &Site, job: &Job, present: &Present) -> Result<Option<String>, Problem> {
     if job.is_imported() {
         return Ok(None);
     }
     let ran = Range { from: job.started_at, to: job.ended_at.unwrap_or(present.interval.at) };
-    // Where the database does not answer, the charts say so.
+    // If the database does not answer, the charts say so.
     let finest = Partial::or_from_memory(site.store.finest(ran).await, || None, "")?;
     let length = match finest.found {
         None | Some(Level::Ticks) => return Ok(None),
@@ -147,11 +129,11 @@ async fn rolled_up(site: &Site, job: &Job, present: &Present) -> Result<Option<S
         Some(Level::TenMinutes) => "ten minutes",
     };
     Ok(Some(format!(
-        "Every tick of this job is not kept any more: the charts show sums of {length}, with the least and the most."
+        "The ticks of this job were deleted. The charts show sums of {length}, with minimum and maximum."
     )))
 }
 
-/// The job's own time with a little on either side.
+/// The time of the job with some margin.
 fn around(job: &Job, present: &Present) -> Range {
     let now = present.interval.at;
     let margin_ms = ((job.seconds(now) * MARGIN).max(LEAST_MARGIN) * 1000.0) as i64;
@@ -183,25 +165,21 @@ fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
 }
 
 fn key_figures(job: &Job, account: &Account, present: &Present, outlook: Option<&Outlook>) -> Vec<KeyFigure> {
-    let percent = |percent: Option<f64>| text::or_dash(percent.map(|percent| format!("{percent:.2} %")));
-    let seconds = job.seconds(present.interval.at);
-    let bytes = job.bytes_read.map(|bytes| bytes as f64);
-    let mean = bytes.filter(|_| seconds > 0.0 && !job.partly_seen).map(|bytes| bytes / seconds);
+    let now = present.interval.at;
+    let seconds = job.seconds(now);
+    let bytes = job.bytes_read.filter(|_| seconds > 0.0 && !job.partly_seen);
+    let mean = bytes.map(|bytes| bytes as f64 / seconds);
     let of =
         if job.kind == JobKind::Snapshot { "from the snapshot" } else { "from all disks, in whole ticks" };
     let mut figures = vec![
         KeyFigure::new("Outcome", account.outcome.clone(), account.basis.clone()),
-        KeyFigure::new(
-            if job.is_running() { "So far" } else { "Took" },
-            rows::took(job, present.interval.at),
-            "",
-        ),
-        KeyFigure::new("Read", Writing::default().amount(bytes), of),
-        KeyFigure::new("Mean read speed", Writing::default().rate(mean), "over its whole time"),
+        KeyFigure::new(if job.is_running() { "So far" } else { "Took" }, rows::took(job, now), ""),
+        KeyFigure::new("Read", text::size(job.bytes_read), of),
+        KeyFigure::new("Mean read speed", text::rate(mean), "over the whole job"),
     ];
     if job.kind == JobKind::Snapshot {
-        figures.push(KeyFigure::new("Peak fill", percent(job.peak_fill_percent), ""));
-        figures.push(KeyFigure::new("Last fill", percent(job.last_fill_percent), ""));
+        figures.push(KeyFigure::new("Peak fill", text::percent(job.peak_fill_percent), ""));
+        figures.push(KeyFigure::new("Last fill", text::percent(job.last_fill_percent), ""));
     }
     let in_time =
         |name, expected: Eta| KeyFigure::new(name, duration_text(expected.likely_s), expected.bounds_text());
@@ -210,12 +188,12 @@ fn key_figures(job: &Job, account: &Account, present: &Present, outlook: Option<
     figures
 }
 
-/// What it can be compared with at a click: the run before, and the others of its set.
+/// Links to comparisons with the previous run and with the set.
 async fn others(site: &Site, job: &Job, present: &Present) -> Result<Vec<(String, String)>, Problem> {
-    let before = compare::run_before(site, job).await?.map(|before| {
+    let before = site.previous_run(job).await?.map(|before| {
         let began = moment(before.started_at, present.interval.at);
         let href = format!("/jobs/compare?ids={},{}", before.id, job.id);
-        (format!("compare with the run before, {began} UTC"), href)
+        (format!("compare with the previous run, {began} UTC"), href)
     });
     let set = job.label.as_ref().map(|label| {
         let href = format!("/jobs/compare?set={}", text::escaped(&label.set));

@@ -1,6 +1,6 @@
-//! What a job cost, below its charts: what the figures say, what would help, and the figures.
+//! The end of a job's page: diagnosis, advice, figures, and facts about host, disks and snapshot.
 //!
-//! Tables, rows and figures without a known value are left out.
+//! Unknown values are left out.
 
 use askama::Template;
 
@@ -9,7 +9,9 @@ use super::shown;
 use super::text::with_commands;
 use crate::job::Job;
 use crate::job::figures::{EndMeans, Figures, OriginPhases, OriginWork, PvWork};
+use crate::job::setup::Setup;
 use crate::job::statistics::Spread;
+use crate::report::facts::facts;
 use crate::report::figure::Unit;
 use crate::table::{Cell, Column, Table};
 use crate::units::Prefix;
@@ -26,24 +28,31 @@ struct JobCost {
     key_figures: Vec<KeyFigure>,
 }
 
-/// Something to do, with its reason. Its text is plain parts and commands.
+/// Advice with its reason.
 struct Help {
     text: Vec<(bool, String)>,
     reason: String,
     setting: Option<String>,
 }
 
-/// The section as HTML; empty if nothing is known, or the store does not answer: then the charts say why.
-pub async fn section(site: &Site, job: &Job) -> Result<String, Problem> {
+/// The sections as HTML. If the store does not answer, the charts say why.
+pub async fn sections(site: &Site, job: &Job) -> Result<String, Problem> {
     let cost = match site.cost(job).await {
-        Err(Problem::Unavailable(_)) => return Ok(String::new()),
+        Err(Problem::Unavailable(_)) => return facts_section(job, &job.setup),
         cost => cost?,
     };
     let section = JobCost::new(&cost);
-    if section.tables.is_empty() && section.key_figures.is_empty() {
-        return Ok(String::new());
-    }
-    shown(&section)
+    let is_empty = section.tables.is_empty() && section.key_figures.is_empty();
+    let costs = if is_empty { String::new() } else { shown(&section)? };
+    Ok(costs + &facts_section(job, &cost.setup)?)
+}
+
+fn facts_section(job: &Job, setup: &Setup) -> Result<String, Problem> {
+    let known = facts(job, setup).into_iter().filter(|fact| fact.name != "how it ended");
+    let rows = known.filter_map(|fact| Some(vec![fact.name.into(), fact.value?.into()]));
+    let columns = [Column::name(""), Column::text("").class("says")];
+    let table = Table::new("What it ran on", columns, rows).class("ran");
+    if table.is_empty() { Ok(String::new()) } else { shown(&table) }
 }
 
 impl JobCost {
@@ -66,14 +75,14 @@ fn helps(cost: &Cost) -> Vec<Help> {
         setting: advice.setting.clone(),
     });
     let sizing = cost.report.sizing.iter().map(|sizing| Help {
-        text: with_commands("Size the next COW area by what earlier runs needed."),
+        text: with_commands("Set the size of the next COW area according to earlier runs."),
         reason: sizing.text.clone(),
         setting: Some(sizing.setting.clone()),
     });
     advice.chain(sizing).collect()
 }
 
-/// `None` if nothing of it is known.
+/// `None` if all values are unknown.
 fn row(name: impl Into<Cell>, values: impl IntoIterator<Item = Option<String>>) -> Option<Vec<Cell>> {
     let values: Vec<Option<String>> = values.into_iter().collect();
     let is_known = values.iter().any(Option::is_some);
@@ -127,8 +136,8 @@ fn origin(phases: &OriginPhases) -> Table {
         row("Read", Unit::Rate, |work| work.read_bytes_per_s),
         row("Written", Unit::Rate, |work| work.written_bytes_per_s),
         row("Writes", Unit::PerS, |work| work.writes_per_s),
-        row("A write's size", Unit::Size, |work| work.write_request_bytes),
-        row("A write took", Unit::Ms, |work| work.write_await_ms),
+        row("Size of a write", Unit::Size, |work| work.write_request_bytes),
+        row("Time of a write", Unit::Ms, |work| work.write_await_ms),
     ];
     let columns =
         [Column::name("Work"), Column::number("Before"), Column::number("During"), Column::number("After")];
@@ -141,8 +150,8 @@ fn pvs(pvs: &[PvWork]) -> Table {
         Column::number("Busy"),
         Column::number("Read").class("least"),
         Column::number("Written").class("least"),
-        Column::number("A read took, first and last tenth"),
-        Column::number("A read's size, first and last tenth").class("less"),
+        Column::number("Time of a read, first and last tenth"),
+        Column::number("Size of a read, first and last tenth").class("less"),
     ];
     let row = |pv: &PvWork| {
         let values = [
@@ -176,7 +185,7 @@ fn all_else(figures: &Figures) -> Vec<KeyFigure> {
     let fill = figures.fill;
     let known = [
         (
-            "Time of reading",
+            "Reading time",
             Unit::Seconds,
             figures.read.map(|read| read.seconds),
             "without the first and last thousandth",
@@ -186,10 +195,10 @@ fn all_else(figures: &Figures) -> Vec<KeyFigure> {
         ("Chunks copied", Unit::PerS, copied.chunks_per_s, ""),
         ("Written to the COW area", Unit::Bytes, copied.cow_bytes, "copies and their metadata"),
         ("Write cost", Unit::Number, copied.write_cost, "bytes on disk for each byte written"),
-        ("Programs", Unit::Share, host.user, "of the processors' time"),
-        ("Kernel", Unit::Share, host.system, "of the processors' time"),
-        ("Waiting for disks", Unit::Share, host.iowait, "of the processors' time"),
-        ("I/O pressure", Unit::Share, host.pressure_io, "of the time, some process waited"),
+        ("User", Unit::Share, host.user, "of the CPU time"),
+        ("System", Unit::Share, host.system, "of the CPU time"),
+        ("Iowait", Unit::Share, host.iowait, "of the CPU time"),
+        ("I/O pressure", Unit::Share, host.pressure_io, "of the time some process waited"),
     ];
     let figure = |(name, unit, value, detail)| Some(KeyFigure::new(name, text(unit, value)?, detail));
     known.into_iter().filter_map(figure).collect()

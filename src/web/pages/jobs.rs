@@ -1,19 +1,19 @@
-//! `/jobs`: all jobs of a span.
+//! `/jobs`: all jobs of a range.
 
 use askama::Template;
 use axum::extract::State;
 
 use super::charts::{RangeLink, View};
 use super::rows::JobTable;
-use super::{Answer, Content, Refresh, framed, is_moving, job_page, shown};
+use super::{Answer, Content, Refresh, fragment_url, is_moving, shown};
 use crate::series::when::including_latest;
 use crate::store::{JobPage, JobQuery};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem};
 
-/// Jobs of a page.
+/// Jobs per page.
 const MOST_JOBS: usize = 200;
-/// Backups come once a night: a week of them is what one wants to see.
+/// A week of nightly backups.
 const DEFAULT_SPAN: &str = "-7d";
 
 #[derive(Template)]
@@ -26,31 +26,25 @@ struct Jobs {
     older: Option<String>,
 }
 
-pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
-    let now = now(&site, &view).await?;
-    let url = super::fragment_url("/jobs/list", &view.query());
-    let refresh = is_moving(&view.span()).then(|| Refresh::each_second(url));
-    framed(&site, Content { title: "Jobs", place: "/jobs", refresh, tools: String::new(), now })
-}
-
-pub async fn fragment(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
-    now(&site, &view).await.map(axum::response::Html)
-}
-
-async fn now(site: &Site, view: &View) -> Result<String, Problem> {
+pub async fn page(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<View>) -> Answer {
     let present = site.present()?;
-    let view = view.or_from(DEFAULT_SPAN);
+    let view = asked.or_from(DEFAULT_SPAN);
     let range = view.range(&present)?;
     let before = view.before.as_deref().map(str::parse).transpose().map_err(Problem::Bad)?;
     let query = JobQuery { before, ..JobQuery::of(including_latest(&view.span(), range)) };
-    let Partial { found: JobPage { jobs, next }, missing } =
-        job_page(site, &present, &query, MOST_JOBS).await?;
-    let ranges = view.ranges(&present);
-    let older = next.map(|next| format!("/jobs?{}", view.going_on(next.to_string()).query()));
-    shown(&Jobs {
-        ranges,
-        span: super::span_text(range),
-        jobs: JobTable::of(&Partial { found: jobs, missing }, present.interval.at),
-        older,
+    let Partial { found: JobPage { jobs, next }, missing } = site.job_page(&query, MOST_JOBS).await?;
+    let older = next.map(|next| View { before: Some(next.to_string()), ..view.clone() }.query());
+    let url = fragment_url("/jobs/list", &asked.query());
+    Ok(Content {
+        title: "Jobs".into(),
+        place: "/jobs",
+        refresh: is_moving(&asked.span()).then(|| Refresh::each_second(url)),
+        now: shown(&Jobs {
+            ranges: view.ranges(&present),
+            span: super::span_text(range),
+            jobs: JobTable::of(&Partial { found: jobs, missing }, present.interval.at),
+            older: older.map(|query| format!("/jobs?{query}")),
+        })?,
+        ..Content::default()
     })
 }

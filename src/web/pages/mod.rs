@@ -1,5 +1,6 @@
-//! Pages: each is a struct that its template shows, inside one frame. The part that changes with every tick is a
-//! fragment of its own, which the page asks for again when a tick came.
+//! Pages: a handler fetches, a struct holds, a template shows.
+//!
+//! The changing part of a page is a fragment with an address of its own, which the page requests at each tick.
 
 pub mod alerts;
 mod charts;
@@ -8,7 +9,6 @@ pub mod device;
 pub mod devices;
 pub mod job;
 mod job_cost;
-mod job_ran;
 pub mod jobs;
 pub mod overview;
 mod phases;
@@ -29,40 +29,27 @@ use axum::response::{Html, IntoResponse, Response};
 use jiff::Timestamp;
 
 use super::Site;
-use super::answer::{Partial, Problem, ProblemBody};
-use crate::alert::Alert;
-use crate::job::Job;
-use crate::present::Present;
+use super::answer::{Problem, ProblemBody};
 use crate::series::Range;
 use crate::series::when::TimeQuery;
 use crate::source::own::own_cost;
-use crate::store::{JobPage, JobPlace, JobQuery};
-use crate::units::{Prefix, bytes_text};
 
-/// A little less than a tick, so that none is missed.
+/// Slightly shorter than a tick, so that no tick is skipped.
 const SHORTEST_REFRESH_MS: u64 = 900;
-/// The verdict is on the same page as a chart of a week: it is never older than this.
+/// The overview's verdict is never older, even beside a chart of a week.
 const LONGEST_REFRESH_MS: u64 = 30_000;
-/// Points of a chart that an eye tells apart.
-const POINTS_TO_SEE: u64 = 600;
+/// Visibly distinct points of a chart.
+const VISIBLE_POINTS: u64 = 600;
 
 /// The frame around every page.
 #[derive(Template)]
 #[template(path = "page.html")]
 struct Page<'a> {
-    title: &'a str,
+    content: &'a Content,
     host: String,
-    /// The address of the page in the header that this one belongs to.
-    place: &'a str,
-    /// Where and how often the changing part is asked for again; `None` where nothing changes.
-    refresh: Option<Refresh>,
     trigger: String,
-    /// HTML that stays.
-    tools: String,
-    /// HTML that changes.
-    now: String,
     version: &'static str,
-    /// What the program itself costs.
+    /// What cowbell itself costs.
     cost: String,
 }
 
@@ -76,64 +63,74 @@ impl Page<'_> {
     ];
 }
 
-/// What a page puts into the frame.
-struct Content<'a> {
-    title: &'a str,
-    place: &'a str,
+/// The content of a page. As a response it is the fragment; [`frame`] makes a page of it.
+#[derive(Clone, Default)]
+pub struct Content {
+    title: String,
+    /// The page's address, or that of its section in the header.
+    place: &'static str,
+    /// `None` if nothing changes.
     refresh: Option<Refresh>,
+    /// HTML that stays.
     tools: String,
+    /// HTML that changes.
     now: String,
 }
 
-/// How the changing part of a page is asked for again.
+type Answer = Result<Content, Problem>;
+
+impl IntoResponse for Content {
+    fn into_response(self) -> Response {
+        let mut response = Html(self.now.clone()).into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// How a page requests its changing part.
+#[derive(Clone)]
 pub struct Refresh {
     url: String,
-    /// At most once in so long, however often a tick comes; `None` for once, at the width of the screen.
+    /// The minimum distance of two requests; `None` for a single one, at the width of the screen.
     every_ms: Option<u64>,
 }
 
 impl Refresh {
-    /// With each tick that comes a second after the last.
     fn each_second(url: impl Into<String>) -> Self {
         Self { url: url.into(), every_ms: Some(SHORTEST_REFRESH_MS) }
     }
 
-    /// Of what does not change any more.
     fn once(url: String) -> Self {
         Self { url, every_ms: None }
     }
 
+    /// Whenever a chart of this range has a new visible point.
+    fn of_range(url: String, range: Range) -> Self {
+        let point_ms = (range.seconds() * 1000.0) as u64 / VISIBLE_POINTS;
+        Self { url, every_ms: Some(point_ms.clamp(SHORTEST_REFRESH_MS, LONGEST_REFRESH_MS)) }
+    }
+
     fn trigger(&self, has_charts: bool) -> String {
         let each_tick = self.every_ms.map(|every_ms| format!("refresh from:body throttle:{every_ms}ms"));
-        // Charts are drawn for the width at which they are shown, which only the browser knows.
+        // Charts depend on their width, which only the browser knows.
         let at_once = has_charts.then(|| "load".to_string());
         [each_tick, at_once].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
+}
 
-    /// As often as a chart of the range has a new point to show: a day's chart is not drawn each second.
-    fn of_range(url: String, range: Range) -> Self {
-        let a_point_ms = (range.seconds() * 1000.0) as u64 / POINTS_TO_SEE;
-        Self { url, every_ms: Some(a_point_ms.clamp(SHORTEST_REFRESH_MS, LONGEST_REFRESH_MS)) }
+/// Puts content into the frame.
+pub async fn frame(State(site): State<Site>, response: Response) -> Response {
+    match response.extensions().get::<Content>() {
+        Some(content) => framed(&site, content).into_response(),
+        None => response,
     }
 }
 
-type Answer = Result<Html<String>, Problem>;
-
-fn framed(site: &Site, content: Content) -> Answer {
+fn framed(site: &Site, content: &Content) -> Result<Html<String>, Problem> {
     let host = site.present().map(|present| present.host.clone()).unwrap_or_default();
     let has_charts = content.now.contains("<figure>");
-    shown(&Page {
-        title: content.title,
-        host,
-        place: content.place,
-        trigger: content.refresh.as_ref().map(|refresh| refresh.trigger(has_charts)).unwrap_or_default(),
-        refresh: content.refresh,
-        tools: content.tools,
-        now: content.now,
-        version: env!("CARGO_PKG_VERSION"),
-        cost: cost(),
-    })
-    .map(Html)
+    let trigger = content.refresh.as_ref().map(|refresh| refresh.trigger(has_charts)).unwrap_or_default();
+    shown(&Page { content, host, trigger, version: env!("CARGO_PKG_VERSION"), cost: cost() }).map(Html)
 }
 
 fn shown(template: &impl Template) -> Result<String, Problem> {
@@ -142,91 +139,23 @@ fn shown(template: &impl Template) -> Result<String, Problem> {
 
 fn cost() -> String {
     let own = own_cost();
-    let bytes =
-        |bytes: Option<u64>| text::or_dash(bytes.map(|bytes| bytes_text(bytes as f64, Prefix::Binary)));
     let cpu = text::or_dash(own.cpu_seconds.map(|seconds| format!("{seconds:.1} s")));
-    format!("{cpu} of CPU, {} of memory, {} written to disk", bytes(own.rss_bytes), bytes(own.written_bytes))
+    let (memory, written) = (text::size(own.rss_bytes), text::size(own.written_bytes));
+    format!("{cpu} of CPU, {memory} of memory, {written} written to disk")
 }
 
-/// The address of a fragment: its path, with the query that the page was asked with.
+/// The address of a fragment, with the query of its page.
 fn fragment_url(path: &str, query: &str) -> String {
     if query.is_empty() { path.to_string() } else { format!("{path}?{query}") }
 }
 
-/// Whether a page of this span changes as time goes on.
+/// Whether the range moves as time goes on.
 fn is_moving(span: &TimeQuery) -> bool {
     span.to.as_deref().is_none_or(|to| to.trim().is_empty() || to == "now" || to.starts_with('-'))
 }
 
-/// The job of this number, as it is now or as it was kept.
-pub async fn job_numbered(site: &Site, id: i64) -> Result<Option<Job>, Problem> {
-    let present = site.present()?;
-    match present.jobs.iter().find(|job| job.id == id) {
-        Some(job) => Ok(Some(Job::clone(job))),
-        None => Ok(site.store.job(id).await?),
-    }
-}
-
-/// The jobs that are wanted, the latest first: those in memory as they are now, the others as they were stored.
-pub async fn job_page(
-    site: &Site,
-    present: &Present,
-    query: &JobQuery,
-    most: usize,
-) -> Result<Partial<JobPage>, Problem> {
-    let stored = site.store.jobs(query, most).await;
-    let what = "of jobs there are only those that run and the last ones that ended";
-    let Partial { found: JobPage { mut jobs, next }, missing } =
-        Partial::or_from_memory(stored, JobPage::default, what)?;
-    jobs.retain(|stored| present.jobs.iter().all(|job| job.id != stored.id));
-    jobs.extend(present.jobs.iter().filter(|job| query.matches(job)).map(|job| Job::clone(job)));
-    jobs.sort_by_key(|job| std::cmp::Reverse(JobPlace::of(job)));
-    let is_too_long = jobs.len() > most;
-    jobs.truncate(most);
-    let next = if is_too_long { jobs.last().map(JobPlace::of) } else { next };
-    Ok(Partial { found: JobPage { jobs, next }, missing })
-}
-
-/// The same without a next page.
-pub async fn job_list(
-    site: &Site,
-    present: &Present,
-    query: &JobQuery,
-    most: usize,
-) -> Result<Partial<Vec<Job>>, Problem> {
-    let Partial { found, missing } = job_page(site, present, query, most).await?;
-    Ok(Partial { found: found.jobs, missing })
-}
-
-/// The same, without those that ran on other hosts: what is drawn of this one has nothing of them.
-pub async fn own_job_list(
-    site: &Site,
-    present: &Present,
-    range: Range,
-    most: usize,
-) -> Result<Partial<Vec<Job>>, Problem> {
-    let mut jobs = job_list(site, present, &JobQuery::of(range), most).await?;
-    jobs.found.retain(|job| !job.is_imported());
-    Ok(jobs)
-}
-
-/// Alerts, the latest first: those that are raised now as they are now, the others as they were kept.
-pub async fn alert_list(site: &Site, most: usize) -> Result<Partial<Vec<Alert>>, Problem> {
-    let present = site.present()?;
-    let kept = site.store.alerts(most).await;
-    let what = "of alerts there are only those that are raised now";
-    let Partial { found: mut alerts, missing } = Partial::or_from_memory(kept, Vec::new, what)?;
-    for alert in &present.alerts {
-        alerts.retain(|kept| kept.id != alert.id);
-        alerts.push(alert.clone());
-    }
-    alerts.sort_by_key(|alert| std::cmp::Reverse((alert.raised_at, alert.id)));
-    alerts.truncate(most);
-    Ok(Partial { found: alerts, missing })
-}
-
 pub async fn not_found() -> Problem {
-    Problem::NotFound("Nothing is at this address. It may be mistyped, or what was here is gone.".into())
+    Problem::NotFound("Nothing is at this address. It may be mistyped, or outdated.".into())
 }
 
 #[derive(Template)]
@@ -236,39 +165,34 @@ struct ProblemPage<'a> {
     sentence: &'a str,
 }
 
-/// Makes a page of a problem's sentence.
+/// Makes a page of a problem.
 pub async fn dress_problem(State(site): State<Site>, response: Response) -> Response {
-    let Some(ProblemBody { error }) = response.extensions().get::<ProblemBody>().cloned() else {
+    let Some(ProblemBody { error }) = response.extensions().get::<ProblemBody>() else {
         return response;
     };
     let status = response.status();
     let title = match status {
         StatusCode::NOT_FOUND => "Not found",
-        StatusCode::BAD_REQUEST => "This address cannot be understood",
-        StatusCode::SERVICE_UNAVAILABLE => "Not known now",
+        StatusCode::BAD_REQUEST => "Invalid address",
+        StatusCode::SERVICE_UNAVAILABLE => "Not available now",
         _ => "This did not work",
     };
-    let page = shown(&ProblemPage { title, sentence: &error }).and_then(|now| {
-        framed(&site, Content { title, place: "", refresh: None, tools: String::new(), now })
-    });
+    let page = shown(&ProblemPage { title, sentence: error })
+        .and_then(|now| framed(&site, &Content { title: title.into(), now, ..Content::default() }));
     match page {
         Ok(page) => (status, page).into_response(),
         Err(_) => response,
     }
 }
 
-/// The time of day, with the day where that is another one than now's.
+/// The time of day, with the date if it is not today.
 fn moment(at: Timestamp, now: Timestamp) -> String {
     let same_day = at.as_second().div_euclid(86_400) == now.as_second().div_euclid(86_400);
     at.strftime(if same_day { "%H:%M:%S" } else { "%-d %b %Y %H:%M" }).to_string()
 }
 
-/// A span of time, in words.
 fn span_text(range: Range) -> String {
-    let day = "%-d %b %Y";
-    let (from, to) = (range.from, range.to);
-    let from_day = from.strftime(day).to_string();
-    let to_day = to.strftime(day).to_string();
+    let [from_day, to_day] = [range.from, range.to].map(|at| at.strftime("%-d %b %Y").to_string());
     let until = if from_day == to_day { String::new() } else { format!("{to_day}, ") };
-    format!("{from_day}, {} to {until}{} UTC", from.strftime("%H:%M"), to.strftime("%H:%M"))
+    format!("{from_day}, {} to {until}{} UTC", range.from.strftime("%H:%M"), range.to.strftime("%H:%M"))
 }

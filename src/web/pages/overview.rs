@@ -1,14 +1,13 @@
-//! `/`: is all well, what fills, what the disks do, which jobs ran.
+//! `/`: the verdict, usage of snapshots and pools, throughput, and recent jobs.
 
 use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::Html;
 
 use super::charts::{self, Figure, RangeLink, Sketch, Trace, View};
 use super::rows::{self, JobTable};
-use super::{Answer, Content, framed, own_job_list, shown, text};
+use super::{Answer, Content, shown, text};
 use crate::alert::Severity;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
@@ -18,15 +17,15 @@ use crate::source::dm::usage_unknown;
 use crate::store::Subject;
 use crate::table::Table;
 use crate::topology::{Device, VolumeKind};
-use crate::units::{Fill, count_text, duration_text};
+use crate::units::{Fill, count_text, duration_text, percent_text};
 use crate::web::Site;
-use crate::web::answer::{ParsedQuery, Problem};
+use crate::web::answer::ParsedQuery;
 
-/// Disks and fills that one chart can hold and still be read.
+/// Maximum disks and fills in one readable chart.
 const MOST_DISKS: usize = 4;
 const MOST_FILLS: usize = 6;
 const MOST_JOBS: usize = 10;
-/// Each is two lines, and takes milliseconds.
+/// Each takes two lines and some milliseconds.
 const MOST_OUTLOOKS: usize = 3;
 
 #[derive(Template)]
@@ -41,7 +40,7 @@ struct Overview {
     jobs: JobTable,
 }
 
-/// How it is, in words.
+/// The state of the host in words.
 struct Verdict {
     /// `ok`, `warning`, `critical` or `unknown`
     grade: &'static str,
@@ -52,30 +51,26 @@ struct Verdict {
 }
 
 pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
-    let now = now(&site, &view).await?;
-    let refresh = view.refresh("/overview", view.range(&*site.present()?)?);
-    framed(&site, Content { title: "Overview", place: "/", refresh, tools: String::new(), now })
-}
-
-pub async fn fragment(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
-    now(&site, &view).await.map(Html)
-}
-
-async fn now(site: &Site, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
     let range = view.range(&present)?;
-    let jobs = own_job_list(site, &present, range, MOST_JOBS).await?;
+    let jobs = site.own_job_list(range, MOST_JOBS).await?;
     let sketches =
         vec![disks(&present), copying(&present, &jobs.found), fills(&present, &jobs.found), charts::paging()];
-    let figures = charts::draw(site, view, range, &jobs.found, sketches).await?;
-    shown(&Overview {
-        verdict: verdict(&present),
-        ranges: view.ranges(&present),
-        span: super::span_text(range),
-        fills: rows::fills(&present),
-        nothing_to_watch: nothing_to_watch(&present),
-        figures,
-        jobs: JobTable::of(&jobs, present.interval.at),
+    let figures = charts::draw(&site, &view, range, &jobs.found, sketches).await?;
+    Ok(Content {
+        title: "Overview".into(),
+        place: "/",
+        refresh: view.refresh("/overview", range),
+        now: shown(&Overview {
+            verdict: verdict(&present),
+            ranges: view.ranges(&present),
+            span: super::span_text(range),
+            fills: rows::fills(&present),
+            nothing_to_watch: nothing_to_watch(&present),
+            figures,
+            jobs: JobTable::of(&jobs, present.interval.at),
+        })?,
+        ..Content::default()
     })
 }
 
@@ -94,7 +89,7 @@ fn verdict(present: &Arc<Present>) -> Verdict {
     let mut more = Vec::new();
     if present.alerts.len() > 1 {
         let others = count_text(present.alerts.len() - 1, "more alert is", "more alerts are");
-        more.push(format!("{others} raised."));
+        more.push(format!("{others} open."));
     }
     more.extend(present.ended.iter().map(|how| format!("This is a recording of {}: {how}.", present.host)));
     more.extend(running(present));
@@ -103,7 +98,7 @@ fn verdict(present: &Arc<Present>) -> Verdict {
     Verdict { grade, word, sentence: text::with_commands(&sentence), more }
 }
 
-/// Why the usage of at least one volume is unknown, so that no alert can be trusted to be raised.
+/// Why the usage of some volume is unknown: its alerts cannot be raised.
 fn unseen(present: &Present) -> Option<String> {
     present.interval.volumes().find_map(|(volume, state)| present.why_usage_is_unknown(volume, state))
 }
@@ -117,9 +112,13 @@ fn all_well(present: &Present) -> String {
         .max_by(|a, b| a.1.total_cmp(&b.1));
     match fullest {
         Some((volume, percent)) => {
-            format!("Nothing is near full; the fullest is {} at {percent:.2} %.", volume.full_name())
+            format!(
+                "Nothing is near full. The fullest is {} at {}.",
+                volume.full_name(),
+                percent_text(percent)
+            )
         }
-        None => "The disks are watched; nothing here can overflow.".into(),
+        None => "There is no snapshot or thin pool that could overflow.".into(),
     }
 }
 
@@ -133,41 +132,41 @@ fn running(present: &Present) -> Option<String> {
     (!running.is_empty()).then(|| format!("Running: {}.", running.join(", ")))
 }
 
-/// What can be expected of the backups that began last, as far as it can be said.
+/// Forecasts for the backups that started last.
 fn outlooks(present: &Present) -> Vec<String> {
     let running = present.jobs.iter().rev().filter(|job| job.is_running() && job.kind == JobKind::Snapshot);
-    let said = running.take(MOST_OUTLOOKS).filter_map(|job| {
+    let forecasts = running.take(MOST_OUTLOOKS).filter_map(|job| {
         let outlook = present.outlook(job).filter(|outlook| outlook.done.or(outlook.full).is_some())?;
         Some(format!("{}: {}", job.name, outlook.text))
     });
-    said.collect()
+    forecasts.collect()
 }
 
-/// Why there is nothing: because there is none, or because it cannot be seen.
+/// Why no snapshot or pool is listed: there is none, or cowbell cannot read it.
 pub fn nothing_to_watch(present: &Present) -> String {
     let error = present.parts.get(&Part::Dm).and_then(|part| part.error.as_deref());
     match error {
         Some(error) => format!("{} Run cowbell check for details.", usage_unknown(error)),
-        None => "A new one appears with the next tick; cowbell demo shows what that looks like.".into(),
+        None => "New ones appear within a tick. cowbell demo shows an example.".into(),
     }
 }
 
-/// The PVs, or the disks where there is no LVM; the busiest of them.
+/// The busiest PVs, or disks if there is no LVM.
 pub fn disks(present: &Present) -> Sketch {
     let has_pvs = present.interval.topology.devices.iter().any(|device| device.is_pv);
     let disks = busiest(present, has_pvs);
     let title = if has_pvs { "Throughput of the PVs" } else { "Throughput of the disks" };
     let traces = disks.iter().zip(0..).flat_map(|(device, number)| disk_traces(device, number)).collect();
-    Sketch { title: title.into(), left: charts::BYTES, right: None, traces, thresholds: Vec::new() }
+    Sketch::new(title, charts::BYTES, traces)
 }
 
-/// The part of that which is copying for thick snapshots, while there are any or were.
+/// The part that is COW copying, if there are or were thick snapshots.
 pub fn copying(present: &Present, jobs: &[Job]) -> Sketch {
     let pvs = if charts::may_copy(present, jobs) { busiest(present, true) } else { Vec::new() };
     charts::copying(pvs.into_iter())
 }
 
-/// The busiest PVs, or disks, in the order of their names.
+/// The busiest PVs or disks, sorted by name.
 fn busiest(present: &Present, has_pvs: bool) -> Vec<&Device> {
     let topology = &present.interval.topology;
     let mut disks: Vec<(&Device, u64)> = topology
@@ -199,7 +198,7 @@ fn disk_traces(device: &Device, number: u8) -> [Trace; 2] {
     ]
 }
 
-/// Fills of snapshots and pools: those that are there, the fullest of them, and those of the span that are gone.
+/// The fullest snapshots and pools, also of removed snapshots in the range.
 fn fills(present: &Present, jobs: &[Job]) -> Sketch {
     let mut volumes: Vec<_> = present
         .interval
@@ -218,7 +217,7 @@ fn fills(present: &Present, jobs: &[Job]) -> Sketch {
     }));
     volumes.sort_by(|a, b| b.0.total_cmp(&a.0));
     volumes.truncate(MOST_FILLS);
-    // Colours stay while fills change: snapshots come first, and each in the order of the names.
+    // Sorted by name, so that colours stay while fills change.
     volumes.sort_by(|a, b| (a.3, &a.1).cmp(&(b.3, &b.1)));
     let traces = volumes.iter().zip(0..).flat_map(|((_, name, uuid, has_metadata), number)| {
         charts::fill_traces(name, &Subject::Volume(uuid.clone()), *has_metadata, number)

@@ -1,15 +1,13 @@
-//! The phases of a job, as hooks or a user told them, and what each did: one row a phase, one narrow column a PV.
-//!
-//! When they began is known at once; what they did is there once the job's cost is.
+//! The phases of a job: a row each, with a column for each PV.
 
 use jiff::Timestamp;
 
 use super::moment;
-use super::rows::seconds_between;
 use crate::job::figures::{PhasePv, PhaseWork};
 use crate::job::{Job, PhaseSpan};
 use crate::report::figure::Unit;
 use crate::report::phases::{OF_WHOLE_TICKS, pvs};
+use crate::series::Range;
 use crate::table::{Bar, Cell, Column, Table};
 use crate::units::Prefix;
 
@@ -18,13 +16,13 @@ pub struct Phases {
     pub note: Option<String>,
 }
 
-/// `None` of a job without phases. `work` is what they did, as far as that was computed; what no phase has is no column.
+/// `None` without phases. `work` is empty until it is computed; columns without values are left out.
 pub fn phases(job: &Job, work: &[PhaseWork], now: Timestamp) -> Option<Phases> {
     let (spans, names) = (job.phases(), pvs(work));
     let has_read = work.iter().any(|work| work.read_bytes.is_some());
     let has_written = work.iter().any(|work| work.written_bytes.is_some());
     let row = |(place, span): (usize, &PhaseSpan)| {
-        // What was computed a moment ago may have one phase less.
+        // `work` may be older and lack the last phase.
         let work = work.get(place).filter(|work| work.name == span.name);
         let of = |value: fn(&PhaseWork) -> Option<f64>| work.and_then(value);
         let read = has_read.then(|| moved(of(|work| work.read_bytes_per_s), of(|work| work.read_bytes)));
@@ -35,7 +33,7 @@ pub fn phases(job: &Job, work: &[PhaseWork], now: Timestamp) -> Option<Phases> {
     };
     let mut columns = vec![
         Column::name("Phase"),
-        Column::number("Began"),
+        Column::number("Started"),
         Column::number("Took"),
         Column::text("Share").class("less"),
     ];
@@ -49,14 +47,14 @@ pub fn phases(job: &Job, work: &[PhaseWork], now: Timestamp) -> Option<Phases> {
     })
 }
 
-const OF_PVS: &str = " Of each PV: how busy it was, and what was read and written there together.";
+const OF_PVS: &str = " PV columns: busy share of the time, and bytes read and written.";
 
-/// Its name, when it began, how long it took and which part of the job that was.
+/// Name, start, duration, and share of the job.
 fn times(job: &Job, span: &PhaseSpan, now: Timestamp) -> [Cell; 4] {
     let whole = job.seconds(now).max(f64::MIN_POSITIVE);
     let percent = |seconds: f64| (seconds / whole * 100.0).clamp(0.0, 100.0);
-    let began_s = seconds_between(job.started_at, span.began_at);
-    let seconds = seconds_between(span.began_at, span.ended_at.unwrap_or(now)).max(0.0);
+    let began_s = Range { from: job.started_at, to: span.began_at }.seconds();
+    let seconds = Range { from: span.began_at, to: span.ended_at.unwrap_or(now) }.seconds().max(0.0);
     let share = Bar { from: percent(began_s), width: percent(seconds), class: "used", mark: None };
     [
         span.name.into(),
@@ -66,7 +64,7 @@ fn times(job: &Job, span: &PhaseSpan, now: Timestamp) -> [Cell; 4] {
     ]
 }
 
-/// The speed, and the amount.
+/// Speed and amount.
 fn moved(speed: Option<f64>, amount: Option<f64>) -> Cell {
     let amount = amount.map(|bytes| Unit::Bytes.text(bytes, Prefix::default()));
     text(Unit::Rate, speed).small(amount.unwrap_or_default())

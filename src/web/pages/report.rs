@@ -1,6 +1,6 @@
-//! A report as one HTML file that needs nothing else: of one job what its page shows, of several how they compare first.
+//! A report as one self-contained HTML file: a job's page, or a comparison followed by the pages of its jobs.
 //!
-//! Its style is in it, its charts are SVG for both themes, it has no script, and what were links here are plain words.
+//! It contains the style sheet and SVG charts, and neither scripts nor links.
 
 use askama::Template;
 use axum::extract::State;
@@ -15,9 +15,9 @@ use crate::web::answer::{ParsedQuery, Problem};
 use crate::web::assets::style;
 use crate::web::compare::Choice;
 
-/// What a browser may do with it when it is opened here: as its own words say.
+/// The same policy as in the file itself.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
-/// Jobs that are each told whole under their comparison; of more the comparison alone, which names all of them.
+/// With more jobs, the report contains only their comparison.
 const MOST_WHOLE: usize = 8;
 
 #[derive(Template)]
@@ -31,10 +31,10 @@ struct Report {
     sections: Vec<String>,
 }
 
-/// The file.
+/// Jobs as one self-contained HTML file.
 #[utoipa::path(get, path = "/api/v1/jobs/report", tag = "jobs",
-    params(("ids" = Option<String>, Query, description = "Jobs' numbers with commas between them"), ("set" = Option<String>, Query, description = "All jobs of the set of this name")),
-    responses((status = 200, description = "One HTML file that needs nothing else", content_type = "text/html", body = String), (status = 400, body = crate::web::answer::ProblemBody), (status = 404, body = crate::web::answer::ProblemBody), (status = 503, body = crate::web::answer::ProblemBody)))]
+    params(("ids" = Option<String>, Query, description = "IDs of jobs, separated by commas"), ("set" = Option<String>, Query, description = "All jobs of this set")),
+    responses((status = 200, description = "A self-contained HTML file", content_type = "text/html", body = String), (status = 400, body = crate::web::answer::ProblemBody), (status = 404, body = crate::web::answer::ProblemBody), (status = 503, body = crate::web::answer::ProblemBody)))]
 pub async fn report(
     State(site): State<Site>,
     ParsedQuery(query): ParsedQuery<Vec<(String, String)>>,
@@ -68,12 +68,11 @@ fn title(choice: &Choice, jobs: &[Job]) -> String {
     match (choice.set(), jobs) {
         (Some(set), _) => set.into(),
         (None, [job]) => format!("{} (job {})", job.name, job.id),
-        _ => format!("{} jobs side by side", jobs.len()),
+        _ => format!("{} jobs compared", jobs.len()),
     }
 }
 
-/// The same without addresses of this site, which lead nowhere from a file. In text a quotation mark is escaped, so what
-/// looks like an address is one.
+/// Removes links, which would lead nowhere. Quotation marks in text are escaped, so only real attributes match.
 fn unlinked(html: &str) -> String {
     let mut parts = html.split(" href=\"");
     let mut text = parts.next().unwrap_or_default().to_string();

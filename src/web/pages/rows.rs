@@ -1,17 +1,18 @@
-//! Rows of tables that several pages show: fills and jobs.
+//! Tables that several pages show: usage and jobs.
 
 use jiff::Timestamp;
 
 use super::{moment, text};
-use crate::config::{Alerts, Thresholds};
+use crate::config::Thresholds;
 use crate::job::{Job, JobKind, Outcome, tool};
 use crate::present::Present;
+use crate::series::Range;
 use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
-use crate::units::{Fill, Prefix, bytes_text, duration_text, took_text};
+use crate::units::{Fill, duration_text, percent_text, size_text, took_text};
 use crate::web::answer::Partial;
 
-/// All snapshots and pools, those in trouble first, then the fullest.
+/// All snapshots and pools, failed ones first, then by fill.
 pub fn fills(present: &Present) -> Table {
     let mut rows = Vec::new();
     for (volume, state) in present.interval.volumes() {
@@ -20,7 +21,11 @@ pub fn fills(present: &Present) -> Table {
             VolumeKind::Snapshot => {
                 rows.push(fill(present, volume, state, state.fill, None, thresholds.snapshot_fill));
             }
-            VolumeKind::ThinPool => rows.extend(pool(present, volume, state, thresholds)),
+            VolumeKind::ThinPool => {
+                let (data, metadata) = (thresholds.pool_data, thresholds.pool_metadata);
+                rows.push(fill(present, volume, state, state.fill, Some("data"), data));
+                rows.push(fill(present, volume, state, state.metadata, Some("metadata"), metadata));
+            }
             _ => {}
         }
     }
@@ -36,15 +41,8 @@ pub fn fills(present: &Present) -> Table {
     Table::new("Snapshots and pools", columns, rows.into_iter().map(|(_, row)| row)).class("fills")
 }
 
-/// A row, and how urgent it is.
+/// A row and its urgency.
 type FillRow = (f64, Vec<Cell>);
-
-fn pool(present: &Present, volume: &Volume, state: &VolumeState, thresholds: &Alerts) -> [FillRow; 2] {
-    [
-        fill(present, volume, state, state.fill, Some("data"), thresholds.pool_data),
-        fill(present, volume, state, state.metadata, Some("metadata"), thresholds.pool_metadata),
-    ]
-}
 
 fn fill(
     present: &Present,
@@ -66,7 +64,7 @@ fn fill(
     });
     let used = match (percent, present.job_of(volume).and_then(|job| job.died_at)) {
         (None, Some(died_at)) => format!("since {}", moment(died_at, now)).into(),
-        (percent, _) => Cell::known(percent.map(|percent| format!("{percent:.2} %"))),
+        (percent, _) => Cell::known(percent.map(percent_text)),
     };
     let of =
         volume.origin.as_ref().map_or_else(|| volume.kind.text().into(), |origin| format!("of {origin}"));
@@ -76,12 +74,12 @@ fn fill(
         width.map_or_else(Cell::default, |bar| Cell::default().bar(bar)).then(used),
         used_of_size(fill, volume.size.filter(|_| part != Some("metadata"))).into(),
         of.into(),
-        Cell::known(volume.created_at.map(|at| duration_text(seconds_between(at, now)))),
+        Cell::known(volume.created_at.map(|from| duration_text(Range { from, to: now }.seconds()))),
     ];
     (urgency, row)
 }
 
-/// The class for a volume in this state and so full.
+/// The CSS class of a volume by state and fill.
 pub fn grade(state: State, percent: Option<f64>, thresholds: Thresholds) -> &'static str {
     match (state, percent) {
         _ if state.is_bad() => "critical",
@@ -92,18 +90,17 @@ pub fn grade(state: State, percent: Option<f64>, thresholds: Thresholds) -> &'st
     }
 }
 
-/// A volume that is as it should be but for its fill is called by that.
+/// The grade of a volume that works, or else its state.
 pub fn state_word(state: State, grade: &'static str) -> &'static str {
     if state == State::Ok && grade != "unknown" { grade } else { state.text() }
 }
 
 pub fn used_of_size(fill: Option<Fill>, size: Option<u64>) -> String {
     let fill = fill.filter(|fill| fill.unit > 0);
-    let bytes = |bytes: u64| bytes_text(bytes as f64, Prefix::Binary);
     match (fill, size) {
-        (Some(fill), _) => format!("{} of {}", bytes(fill.used_bytes()), bytes(fill.total_bytes())),
-        (None, Some(size)) => format!("{} of {}", text::DASH, bytes(size)),
         (None, None) => text::DASH.into(),
+        (Some(fill), _) => format!("{} of {}", size_text(fill.used_bytes()), size_text(fill.total_bytes())),
+        (None, size) => format!("{} of {}", text::DASH, text::size(size)),
     }
 }
 
@@ -111,11 +108,7 @@ pub fn volume_href(vg: &str, lv: &str) -> String {
     format!("/volumes/{}/{}", text::escaped(vg), text::escaped(lv))
 }
 
-pub fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
-    (to.as_millisecond() - from.as_millisecond()) as f64 / 1000.0
-}
-
-/// Jobs, with a sentence where there are more of them than can be told.
+/// Jobs, with a sentence if the list is incomplete.
 pub struct JobTable {
     pub table: Table,
     pub missing: Option<String>,
@@ -127,7 +120,7 @@ impl JobTable {
         Self { table: job_table("The latest first", jobs, now, name), missing: jobs.missing.clone() }
     }
 
-    /// Jobs of which some are chosen in a form.
+    /// Jobs with checkboxes.
     pub fn of_choices(jobs: &Partial<Vec<Job>>, now: Timestamp) -> Self {
         let name = |job: &Job| {
             Cell::choice(&job.name, "id", job.id.to_string()).small(job.id.to_string()).small(label(job))
@@ -136,7 +129,7 @@ impl JobTable {
         Self { table, missing: jobs.missing.clone() }
     }
 
-    /// Whether there is certainly none.
+    /// Whether there are certainly no jobs.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty() && self.missing.is_none()
     }
@@ -151,7 +144,7 @@ fn job_table(
     let columns = [
         Column::name("Job").class("named"),
         Column::text("Outcome"),
-        Column::text("Began (UTC)").class("least"),
+        Column::text("Started (UTC)").class("least"),
         Column::number("Took"),
         Column::number("Read").class("least"),
         Column::number("Peak fill").class("least"),
@@ -171,8 +164,8 @@ fn job_table(
             Cell::state(outcome, grade),
             moment(job.started_at, now).into(),
             took(job, now).into(),
-            Cell::known(job.bytes_read.map(|bytes| bytes_text(bytes as f64, Prefix::Binary))),
-            Cell::known(job.peak_fill_percent.map(|percent| format!("{percent:.2} %"))),
+            Cell::known(job.bytes_read.map(size_text)),
+            Cell::known(job.peak_fill_percent.map(percent_text)),
             format!("{of}{host}").into(),
         ]
     };
@@ -183,13 +176,13 @@ fn label(job: &Job) -> String {
     job.label.as_ref().map_or_else(String::new, |label| label.in_few_words(&job.name))
 }
 
-/// How long it took, or has run by now.
+/// The duration so far, or in total.
 pub fn took(job: &Job, now: Timestamp) -> String {
     let text = if job.is_running() { duration_text } else { took_text };
     text(job.seconds(now))
 }
 
-/// How a job ended, or that it runs, with the class for the word.
+/// A job's outcome, or `running`, with its CSS class.
 pub fn outcome(job: &Job) -> (&'static str, &'static str) {
     match job.outcome {
         None if job.is_untrustworthy() => (Outcome::Untrustworthy.text(), "critical"),

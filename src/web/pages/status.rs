@@ -1,18 +1,16 @@
-//! `/status`: how cowbell itself is: what it reads, what it keeps, what it costs.
+//! `/status`: the state of cowbell itself: sampling, stored data, and all parts.
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::Html;
 use jiff::Timestamp;
 
-use super::{Answer, Content, Refresh, framed, moment, shown};
+use super::{Answer, Content, Refresh, moment, shown};
 use crate::config::Age;
 use crate::present::Present;
 use crate::store::{Gap, Level};
 use crate::table::{Cell, Column, Table};
-use crate::units::{Prefix, bytes_text};
+use crate::units::{size_text, three_figures};
 use crate::web::Site;
-use crate::web::answer::Problem;
 
 #[derive(Template)]
 #[template(path = "status.html")]
@@ -22,50 +20,41 @@ struct Status {
 }
 
 pub async fn page(State(site): State<Site>) -> Answer {
-    let now = now(&site)?;
-    let refresh = Some(Refresh::each_second("/status/now"));
-    framed(&site, Content { title: "Status", place: "/status", refresh, tools: String::new(), now })
-}
-
-pub async fn fragment(State(site): State<Site>) -> Answer {
-    now(&site).map(Html)
-}
-
-fn now(site: &Site) -> Result<String, Problem> {
     let present = site.present()?;
     let store = &present.store;
-    let notes = store.error.iter().chain(&present.notes).chain(&store.notes).cloned();
-    shown(&Status {
-        notes: notes.collect(),
-        tables: [figures(&present), levels(&present), gaps(&present), parts(&present)]
-            .into_iter()
-            .filter(|table| !table.is_empty())
-            .collect(),
+    let notes = store.error.iter().chain(&present.notes).chain(&store.notes).cloned().collect();
+    let tables = [figures(&present), levels(&present), gaps(&present), parts(&present)];
+    let tables = tables.into_iter().filter(|table| !table.is_empty()).collect();
+    Ok(Content {
+        title: "Status".into(),
+        place: "/status",
+        refresh: Some(Refresh::each_second("/status/now")),
+        now: shown(&Status { notes, tables })?,
+        ..Content::default()
     })
 }
 
-/// What it is, the figure, and what to think of it.
+/// Names, figures and remarks.
 fn figures(present: &Present) -> Table {
     let (stock, keep, ticks) = (&present.store.stock, &present.keep, &present.ticks);
-    let bytes = |bytes: u64| bytes_text(bytes as f64, Prefix::default());
-    let or_later = |known: Option<u64>| known.map_or_else(|| "not known yet".to_string(), bytes);
+    let or_later = |known: Option<u64>| known.map_or_else(|| "not known yet".into(), size_text);
     let forecast = stock.forecast_bytes(keep);
     let fits = match forecast {
-        Some(need) if need > keep.size.0 => "more than it may: the oldest ticks go before their time",
-        Some(_) => "when it has been kept for as long as is set below",
+        Some(need) if need > keep.size.0 => "more than its limit: the oldest ticks are deleted early",
+        Some(_) => "once the retention times below are reached",
         None => "",
     };
     let known = [
         ("Ticks taken", ticks.taken.to_string(), format!("{} missed", ticks.missed)),
         (
-            "A tick takes",
+            "Time of a tick",
             micros(ticks.took_us.p50),
-            format!("99 in 100 take {} at most", micros(ticks.took_us.p99)),
+            format!("99th percentile {}", micros(ticks.took_us.p99)),
         ),
-        ("Not kept", present.lost.to_string(), "ticks, jobs and alerts since the start".into()),
-        ("The database has", bytes(stock.size_bytes), format!("and may take {}", bytes(keep.size.0))),
-        ("A day takes", or_later(stock.bytes_per_day), "every tick, before it is rolled up".into()),
-        ("It will need", or_later(forecast), fits.into()),
+        ("Dropped", present.lost.to_string(), "ticks, jobs and alerts since the start".into()),
+        ("Size of the database", size_text(stock.size_bytes), format!("limit {}", size_text(keep.size.0))),
+        ("Size of a day", or_later(stock.bytes_per_day), "of ticks, before they are rolled up".into()),
+        ("Final size", or_later(forecast), fits.into()),
     ];
     let row =
         |(what, figure, remark): (&str, String, String)| vec![what.into(), figure.into(), remark.into()];
@@ -74,7 +63,7 @@ fn figures(present: &Present) -> Table {
 }
 
 fn micros(us: u64) -> String {
-    format!("{} ms", crate::units::three_figures(us as f64 / 1000.0))
+    format!("{} ms", three_figures(us as f64 / 1000.0))
 }
 
 fn levels(present: &Present) -> Table {
@@ -88,9 +77,9 @@ fn levels(present: &Present) -> Table {
     let rows = [
         row("Every tick", keep.ticks, since(Level::Ticks)),
         row("Every tick while a job ran", keep.jobs, "".into()),
-        row("A minute, and ten: sum, least and most", keep.minutes, since(Level::Minutes)),
+        row("Sums of one and ten minutes, with minimum and maximum", keep.minutes, since(Level::Minutes)),
     ];
-    Table::new("What is kept", ["How finely", "For", "Since"].map(Column::text), rows)
+    Table::new("Stored data", ["Resolution", "Retention", "Since"].map(Column::text), rows)
 }
 
 fn gaps(present: &Present) -> Table {
@@ -99,29 +88,28 @@ fn gaps(present: &Present) -> Table {
         vec![at(gap.from_ms), at(gap.to_ms), gap.ticks.to_string().into(), gap.reason.clone().into()]
     };
     let columns =
-        [Column::text("From (UTC)"), Column::text("To"), Column::number("Ticks"), Column::text("Why")];
-    let caption = "Ticks that could not be kept, the latest first";
+        [Column::text("From (UTC)"), Column::text("To"), Column::number("Ticks"), Column::text("Reason")];
+    let caption = "Gaps, the latest first";
     Table::new(caption, columns, present.store.stock.gaps.iter().map(row))
 }
 
-/// What is read and written, and what it says when it does not work.
+/// All parts that are read, and the store.
 fn parts(present: &Present) -> Table {
     let row = |name: &str, error: Option<String>, took_us: Option<u64>| {
-        let state =
-            if error.is_none() { Cell::state("ok", "ok") } else { Cell::state("not seen", "warning") };
+        let state = if error.is_none() { Cell::state("ok", "ok") } else { Cell::state("failed", "warning") };
         vec![name.into(), state, Cell::known(took_us.map(micros)), error.unwrap_or_default().into()]
     };
     let read = present.parts_in_order().map(|(part, state)| {
-        let error = state.map_or_else(|| Some("it has not answered yet".into()), |state| state.error.clone());
+        let error = state.map_or_else(|| Some("not read yet".into()), |state| state.error.clone());
         row(part.name(), error, state.map(|state| state.took_us))
     });
     let columns = [
         Column::text("Part"),
         Column::text("State"),
         Column::number("Took").class("least"),
-        Column::text("What it says").class("says"),
+        Column::text("Error").class("says"),
     ];
     let store = &present.store;
     let store = row("store", store.error.clone(), Some(store.took_us));
-    Table::new("What is read and written", columns, read.chain([store]))
+    Table::new("Parts", columns, read.chain([store]))
 }

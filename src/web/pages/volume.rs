@@ -1,18 +1,17 @@
-//! `/volumes/VG/LV`: one volume, also after it is gone.
+//! `/volumes/VG/LV`: one volume, also after it was removed.
 
 use axum::extract::{Path, State};
-use axum::response::Html;
 
 use super::charts::{self, View};
 use super::device::{KeyFigure, Subjects};
 use super::rows::{self, JobTable};
-use super::text::{self, Writing};
-use super::{Answer, Content, framed, moment, own_job_list, shown};
+use super::text::{self, rate, size};
+use super::{Answer, Content, moment, shown};
 use crate::interval::Interval;
 use crate::present::Present;
 use crate::report::account::{Manner, unmounted_by_its_death};
 use crate::sample::lvm::{Policies, Segment};
-use crate::series::Observation;
+use crate::series::per_second;
 use crate::series::quantity::DeviceQuantity;
 use crate::store::Subject;
 use crate::table::{Cell, Column, Table};
@@ -28,34 +27,17 @@ pub async fn page(
     Path((vg, lv)): Path<(String, String)>,
     ParsedQuery(view): ParsedQuery<View>,
 ) -> Answer {
-    let now = now(&site, &vg, &lv, &view).await?;
-    let refresh =
-        view.refresh(&format!("{}/now", rows::volume_href(&vg, &lv)), view.range(&*site.present()?)?);
-    let title = format!("{vg}/{lv}");
-    framed(&site, Content { title: &title, place: "/volumes", refresh, tools: String::new(), now })
-}
-
-pub async fn fragment(
-    State(site): State<Site>,
-    Path((vg, lv)): Path<(String, String)>,
-    ParsedQuery(view): ParsedQuery<View>,
-) -> Answer {
-    now(&site, &vg, &lv, &view).await.map(Html)
-}
-
-async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Problem> {
     let present = site.present()?;
     let name = format!("{vg}/{lv}");
     let found = present.interval.volumes().find(|(volume, _)| volume.vg == vg && volume.lv == lv);
     let subject = Subject::Volume(found.map_or(name.clone(), |(volume, _)| volume.uuid.to_string()));
     if found.is_none() && !site.store.knows(&subject) {
-        return Err(Problem::NotFound(format!("No volume called {name} was ever seen here.")));
+        return Err(Problem::NotFound(format!("no volume called {name} was ever seen here")));
     }
     let range = view.range(&present)?;
-    let mut jobs = own_job_list(site, &present, range, MOST_JOBS).await?;
-    jobs.found.retain(|job| {
-        job.vg.as_deref() == Some(vg) && [job.lv.as_deref(), job.origin.as_deref()].contains(&Some(lv))
-    });
+    let mut jobs = site.own_job_list(range, MOST_JOBS).await?;
+    jobs.found
+        .retain(|job| job.vg.as_ref() == Some(&vg) && [&job.lv, &job.origin].contains(&&Some(lv.clone())));
     let thresholds = present.thresholds.snapshot_fill;
     let is_pool = found.is_some_and(|(volume, _)| volume.kind == VolumeKind::ThinPool);
     let has_fill = found.is_none_or(|(_, state)| state.fill.is_some());
@@ -65,7 +47,7 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
         charts::throughput("Throughput", &subject),
         charts::latency(&subject),
     ];
-    shown(&Subjects {
+    let now = shown(&Subjects {
         name: name.clone(),
         description: found.map_or_else(String::new, |(volume, _)| describe(volume, &present)),
         remarks: found.map(|(volume, _)| remarks(volume, &present)).unwrap_or_default(),
@@ -73,12 +55,14 @@ async fn now(site: &Site, vg: &str, lv: &str, view: &View) -> Result<String, Pro
         key_figures: found.map(|(volume, state)| key_figures(&present, volume, state)).unwrap_or_default(),
         ranges: view.ranges(&present),
         span: super::span_text(range),
-        figures: charts::draw(site, view, range, &jobs.found, sketches).await?,
+        figures: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
         phases: None,
         table: found.map(|(volume, _)| layout(volume)).filter(|table| !table.is_empty()),
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, present.interval.at)),
-    })
+    })?;
+    let refresh = view.refresh(&format!("{}/now", rows::volume_href(&vg, &lv)), range);
+    Ok(Content { title: name, place: "/volumes", refresh, now, ..Content::default() })
 }
 
 fn describe(volume: &Volume, present: &Present) -> String {
@@ -89,9 +73,9 @@ fn describe(volume: &Volume, present: &Present) -> String {
             None => volume.kind.text().to_string(),
         }),
         volume.pool.as_ref().map(|pool| format!("in pool {}/{pool}", volume.vg)),
-        volume.size.map(|size| Writing::default().amount(Some(size as f64))),
+        volume.size.map(|bytes| size(Some(bytes))),
         (!volume.pvs.is_empty()).then(|| format!("on {}", volume.pvs.join(", "))),
-        volume.created_at.map(|at| format!("made {}", moment(at, present.interval.at))),
+        volume.created_at.map(|at| format!("created {}", moment(at, present.interval.at))),
         device,
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
@@ -99,7 +83,7 @@ fn describe(volume: &Volume, present: &Present) -> String {
 
 fn notice(found: Option<(&Volume, &VolumeState)>, present: &Present) -> Option<String> {
     let Some((volume, state)) = found else {
-        return Some("This volume no longer exists. Its history is kept.".into());
+        return Some("This volume no longer exists. Its history remains.".into());
     };
     if let Some(why) = present.why_usage_is_unknown(volume, state) {
         return Some(why);
@@ -110,7 +94,7 @@ fn notice(found: Option<(&Volume, &VolumeState)>, present: &Present) -> Option<S
     Some(format!("Invalid since {} UTC.{}", time(job.died_at?), unmounted_by_its_death(job, &manner)))
 }
 
-/// What else LVM and the kernel say of it.
+/// Mounts, tags and policies, on one line.
 fn remarks(volume: &Volume, present: &Present) -> Vec<String> {
     let mounted = volume.mounted_on.as_ref().filter(|folders| !folders.is_empty());
     let parts = [
@@ -130,10 +114,10 @@ fn remarks(volume: &Volume, present: &Present) -> Vec<String> {
 
 fn free(volume: &Volume, present: &Present) -> Option<String> {
     let free = present.interval.topology.group(&volume.vg)?.free?;
-    Some(format!("{} free in {}", Writing::default().amount(Some(free as f64)), volume.vg))
+    Some(format!("{} free in {}", size(Some(free)), volume.vg))
 }
 
-/// Whether LVM makes it larger by itself.
+/// Whether LVM extends the volume automatically.
 fn growth(volume: &Volume, policies: Option<Policies>) -> Option<String> {
     let policies = policies?;
     let growth = match volume.kind {
@@ -142,17 +126,16 @@ fn growth(volume: &Volume, policies: Option<Policies>) -> Option<String> {
         _ => return None,
     };
     Some(match growth.threshold {
-        100.. => "LVM does not make it larger by itself".into(),
+        100.. => "LVM does not extend it automatically".into(),
         at if policies.monitoring && policies.dmeventd => {
-            format!("LVM makes it larger by {} % at {at} %", growth.percent)
+            format!("LVM extends it by {} % at {at} %", growth.percent)
         }
-        at => format!("LVM would make it larger at {at} %, but dmeventd does not watch it"),
+        at => format!("LVM would extend it at {at} %, but dmeventd does not monitor it"),
     })
 }
 
-/// Its segments, as `lvs --segments` has them.
+/// The segments as `lvs --segments` lists them.
 fn layout(volume: &Volume) -> Table {
-    let bytes = |bytes: Option<u64>| Writing::default().amount(bytes.map(|bytes| bytes as f64)).into();
     let rows = volume.layout.iter().flat_map(|part| part.segments.iter().map(move |segment| (part, segment)));
     let row = |(part, segment): (&LvLayout, &Segment)| {
         let on = segment.pv_extents.iter().map(|(pv, extents)| format!("{pv}: {extents}"));
@@ -160,8 +143,8 @@ fn layout(volume: &Volume) -> Table {
             part.lv.clone().into(),
             segment.kind.clone().into(),
             Cell::known(segment.stripes.map(|stripes| stripes.to_string())),
-            bytes(segment.stripe_size),
-            bytes(segment.chunk_size),
+            size(segment.stripe_size).into(),
+            size(segment.chunk_size).into(),
             segment.extents.to_string().into(),
             on.collect::<Vec<_>>().join(", ").into(),
         ]
@@ -178,38 +161,32 @@ fn layout(volume: &Volume) -> Table {
     Table::new("Layout", columns, rows.map(row))
 }
 
-/// What its snapshots cost, or what those of its origin do.
+/// The cost of snapshots of the volume or of its origin.
 fn cost_figures(interval: &Interval, volume: &Volume) -> Vec<KeyFigure> {
     let Some(copying) = interval.copying(volume) else { return Vec::new() };
-    let rate = |bytes: u64| {
-        let rate = Observation::per_second(bytes, interval.elapsed_us, 1.0).map(Observation::value);
-        Writing::default().rate(rate)
-    };
+    let rate = |bytes: u64| rate(per_second(bytes, interval.elapsed_us));
     let cost = text::or_dash(copying.write_cost().map(|cost| format!("{cost:.2} ×")));
     let mut figures = vec![
         KeyFigure::new("Write cost", cost, "written to disks for each byte written to the origin"),
-        KeyFigure::new("COW copying", rate(copying.copied_bytes()), "copied aside in the last tick"),
+        KeyFigure::new("COW copying", rate(copying.copied_bytes()), "in the last tick"),
     ];
     if copying.into_snapshots > 0 {
         let into = rate(copying.into_snapshots);
-        figures.push(KeyFigure::new("Into snapshots", into, "written into them, no cost of the origin"));
+        figures.push(KeyFigure::new("Into snapshots", into, "writes to the snapshots themselves"));
     }
     figures
 }
 
 fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<KeyFigure> {
-    let percent = |fill: Option<Fill>| text::or_dash(fill.map(|fill| format!("{:.2} %", fill.percent())));
+    let percent = |fill: Option<Fill>| text::percent(fill.map(Fill::percent));
     let mut figures =
         vec![KeyFigure::new("State", state.state.text().into(), volume.health.clone().unwrap_or_default())];
     if state.fill.is_some() {
-        figures.push(KeyFigure::new(
-            "Fill",
-            percent(state.fill),
-            rows::used_of_size(state.fill, volume.size),
-        ));
+        let used = rows::used_of_size(state.fill, volume.size);
+        figures.push(KeyFigure::new("Fill", percent(state.fill), used));
     }
     if state.sync.is_some() {
-        figures.push(KeyFigure::new("In step", percent(state.sync), "of the mirror or RAID"));
+        figures.push(KeyFigure::new("In sync", percent(state.sync), "of the mirror or RAID"));
     }
     if state.metadata.is_some() {
         let of = rows::used_of_size(state.metadata, None);
@@ -217,10 +194,7 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
     }
     let interval = &present.interval;
     let work = interval.device_of(volume).and_then(|done| done.work);
-    let value = |quantity: DeviceQuantity| {
-        work.and_then(|work| quantity.observe(&work, interval.elapsed_us)).map(Observation::value)
-    };
-    let rate = |quantity| Writing::default().rate(value(quantity));
+    let rate = |quantity: DeviceQuantity| rate(quantity.value(work, interval.elapsed_us));
     figures.push(KeyFigure::new("Read", rate(DeviceQuantity::ReadBytes), "in the last tick"));
     figures.push(KeyFigure::new("Written", rate(DeviceQuantity::WrittenBytes), "in the last tick"));
     figures.extend(cost_figures(interval, volume));
@@ -232,9 +206,10 @@ fn links(interval: &Interval, volume: &Volume) -> Vec<(String, String)> {
     let topology = &interval.topology;
     let named =
         |word: &str, lv: &str| (format!("{word} {}/{lv}", volume.vg), rows::volume_href(&volume.vg, lv));
-    let device = volume.device.map(|index| &topology.devices[index]);
-    let device =
-        device.map(|device| (format!("device {}", device.name), super::devices::device_href(device)));
+    let device = volume.device.map(|index| {
+        let device = &topology.devices[index];
+        (format!("device {}", device.name), super::devices::device_href(device))
+    });
     let origin = volume.origin.as_deref().map(|origin| named("origin", origin));
     let pool = volume.pool.as_deref().map(|pool| named("pool", pool));
     let is_snapshot_of_it =

@@ -2,25 +2,22 @@
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::Html;
 
-use super::text::Writing;
-use super::{Answer, Content, Refresh, framed, rows, shown};
+use super::text::{rate, size};
+use super::{Answer, Content, Refresh, rows, shown};
 use crate::config::Thresholds;
 use crate::present::Present;
-use crate::series::Observation;
 use crate::series::quantity::DeviceQuantity;
 use crate::table::{Cell, Column, Table};
 use crate::topology::{Group, State as VolumeWord, Volume, VolumeKind, VolumeState};
-use crate::units::Fill;
+use crate::units::{Fill, percent_text};
 use crate::web::Site;
-use crate::web::answer::Problem;
 
 #[derive(Template)]
 #[template(path = "volumes.html")]
 struct Volumes {
     groups: Vec<GroupView>,
-    /// Why there is none.
+    /// Why there are none.
     nothing: String,
 }
 
@@ -34,34 +31,29 @@ struct GroupView {
 }
 
 pub async fn page(State(site): State<Site>) -> Answer {
-    let now = now(&site)?;
-    let refresh = Some(Refresh::each_second("/volumes/list"));
-    framed(&site, Content { title: "Volumes", place: "/volumes", refresh, tools: String::new(), now })
-}
-
-pub async fn fragment(State(site): State<Site>) -> Answer {
-    now(&site).map(Html)
-}
-
-fn now(site: &Site) -> Result<String, Problem> {
     let present = site.present()?;
     let groups = &present.interval.topology.groups;
-    shown(&Volumes {
-        groups: groups.iter().map(|group| group_view(&present, group)).collect(),
-        nothing: super::overview::nothing_to_watch(&present),
+    Ok(Content {
+        title: "Volumes".into(),
+        place: "/volumes",
+        refresh: Some(Refresh::each_second("/volumes/list")),
+        now: shown(&Volumes {
+            groups: groups.iter().map(|group| group_view(&present, group)).collect(),
+            nothing: super::overview::nothing_to_watch(&present),
+        })?,
+        ..Content::default()
     })
 }
 
 fn group_view(present: &Present, group: &Group) -> GroupView {
-    let bytes = |bytes: Option<u64>| Writing::default().amount(bytes.map(|bytes| bytes as f64));
     let space = match group.size {
         Some(_) => {
-            let spare = group.spare.map(|spare| format!(" · {} spare for metadata", bytes(Some(spare))));
+            let spare = group.spare.map(|spare| format!(" · {} spare for metadata", size(Some(spare))));
             let tags = (!group.tags.is_empty()).then(|| format!(" · tags {}", group.tags.join(", ")));
-            let space = format!("{} free of {}", bytes(group.free), bytes(group.size));
+            let space = format!("{} free of {}", size(group.free), size(group.size));
             format!("{space}{}{}", spare.unwrap_or_default(), tags.unwrap_or_default())
         }
-        None => "free space not known: LVM's own report is missing".into(),
+        None => "free space unknown: LVM's report is missing".into(),
     };
     let devices = &present.interval.topology.devices;
     let pv = |name: &String| {
@@ -94,10 +86,7 @@ fn columns() -> [Column; 8] {
 fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<Cell> {
     let interval = &present.interval;
     let work = interval.device_of(volume).and_then(|done| done.work);
-    let rate = |quantity: DeviceQuantity| {
-        Writing::default()
-            .rate(work.and_then(|work| quantity.observe(&work, interval.elapsed_us)).map(Observation::value))
-    };
+    let rate = |quantity: DeviceQuantity| rate(quantity.value(work, interval.elapsed_us));
     let percent = state.fill.map(Fill::percent);
     let of = volume.origin.as_ref().map_or_else(String::new, |origin| format!(" of {origin}"));
     let grade = grade(present, volume, state, percent);
@@ -105,15 +94,15 @@ fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<Cell> {
         Cell::link(&volume.lv, rows::volume_href(&volume.vg, &volume.lv)),
         format!("{}{of}", volume.kind.text()).into(),
         Cell::state(rows::state_word(state.state, grade), grade),
-        Cell::known(percent.map(|percent| format!("{percent:.2} %"))),
-        Writing::default().amount(volume.size.map(|size| size as f64)).into(),
+        Cell::known(percent.map(percent_text)),
+        size(volume.size).into(),
         rate(DeviceQuantity::ReadBytes).into(),
         rate(DeviceQuantity::WrittenBytes).into(),
         volume.pvs.join(", ").into(),
     ]
 }
 
-/// Only what can overflow is judged by its fill: a thin volume that is mapped throughout is as it should be.
+/// Only snapshots and pools are graded by their fill. A full thin volume is normal.
 fn grade(present: &Present, volume: &Volume, state: &VolumeState, percent: Option<f64>) -> &'static str {
     let judged = |thresholds: Thresholds| rows::grade(state.state, percent, thresholds);
     match volume.kind {

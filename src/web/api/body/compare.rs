@@ -1,4 +1,4 @@
-//! Jobs side by side, as the API tells it.
+//! A comparison in the API.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,11 +12,11 @@ use crate::web::compare::ComparisonData;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct CompareBody {
-    /// The jobs, set by set, each in the order of its repeats.
+    /// Set by set, in the order of repeats.
     pub jobs: Vec<ComparedJob>,
-    /// Sets, rows of figures, remarks, and what differs besides.
+    /// Sets, figures, remarks, and other differences.
     pub comparison: Comparison,
-    /// The remarks as sentences; before them, where a set has more runs than are compared, that it does.
+    /// Sentences on the whole comparison, then the remarks.
     pub sentences: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ pub struct CompareBody {
 pub struct ComparedJob {
     pub id: i64,
     pub name: String,
-    /// The place of its set, from 0.
+    /// The index of its set, from 0.
     pub set: usize,
     pub label: Option<Label>,
     #[schema(value_type = String, format = DateTime)]

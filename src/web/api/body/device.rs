@@ -1,10 +1,10 @@
-//! A device's line: what it is, what it did in the last tick, and how much of that was copying.
+//! A device in the API, with its work in the last tick.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::interval::{DeviceInterval, Interval};
-use crate::series::Observation;
+use crate::series::per_second;
 use crate::series::quantity::DeviceQuantity;
 use crate::topology::{Device, DeviceKind};
 
@@ -12,9 +12,9 @@ use crate::topology::{Device, DeviceKind};
 pub struct DeviceBody {
     /// The kernel's name, such as `dm-3`.
     pub device: String,
-    /// What stays when the name changes: the device-mapper's UUID, WWID or serial number.
+    /// An identity independent of the name: device-mapper UUID, WWID or serial number.
     pub uuid: String,
-    /// What a person calls it: `vg0/mysql`, `PV of vg0`.
+    /// The displayed name: `vg0/mysql`, `PV of vg0`.
     pub label: String,
     pub kind: DeviceKind,
     pub vg: Option<String>,
@@ -22,14 +22,13 @@ pub struct DeviceBody {
     pub written_bytes_per_s: Option<f64>,
     pub reads_per_s: Option<f64>,
     pub writes_per_s: Option<f64>,
-    /// `null` where nothing was read.
+    /// `null` without reads.
     pub read_await_ms: Option<f64>,
     pub write_await_ms: Option<f64>,
     pub queue_depth: Option<f64>,
     /// From 0 to 1.
     pub utilisation: Option<f64>,
-    /// Of a PV: the part of its throughput that is copying for snapshots; `null` where that is not known, because
-    /// what is copied lies on several PVs.
+    /// For PVs: the part of the throughput that is COW copying; `null` if the copied volumes span several PVs.
     pub copying: Option<ShareBody>,
     pub model: Option<String>,
     pub rotational: Option<bool>,
@@ -38,8 +37,7 @@ pub struct DeviceBody {
     pub read_ahead_bytes: Option<u64>,
 }
 
-/// The part of a PV's throughput that is copying for snapshots: reading what is about to be overwritten, and writing
-/// COW areas.
+/// COW copying of a PV: reads of chunks before they are overwritten, and writes to COW areas.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ShareBody {
     pub read_bytes_per_s: f64,
@@ -53,10 +51,8 @@ impl DeviceBody {
     }
 
     fn new(interval: &Interval, device: &Device, done: &DeviceInterval) -> Self {
-        let value = |quantity: DeviceQuantity| {
-            done.work.and_then(|work| quantity.observe(&work, interval.elapsed_us)).map(Observation::value)
-        };
-        let per_second = |bytes: u64| Observation::per_second(bytes, interval.elapsed_us, 1.0);
+        let value = |quantity: DeviceQuantity| quantity.value(done.work, interval.elapsed_us);
+        let per_second = |bytes| per_second(bytes, interval.elapsed_us);
         let share = device.is_pv.then(|| interval.share(device)).flatten();
         Self {
             device: device.name.to_string(),
@@ -74,8 +70,8 @@ impl DeviceBody {
             utilisation: value(DeviceQuantity::Utilisation),
             copying: share.and_then(|share| {
                 Some(ShareBody {
-                    read_bytes_per_s: per_second(share.read)?.value(),
-                    written_bytes_per_s: per_second(share.written)?.value(),
+                    read_bytes_per_s: per_second(share.read)?,
+                    written_bytes_per_s: per_second(share.written)?,
                 })
             }),
             model: device.model.clone(),

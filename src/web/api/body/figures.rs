@@ -1,4 +1,4 @@
-//! What a job cost, as the API tells it.
+//! The cost of a job in the API.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -19,23 +19,20 @@ use crate::web::costs::Cost;
 pub struct FiguresBody {
     pub id: i64,
     pub name: String,
-    /// `null` while it runs: then the figures are of what there is so far.
+    /// `null` while it runs; the figures are then those so far.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
-    /// What it was, how it ended, and whether what it left can be relied on.
+    /// What the job was, how it ended, and whether its backup can be trusted.
     pub account: Account,
-    /// What people noted.
     pub notes: Vec<Note>,
-    /// What the snapshot, its origin and the machine were like.
+    /// The snapshot, its origin and the machine.
     pub setup: Setup,
     pub figures: Figures,
-    /// What the figures say.
     pub diagnosis: Vec<Sentence>,
-    /// What would help.
     pub advice: Vec<Advice>,
-    /// How large the next COW area should be, from the last jobs of the same origin; `null` where no peak is known.
+    /// The size of the next COW area, from the last jobs of the origin; `null` if no peak is known.
     pub sizing: Option<Sizing>,
-    /// Whether it will be done before its snapshot overflows; `null` when it is over, or is no snapshot's job.
+    /// Whether it will end before its snapshot overflows; `null` for other jobs.
     pub outlook: Option<Outlook>,
 }
 

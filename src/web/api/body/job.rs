@@ -1,4 +1,4 @@
-//! A job, and what its hooks told, as the API answers it.
+//! A job in the API.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::source::{Label, Note};
 pub struct JobBody {
     pub id: i64,
     pub kind: JobKind,
-    /// By which it is told of; `null` for a snapshot's.
+    /// The key that its client chose; `null` for snapshots.
     pub key: Option<String>,
     pub name: String,
     pub vg: Option<String>,
@@ -22,40 +22,40 @@ pub struct JobBody {
     pub started_at: Timestamp,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
-    /// `null` while it runs; `unknown` where nobody said.
+    /// `null` while it runs; `unknown` if no outcome was reported.
     pub outcome: Option<Outcome>,
-    /// Of a command that ended by itself.
+    /// The exit status of a command that was not killed.
     pub exit_status: Option<i32>,
-    /// What the run itself said by its hooks; `null` where it said nothing.
+    /// The outcome that hooks reported.
     pub reported: Option<Outcome>,
-    /// What hooks told of the run, and what somebody told, in order.
+    /// Phases from hooks and from clients, in order.
     pub phases: Vec<PhaseBody>,
-    /// The database's global read lock was held within this span, and for less than it; `null` where that is not known.
+    /// The database's global read lock was held within this span, but not for all of it.
     pub locked_at_most: Option<SpanBody>,
     pub peak_fill_percent: Option<f64>,
-    /// Of a snapshot: from it. Of a command: from all disks while it ran.
+    /// From the snapshot; for other jobs, from all disks.
     pub bytes_read: Option<u64>,
     pub last_fill_percent: Option<f64>,
-    /// When its snapshot was seen to be invalid; of a command, one that was made while it ran.
+    /// When its snapshot became invalid; for a command, a snapshot that was created while it ran.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub died_at: Option<Timestamp>,
-    /// When its snapshot was seen to answer nothing but I/O errors.
+    /// When its snapshot began to return only I/O errors.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub io_error_at: Option<Timestamp>,
-    /// The folder on which its snapshot is mounted, or was at last.
+    /// The last mount point of its snapshot.
     pub mounted_on: Option<String>,
-    /// When it was unmounted, if it was.
+    /// When its snapshot was unmounted.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub unmounted_at: Option<Timestamp>,
-    /// To which set of runs it belongs; `null` where nobody said.
+    /// The set of runs that it belongs to.
     pub label: Option<Label>,
-    /// What was noted of it, in the order of time.
+    /// Notes in order of time.
     pub notes: Vec<Note>,
-    /// Of a snapshot: the name of the program that made it; `null` where it was not seen.
+    /// The program that created the snapshot; `null` if the creation was not seen.
     pub program: Option<String>,
-    /// It had begun before cowbell looked, or went on while it did not.
+    /// Whether cowbell did not run for a part of it.
     pub partly_seen: bool,
-    /// The host that it was imported from; `null` of this host's own.
+    /// The host that it was imported from; `null` for jobs of this host.
     pub imported_from: Option<String>,
 }
 
@@ -93,14 +93,14 @@ impl From<&Job> for JobBody {
     }
 }
 
-/// A part of a job.
+/// A phase of a job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PhaseBody {
-    /// `flush`, `snapshot`, `mount`, `backup` or `cleanup` where hooks told it; else as it was told.
+    /// From hooks: `flush`, `snapshot`, `mount`, `backup` or `cleanup`.
     pub phase: String,
     #[schema(value_type = String, format = DateTime)]
     pub began_at: Timestamp,
-    /// When the next one began, or the job ended; `null` while it goes on.
+    /// The start of the next phase, or the end of the job; `null` for the current phase.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
 }

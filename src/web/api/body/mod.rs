@@ -1,4 +1,4 @@
-//! What the API's answers hold, made from what the daemon knows.
+//! The bodies of the API's answers.
 
 mod compare;
 mod device;
@@ -19,24 +19,24 @@ pub use store::StoreBody;
 pub use volume::VolumeBody;
 
 use crate::interval::Interval;
-use crate::present::{Present, Ticks};
-use crate::series::Observation;
+use crate::present::{Percentiles, Present};
 use crate::series::quantity::HostQuantity;
-use crate::source::own::OwnCost;
+use crate::source::own::{OwnCost, own_cost};
 use crate::units::count_text;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StatusBody {
     pub version: String,
     pub host: String,
-    /// When the first tick was taken.
+    /// The time of the first tick.
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
     pub ticks: TicksBody,
     pub parts: Vec<PartBody>,
-    pub process: ProcessBody,
+    /// The resource usage of cowbell.
+    pub process: OwnCost,
     pub store: StoreBody,
-    /// What somebody should know of how this program was set up.
+    /// Hints on the setup of cowbell.
     pub notes: Vec<String>,
 }
 
@@ -48,14 +48,8 @@ pub struct TicksBody {
     pub interval_ms: u64,
     #[schema(value_type = String, format = DateTime)]
     pub last_at: Timestamp,
-    /// Reading, deriving and judging, over the last 600 ticks.
-    pub took_us: PercentilesBody,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
-pub struct PercentilesBody {
-    pub p50: u64,
-    pub p99: u64,
+    /// Time for reading and evaluating, over the last 600 ticks.
+    pub took_us: Percentiles,
 }
 
 /// A part of the machine that is read, or the database that is written.
@@ -70,27 +64,15 @@ pub struct PartBody {
     pub last_ok_at: Option<Timestamp>,
 }
 
-/// What the program itself costs.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
-pub struct ProcessBody {
-    pub cpu_seconds: Option<f64>,
-    pub rss_bytes: Option<u64>,
-    pub written_bytes: Option<u64>,
-}
-
 impl StatusBody {
-    pub fn new(present: &Present, own: OwnCost) -> Self {
+    pub fn new(present: &Present) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
             host: present.host.clone(),
             started_at: present.started_at,
-            ticks: TicksBody::new(present, &present.ticks),
+            ticks: TicksBody::new(present),
             parts: parts(present),
-            process: ProcessBody {
-                cpu_seconds: own.cpu_seconds,
-                rss_bytes: own.rss_bytes,
-                written_bytes: own.written_bytes,
-            },
+            process: own_cost(),
             store: StoreBody::new(present),
             notes: present.notes.clone(),
         }
@@ -98,18 +80,19 @@ impl StatusBody {
 }
 
 impl TicksBody {
-    fn new(present: &Present, ticks: &Ticks) -> Self {
+    fn new(present: &Present) -> Self {
+        let ticks = &present.ticks;
         Self {
             taken: ticks.taken,
             missed: ticks.missed,
             interval_ms: u64::try_from(present.interval_length.as_millis()).unwrap_or(u64::MAX),
             last_at: present.interval.at,
-            took_us: PercentilesBody { p50: ticks.took_us.p50, p99: ticks.took_us.p99 },
+            took_us: ticks.took_us,
         }
     }
 }
 
-/// All parts in the order in which they are read; one that was not asked yet is not ok.
+/// All parts in reading order; a part that was not read yet is not ok.
 fn parts(present: &Present) -> Vec<PartBody> {
     let read = present.parts_in_order().map(|(part, state)| match state {
         Some(state) => PartBody {
@@ -120,12 +103,12 @@ fn parts(present: &Present) -> Vec<PartBody> {
             last_ok_at: state.last_ok_at,
         },
         None => {
-            let error = Some("it has not answered yet".into());
+            let error = Some("not read yet".into());
             PartBody { name: part.name().into(), ok: false, error, took_us: 0, last_ok_at: None }
         }
     });
-    let lost = (present.lost > 0)
-        .then(|| format!("{} could not be kept", count_text(present.lost, "entry", "entries")));
+    let lost =
+        (present.lost > 0).then(|| format!("{} dropped", count_text(present.lost, "entry", "entries")));
     let error = present.store.error.clone().or(lost);
     let store = PartBody {
         name: "store".into(),
@@ -139,24 +122,22 @@ fn parts(present: &Present) -> Vec<PartBody> {
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct VmBody {
-    /// KiB paged in per second, as `vmstat` has it.
+    /// KiB paged in per second, as in `vmstat`.
     pub bi_kib_per_s: Option<f64>,
     pub bo_kib_per_s: Option<f64>,
-    /// Shares of all processors' time, from 0 to 1.
+    /// Shares of CPU time, from 0 to 1.
     pub user: Option<f64>,
     pub system: Option<f64>,
     pub iowait: Option<f64>,
     /// Processes that wait for I/O.
     pub blocked: Option<u32>,
-    /// Share of the time in which some process waited for I/O; `null` where the kernel does not tell.
+    /// Share of the time in which some process waited for I/O; `null` without PSI in the kernel.
     pub pressure_io_some: Option<f64>,
 }
 
 impl VmBody {
     pub fn new(interval: &Interval) -> Self {
-        let value = |quantity: HostQuantity| {
-            quantity.observe(&interval.host, interval.elapsed_us).map(Observation::value)
-        };
+        let value = |quantity: HostQuantity| quantity.value(&interval.host, interval.elapsed_us);
         Self {
             bi_kib_per_s: value(HostQuantity::BiKibPerS),
             bo_kib_per_s: value(HostQuantity::BoKibPerS),

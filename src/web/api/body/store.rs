@@ -1,4 +1,4 @@
-//! What the API says of the database: how much is kept, since when, and what it will come to need.
+//! The database in the API: stored data, its size and forecast.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,30 +10,30 @@ use crate::store::{Gap, Level};
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StoreBody {
-    /// Bytes of the database in use, as of the last ten minutes that were complete.
+    /// As of the last complete ten minutes.
     pub size_bytes: u64,
     pub size_limit_bytes: u64,
-    /// What a day of ticks takes; `null` before there are ten minutes.
+    /// Size of a day of ticks; `null` in the first ten minutes.
     pub ticks_bytes_per_day: Option<u64>,
-    /// What everything will take when it has been kept for as long as is set.
+    /// Size once the retention times are reached.
     pub forecast_bytes: Option<u64>,
     /// `ticks`, `minutes` and `ten_minutes`.
     pub levels: Vec<LevelBody>,
-    /// For so many days the ticks of a job's time are kept.
+    /// Retention of ticks during jobs.
     pub jobs_days: u64,
-    /// Ticks, jobs and alerts that could not be kept since the start.
+    /// Ticks, jobs and alerts that were dropped since the start.
     pub lost: u64,
-    /// The last times of which ticks could not be kept.
+    /// The last gaps in stored ticks.
     pub gaps: Vec<GapBody>,
-    /// What was found when the database was opened, such as damage.
+    /// Findings when the database was opened, such as damage.
     pub notes: Vec<String>,
 }
 
-/// What is kept at one level of fineness.
+/// Stored data of one resolution.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LevelBody {
     pub name: String,
-    /// The oldest that is kept.
+    /// The oldest data.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub from: Option<Timestamp>,
     pub days: u64,

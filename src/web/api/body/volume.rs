@@ -1,4 +1,4 @@
-//! A volume's line: what it is, how full, how it is laid out, and what its snapshots cost.
+//! A volume in the API: usage, layout, and cost of snapshots.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::interval::copying::Copying;
 use crate::present::Present;
-use crate::series::Observation;
+use crate::series::per_second;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 use crate::units::Fill;
 
@@ -19,53 +19,53 @@ pub struct VolumeBody {
     /// The kernel's name; `null` while the volume is inactive.
     pub device: Option<String>,
     pub kind: VolumeKind,
-    /// The bare name of the volume that this is a snapshot of.
+    /// For snapshots: the name of the origin, without VG.
     pub origin: Option<String>,
     pub pool: Option<String>,
     pub size_bytes: Option<u64>,
     pub used_bytes: Option<u64>,
-    /// As `data_percent` of `lvs`; `null` where that is blank, and for an invalid snapshot.
+    /// As `data_percent` of `lvs`; `null` for an invalid snapshot.
     pub fill_percent: Option<f64>,
     pub metadata_percent: Option<f64>,
     pub state: State,
-    /// When a snapshot was seen to be invalid.
+    /// When cowbell found the snapshot invalid.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub invalid_since: Option<Timestamp>,
-    /// As `copy_percent` of `lvs`: how much of a mirror or RAID is in step.
+    /// As `copy_percent` of `lvs`: the part of a mirror or RAID that is in sync.
     pub sync_percent: Option<f64>,
-    /// What a full pool does with writes: `queue` or `error`.
+    /// Writes to a full pool: `queue` or `error`.
     pub when_full: Option<String>,
-    /// Folders on which it is mounted; `null` where mounts cannot be read.
+    /// Mount points; `null` if mounts cannot be read.
     pub mounted_on: Option<Vec<String>>,
     pub tags: Vec<String>,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub created_at: Option<Timestamp>,
-    /// Of an origin of thick snapshots, and of those: what the snapshots cost at the moment.
+    /// For thick snapshots and their origins: the current cost.
     pub copying: Option<CopyingBody>,
-    /// The kernel's names of the PVs that its data lies on.
+    /// Kernel names of the PVs with its data.
     pub pvs: Vec<String>,
-    /// As `lvs -a --segments` has it: its own segments, then those of its hidden parts. Empty without LVM's report.
+    /// As `lvs -a --segments` shows it: its own segments, then those of hidden volumes. Empty without LVM's report.
     pub layout: Vec<SegmentBody>,
 }
 
-/// What the thick snapshots of one origin cost at the moment.
+/// The current cost of the thick snapshots of an origin.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 pub struct CopyingBody {
     /// Copied from the origin into COW areas.
     pub copied_bytes_per_s: f64,
-    /// Written to COW areas: copies, the snapshots' metadata, and what is written into the snapshots.
+    /// Written to COW areas: copies, metadata, and writes to the snapshots.
     pub cow_written_bytes_per_s: f64,
-    /// Of that, what is written into the snapshots themselves.
+    /// The part of that which is written to the snapshots themselves.
     pub into_snapshots_bytes_per_s: f64,
-    /// Bytes written to disks for each byte written to the origin; `null` while nothing is written to it.
+    /// Bytes written to disks for each byte written to the origin; `null` without writes.
     pub write_cost: Option<f64>,
 }
 
-/// One segment of a volume, or of a hidden part of it.
+/// A segment of a volume or of its hidden volumes.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SegmentBody {
     pub lv: String,
-    /// LVM's word, such as `linear`, `striped` or `thin-pool`.
+    /// LVM's segment type, such as `linear`, `striped` or `thin-pool`.
     #[serde(rename = "type")]
     pub kind: String,
     pub stripes: Option<u32>,
@@ -75,17 +75,17 @@ pub struct SegmentBody {
     pub pvs: Vec<ExtentsBody>,
 }
 
-/// How many extents of a segment lie on one PV.
+/// Extents of a segment on one PV.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ExtentsBody {
-    /// As LVM names it, such as `/dev/sda2`.
+    /// LVM's name, such as `/dev/sda2`.
     pub pv: String,
     pub extents: u64,
 }
 
 impl CopyingBody {
     fn new(copying: &Copying, elapsed_us: u64) -> Option<Self> {
-        let per_second = |bytes: u64| Some(Observation::per_second(bytes, elapsed_us, 1.0)?.value());
+        let per_second = |bytes| per_second(bytes, elapsed_us);
         Some(Self {
             copied_bytes_per_s: per_second(copying.copied_bytes())?,
             cow_written_bytes_per_s: per_second(copying.cow_written)?,
@@ -131,7 +131,7 @@ impl VolumeBody {
             origin: volume.origin.clone(),
             pool: volume.pool.clone(),
             size_bytes: volume.size,
-            // Without the length of a pool's chunk its bytes are not known.
+            // The bytes of a pool are unknown without its chunk size.
             used_bytes: state.fill.filter(|fill| fill.unit > 0).map(Fill::used_bytes),
             fill_percent: state.fill.map(Fill::percent),
             metadata_percent: state.metadata.map(Fill::percent),

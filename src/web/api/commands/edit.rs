@@ -1,4 +1,4 @@
-//! Commands on a job by its number: a phase, a note, its deletion.
+//! Commands on a job by its ID: add a phase or a note, delete it.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -15,15 +15,15 @@ use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
 use crate::web::api::numbered;
 
-/// Letters of a note: some sentences.
+/// Maximum characters of a note.
 const LONGEST_NOTE: usize = 1_000;
 
-/// A sentence on a job.
+/// A note on a job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoteJob {
     pub text: String,
-    /// The instant that it is about; now if not given
+    /// The time that it is about; now by default
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub at: Option<Timestamp>,
@@ -34,16 +34,16 @@ pub struct NoteJob {
 #[serde(deny_unknown_fields)]
 pub struct PhaseJob {
     pub name: String,
-    /// When it began; now if not given
+    /// The start; now by default
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub at: Option<Timestamp>,
 }
 
-/// Adds a note to a job, whether it runs or is over.
+/// Adds a note to a job, also after its end.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/notes", tag = "jobs", request_body = NoteJob,
-    params(("id" = i64, Path, description = "As in the list of jobs")),
-    responses((status = 200, description = "Stored", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "It has too many notes, or a recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    params(("id" = i64, Path, description = "The ID of the job")),
+    responses((status = 200, description = "Stored", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job has too many notes, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn note_job(
     State(site): State<Site>,
     Path(id): Path<String>,
@@ -58,10 +58,10 @@ pub async fn note_job(
     send_to(&site, &id, |noted| JobCommand::Note(NoteCommand { noted, note })).await
 }
 
-/// Begins a phase of a job that runs; the one before ends there. Naming the current phase again changes nothing.
+/// Starts a phase of a running job and ends the previous one. Repeating the current phase changes nothing.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/phases", tag = "jobs", request_body = PhaseJob,
-    params(("id" = i64, Path, description = "As in the list of jobs")),
-    responses((status = 200, description = "Stored", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job is over, the phase would begin before the job or its last phase, there are too many, or a recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    params(("id" = i64, Path, description = "The ID of the job")),
+    responses((status = 200, description = "Stored", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job has ended, the phase would start before the job or its last phase, there are too many, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn phase_job(
     State(site): State<Site>,
     Path(id): Path<String>,
@@ -74,15 +74,15 @@ pub async fn phase_job(
     send_to(&site, &id, |phased| JobCommand::Phase(PhaseCommand { phased, name, at })).await
 }
 
-/// Deletes a job that is over. What was measured meanwhile stays for as long as any other tick.
+/// Deletes an ended job. Its measurements remain as long as other ticks.
 #[utoipa::path(delete, path = "/api/v1/jobs/{id}", tag = "jobs",
-    params(("id" = i64, Path, description = "As in the list of jobs")),
-    responses((status = 200, description = "Deleted", body = ToldJob), (status = 202, description = "Deleted in memory, not yet in the database", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "It runs, or a recording is played", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    params(("id" = i64, Path, description = "The ID of the job")),
+    responses((status = 200, description = "Deleted", body = ToldJob), (status = 202, description = "Deleted in memory, not yet in the database", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job is running, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn delete_job(State(site): State<Site>, Path(id): Path<String>) -> Result<Told, Problem> {
     send_to(&site, &id, |removed| JobCommand::Remove(RemoveCommand { removed })).await
 }
 
-/// Sends the command that is made with the key of the job of this number.
+/// Sends a command with the key of the job.
 async fn send_to(site: &Site, id: &str, command: impl FnOnce(String) -> JobCommand) -> Result<Told, Problem> {
     let job = numbered(site, id).await?;
     let is_remembered = site.present()?.jobs.iter().any(|other| other.id == job.id);

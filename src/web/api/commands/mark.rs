@@ -1,4 +1,4 @@
-//! A mark: a job began or ended. It has to make sense by itself; whether it fits what is known the loop decides.
+//! A mark: a job started or ended. Checks the request by itself; the loop checks it against known jobs.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -13,15 +13,15 @@ use crate::source::{JobCommand, LONGEST_NAME, Label, Mark, MarkKind, MarkedEnd};
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
 
-/// A job that is not a snapshot's: when it began, and, once it has ended, how.
+/// A command or a marked job: its start and, once it has ended, its end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutJob {
     pub name: String,
-    /// `mark` if not given
+    /// `mark` by default
     #[serde(default)]
     pub kind: MarkKind,
-    /// To which set of runs it belongs; needed with `variant` or `repeat`.
+    /// The set of runs; required with `variant` or `repeat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,19 +34,19 @@ pub struct PutJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
-    /// Needed together with `ended_at`.
+    /// Required with `ended_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<bool>,
-    /// The exit status of a command that ended by itself.
+    /// The exit status of a command that was not killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u8>,
 }
 
-/// Begins or ends a job. The client chooses the key; the same mark may come twice. Of marks one job of a name runs at a
-/// time. A `command` is to be marked again each half minute, and counts as abandoned after two minutes of silence.
+/// Starts or ends a job. The client chooses the key; repeated requests change nothing. Only one `mark` of each name can run
+/// at a time. A `command` must be marked every 30 seconds and is abandoned after two minutes without a mark.
 #[utoipa::path(put, path = "/api/v1/jobs/{key}", tag = "jobs", request_body = PutJob,
-    params(("key" = String, Path, description = "Up to 200 letters, percent-encoded; chosen by the client")),
-    responses((status = 200, description = "Stored", body = ToldJob), (status = 201, description = "Stored as a new job", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "Another job of this name runs, this one is over, or a recording is played", body = ProblemBody), (status = 503, body = ProblemBody), (status = 507, description = "Not stored: jobs and imported files take all the room they may", body = ProblemBody)))]
+    params(("key" = String, Path, description = "Up to 200 characters, percent-encoded; chosen by the client")),
+    responses((status = 200, description = "Stored", body = ToldJob), (status = 201, description = "Stored as a new job", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "Another job of this name is running, this one has ended, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody), (status = 507, description = "Not stored: there is no room for more jobs and imported files", body = ProblemBody)))]
 pub async fn put_job(
     State(site): State<Site>,
     Path(key): Path<String>,
@@ -66,18 +66,16 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
     check_time("ended_at", put.ended_at, now)?;
     let label = label(put.set, put.variant, put.repeat)?;
     if put.status.is_some() && put.ended_at.is_none() {
-        return Err(Problem::Bad(
-            "expected `status` together with `ended_at`, since only what is over has one".into(),
-        ));
+        return Err(Problem::Bad("expected `ended_at` together with `status`".into()));
     }
     if let (Some(true), Some(status @ 1..)) = (put.succeeded, put.status) {
         return Err(Problem::Bad(format!(
-            "expected `succeeded` to be false with `status` {status}: a command that succeeded has 0"
+            "expected `succeeded` to be false with `status` {status}, since success is 0"
         )));
     }
     if let (Some(false), Some(0)) = (put.succeeded, put.status) {
         return Err(Problem::Bad(
-            "expected `succeeded` to be true with `status` 0, or no `status`: a command that failed has another".into(),
+            "expected `succeeded` to be true with `status` 0, since 0 is success".into(),
         ));
     }
     let ended = match (put.ended_at, put.succeeded) {
@@ -88,7 +86,7 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
         (Some(at), Some(_)) => {
             let began = put.started_at;
             return Err(Problem::Bad(format!(
-                "expected `ended_at` from the start on ({began}), but found {at}"
+                "expected `ended_at` not before the start ({began}), but found {at}"
             )));
         }
         _ => return Err(Problem::Bad("expected `ended_at` and `succeeded` together, or neither".into())),
@@ -111,7 +109,7 @@ fn label(
     let Some(set) = set else {
         return match (variant, repeat) {
             (None, None) => Ok(None),
-            _ => Err(Problem::Bad("expected `set` beside `variant` or `repeat`".into())),
+            _ => Err(Problem::Bad("expected `set` together with `variant` or `repeat`".into())),
         };
     };
     check_letters("a set's name", &set, LONGEST_NAME)?;

@@ -1,7 +1,7 @@
 //! Commands on jobs: marks, phases, notes, imports and deletions.
 //!
-//! What can be judged by the request alone is checked here. All else the loop decides. The answer is 200, or 201 for a new
-//! job, when the result is committed and synced to the database; it is 202 while the database cannot be written.
+//! The loop checks whatever needs known jobs. The answer is 200, or 201 for a new job, once the result is synced to the
+//! database, and 202 while the database cannot be written.
 
 pub(super) mod edit;
 pub(super) mod mark;
@@ -24,29 +24,29 @@ use crate::web::answer::Problem;
 use crate::web::slow::LONGEST as LONGEST_WAIT;
 use crate::web::{LONGEST_BODY, Site};
 
-/// A client's clock is this machine's, which may have been set back a moment ago.
+/// Tolerance for times in the future, after a clock was set back.
 const MOST_AHEAD: SignedDuration = SignedDuration::from_mins(1);
-/// A command is answered within this time, whatever the disk does: `cowbell` waits a little longer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// The same for the store while it is known that it cannot be written.
-const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
-/// A job that memory has forgotten is looked up for this long.
-const LOOK_UP_WITHIN: Duration = Duration::from_millis(500);
-/// Tells a key that a client chose from a volume's UUID.
+/// The time limit for an answer, whatever the disk does. `cowbell` waits slightly longer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time limit while the database is known to fail.
+const FAILING_TIMEOUT: Duration = Duration::from_millis(200);
+/// The time limit for finding a job in the database.
+const LOOKUP_TIMEOUT: Duration = Duration::from_millis(500);
+/// Distinguishes keys that clients chose from UUIDs of volumes.
 const CHOSEN: &str = "mark:";
 
-/// The job that a command was on.
+/// The answer to a command on a job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ToldJob {
     pub id: i64,
-    /// Why the result is held in memory and not stored, with status 202
+    /// With status 202: why the result is held in memory, not stored
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 pub(super) type Told = (StatusCode, Json<ToldJob>);
 
-/// What became of a command.
+/// The result of a command.
 pub(super) struct Answer {
     pub status: StatusCode,
     pub job: Job,
@@ -59,24 +59,24 @@ impl From<Answer> for Told {
     }
 }
 
-/// The client's key of a job; `None` for a snapshot's.
+/// The key that a client chose; `None` for snapshots.
 pub fn chosen_key(job: &Job) -> Option<&str> {
     job.key.strip_prefix(CHOSEN)
 }
 
-/// Sends a command to the loop, and waits until its result is stored.
+/// Sends a command to the loop and waits until its result is stored.
 pub(super) async fn send(site: &Site, command: Command, stored: Option<Job>) -> Result<Answer, Problem> {
     let Some(commands) = &site.commands else {
-        return Err(Problem::Conflict("this is a recording: its jobs cannot be changed".into()));
+        return Err(Problem::Conflict("cowbell plays a recording, whose jobs cannot be changed".into()));
     };
-    let until = Instant::now() + ANSWER_WITHIN;
+    let until = Instant::now() + ANSWER_TIMEOUT;
     let (reply, outcome) = oneshot::channel();
     let request = Request { command, stored, reply };
     let outcome = async { commands.send(request).await.ok().and(outcome.await.ok()) };
     let busy = || Problem::Unavailable("the daemon is stopping or too busy; try again".into());
     let Reply { change, stored } = timeout_at(until, outcome).await.ok().flatten().ok_or_else(busy)??;
     let failing = site.present.borrow().as_ref().and_then(|present| present.store.error.clone());
-    let until = if failing.is_some() { Instant::now() + LITTLE_PATIENCE } else { until };
+    let until = if failing.is_some() { Instant::now() + FAILING_TIMEOUT } else { until };
     let why_not = match stored {
         None => None,
         Some(stored) => match timeout_at(until, stored).await {
@@ -99,16 +99,15 @@ pub(super) async fn send(site: &Site, command: Command, stored: Option<Job>) -> 
     Ok(Answer { status, job: change.job, message })
 }
 
-/// The job of this key as the database has it, if memory has forgotten it. A disk that hangs does not keep a command
-/// from being carried out.
+/// The stored job of this key, if it is not in memory. A hanging disk does not block the command.
 pub(super) async fn forgotten(site: &Site, key: &str) -> Option<Job> {
     if is_remembered(site, key) {
         return None;
     }
-    timeout(LOOK_UP_WITHIN, site.store.job_of(key)).await.ok()?.ok()?
+    timeout(LOOKUP_TIMEOUT, site.store.job_of(key)).await.ok()?.ok()?
 }
 
-/// As [`forgotten`]; refuses a job that is new, if there is no room for it and its file of so many bytes.
+/// As [`forgotten`], but fails if the job is new and there is no room for it and its file.
 pub(super) async fn forgotten_or_room(site: &Site, key: &str, bytes: usize) -> Result<Option<Job>, Problem> {
     let stored = forgotten(site, key).await;
     if stored.is_none() && !is_remembered(site, key) {
@@ -121,17 +120,17 @@ fn is_remembered(site: &Site, key: &str) -> bool {
     site.present.borrow().as_ref().is_some_and(|present| present.jobs.iter().any(|job| job.key == key))
 }
 
-/// Why a body is refused, in our words as far as we have them.
+/// Explains why a body is refused.
 fn unread(expected: &str, rejection: &JsonRejection) -> Problem {
     let text = rejection.body_text();
     let found = match rejection {
         JsonRejection::BytesRejection(_) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            format!("but found more than the {} KiB that are read", LONGEST_BODY / 1024)
+            format!("but found more than {} KiB", LONGEST_BODY / 1024)
         }
         JsonRejection::BytesRejection(_) => {
-            format!("but it did not come whole within {} seconds", LONGEST_WAIT.as_secs())
+            format!("but it did not arrive within {} seconds", LONGEST_WAIT.as_secs())
         }
-        // What went wrong, and where, stands behind the library's own opening.
+        // The reason follows the library's general introduction.
         _ => text.split_once(": ").map_or(&*text, |(_, why)| why).to_string(),
     };
     Problem::Bad(format!("expected {expected}: {found}"))

@@ -1,4 +1,4 @@
-//! Sketches into charts: all their series are read in one pass, and what is missing is said under the first.
+//! Sketches into charts. All series are read in one pass; gaps are explained below the first chart.
 
 use jiff::Timestamp;
 
@@ -20,7 +20,7 @@ pub struct Figure {
     pub title: String,
     pub legend: Vec<LegendEntry>,
     pub svg: String,
-    /// Why there are gaps, in sentences; under the first chart of a page, for all of them.
+    /// Reasons of gaps; the first chart of a page has them for all charts.
     pub gaps: Vec<String>,
 }
 
@@ -38,11 +38,11 @@ pub async fn draw(
     let kept = site.store.series(&wanted, range, view.points()).await;
     let in_memory = || site.store.series_in_memory(&wanted, range, view.points());
     let Partial { found, missing } =
-        Partial::or_from_memory(kept, in_memory, "only the last minutes, which are in memory, are drawn")?;
+        Partial::or_from_memory(kept, in_memory, "only the last minutes are drawn")?;
     let mut series = found.into_iter();
     let figures = sketches.into_iter().map(|sketch| {
         let lines = sketch.traces.into_iter().zip(series.by_ref()).map(|(trace, series)| line(trace, series));
-        figure(Chart {
+        let chart = Chart {
             title: sketch.title,
             range,
             time_labels: TimeLabels::Clock,
@@ -52,7 +52,9 @@ pub async fn draw(
             lines: lines.collect(),
             bands: jobs.iter().map(band).collect(),
             thresholds: sketch.thresholds,
-        })
+        };
+        let (legend, svg) = (chart::legend(&chart), chart::draw(&chart));
+        Figure { legend, svg, title: chart.title, gaps: Vec::new() }
     });
     let mut figures: Vec<Figure> = figures.collect();
     if let Some(first) = figures.first_mut() {
@@ -61,7 +63,7 @@ pub async fn draw(
     Ok(figures)
 }
 
-/// The times in the range of which ticks could not be kept.
+/// The gaps of the range.
 fn gaps(present: &Present, range: Range) -> Vec<String> {
     let at = |ms| Timestamp::from_millisecond(ms).unwrap_or_default();
     let shown = |gap: &&Gap| at(gap.from_ms) <= range.to && range.from <= at(gap.to_ms);
@@ -70,7 +72,7 @@ fn gaps(present: &Present, range: Range) -> Vec<String> {
         let (from, to) =
             (moment(at(gap.from_ms), present.interval.at), moment(at(gap.to_ms), present.interval.at));
         format!(
-            "From {from} to {to} UTC {} could not be kept: {}.",
+            "From {from} to {to} UTC, {} could not be stored: {}.",
             count_text(gap.ticks, "tick", "ticks"),
             gap.reason
         )
@@ -81,10 +83,6 @@ fn gaps(present: &Present, range: Range) -> Vec<String> {
 fn line(trace: Trace, series: Option<Series>) -> Line {
     let series = series.unwrap_or_default();
     Line { label: trace.label, series, side: trace.side, look: trace.look, area: trace.area }
-}
-
-fn figure(chart: Chart) -> Figure {
-    Figure { legend: chart::legend(&chart), svg: chart::draw(&chart), title: chart.title, gaps: Vec::new() }
 }
 
 fn band(job: &Job) -> Band {

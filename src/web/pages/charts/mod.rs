@@ -1,4 +1,4 @@
-//! Which series make which chart. What is asked for stands in `view`, and how it is read and drawn in `draw`.
+//! The charts of all pages: their titles, axes and series.
 
 mod draw;
 mod view;
@@ -11,11 +11,10 @@ use crate::present::Present;
 use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity};
 use crate::store::{Subject, Wanted};
 use crate::topology::{Device, Volume, VolumeKind};
-use crate::units::Prefix;
 pub use draw::{Figure, draw};
 pub use view::{RangeLink, View};
 
-pub const BYTES: Axis = Axis { unit: Unit::BytesPerSecond(Prefix::Binary), max: None };
+pub const BYTES: Axis = Axis { unit: Unit::BytesPerSecond, max: None };
 const PERCENT: Axis = Axis { unit: Unit::Percent, max: Some(100.0) };
 
 /// A line before its series is read.
@@ -36,32 +35,31 @@ pub struct Sketch {
     pub thresholds: Vec<Threshold>,
 }
 
+impl Sketch {
+    pub fn new(title: impl Into<String>, left: Axis, traces: Vec<Trace>) -> Self {
+        Self { title: title.into(), left, right: None, traces, thresholds: Vec::new() }
+    }
+}
+
 pub fn trace(label: impl Into<String>, subject: &Subject, quantity: Quantity, look: Look) -> Trace {
     let wanted = Wanted { subject: subject.clone(), quantity };
     Trace { label: label.into(), wanted, look, side: Side::Left, area: false }
 }
 
-/// Reading and writing of one subject.
 pub fn throughput(title: &str, subject: &Subject) -> Sketch {
     let read = trace("read", subject, Quantity::Device(DeviceQuantity::ReadBytes), Look::Read);
     let written = trace("written", subject, Quantity::Device(DeviceQuantity::WrittenBytes), Look::Write);
-    Sketch {
-        title: title.into(),
-        left: BYTES,
-        right: None,
-        traces: vec![Trace { area: true, ..read }, written],
-        thresholds: Vec::new(),
-    }
+    Sketch::new(title, BYTES, vec![Trace { area: true, ..read }, written])
 }
 
-/// Whether anything may have been copied aside in what is shown: there is a thick snapshot, or there was.
+/// Whether there is or was a thick snapshot, and so COW copying.
 pub fn may_copy(present: &Present, jobs: &[Job]) -> bool {
     let is_snapshot = |volume: &Volume| volume.kind == VolumeKind::Snapshot;
     present.interval.topology.volumes.iter().any(is_snapshot)
         || jobs.iter().any(|job| job.kind == JobKind::Snapshot)
 }
 
-/// What PVs did for thick snapshots: reading what is about to be overwritten, and writing COW areas.
+/// The COW copying of PVs: reads of chunks before they are overwritten, and writes to COW areas.
 pub fn copying<'a>(pvs: impl Iterator<Item = &'a Device>) -> Sketch {
     let traces = pvs.zip(0_u8..).flat_map(|(pv, number)| {
         let subject = Subject::Device(pv.identity.to_string());
@@ -74,16 +72,10 @@ pub fn copying<'a>(pvs: impl Iterator<Item = &'a Device>) -> Sketch {
             trace("COW written", ShareQuantity::CopyWrittenBytes, looks[1]),
         ]
     });
-    Sketch {
-        title: "Of that, COW copying".into(),
-        left: BYTES,
-        right: None,
-        traces: traces.collect(),
-        thresholds: Vec::new(),
-    }
+    Sketch::new("Of that, COW copying", BYTES, traces.collect())
 }
 
-/// The colours of reading and writing of the n-th disk in a chart.
+/// The looks of reads and writes of the n-th disk in a chart.
 pub fn disk_looks(number: u8) -> [Look; 2] {
     match number {
         0 => [Look::Read, Look::Write],
@@ -96,19 +88,17 @@ pub fn latency(subject: &Subject) -> Sketch {
         trace("read", subject, Quantity::Device(DeviceQuantity::ReadAwaitMs), Look::Read),
         trace("written", subject, Quantity::Device(DeviceQuantity::WriteAwaitMs), Look::Write),
     ];
-    let left = Axis { unit: Unit::Milliseconds, max: None };
-    Sketch { title: "Latency (await)".into(), left, right: None, traces, thresholds: Vec::new() }
+    Sketch::new("Latency (await)", Axis { unit: Unit::Milliseconds, max: None }, traces)
 }
 
 pub fn utilisation(subject: &Subject) -> Sketch {
     let busy = trace("busy", subject, Quantity::Device(DeviceQuantity::Utilisation), Look::Other(0));
     let queue = trace("queue depth", subject, Quantity::Device(DeviceQuantity::QueueDepth), Look::Other(1));
+    let traces = vec![Trace { area: true, ..busy }, Trace { side: Side::Right, ..queue }];
+    let right = Some(Axis { unit: Unit::Count, max: None });
     Sketch {
-        title: "Busy and queue depth".into(),
-        left: Axis { unit: Unit::Share, max: Some(1.0) },
-        right: Some(Axis { unit: Unit::Count, max: None }),
-        traces: vec![Trace { area: true, ..busy }, Trace { side: Side::Right, ..queue }],
-        thresholds: Vec::new(),
+        right,
+        ..Sketch::new("Busy and queue depth", Axis { unit: Unit::Share, max: Some(1.0) }, traces)
     }
 }
 
@@ -119,40 +109,24 @@ pub fn paging() -> Sketch {
         trace("bo", &Subject::Host, Quantity::Host(HostQuantity::BoKibPerS), Look::Write),
     ];
     let left = Axis { unit: Unit::KibPerSecond, max: None };
-    Sketch {
-        title: "Paged in and out (vmstat's bi and bo)".into(),
-        left,
-        right: None,
-        traces,
-        thresholds: Vec::new(),
-    }
+    Sketch::new("Paged in and out (vmstat's bi and bo)", left, traces)
 }
 
-/// Fills, with the levels at which an alert is raised.
+/// Fills with alert thresholds.
 pub fn fills(traces: Vec<Trace>, thresholds: Thresholds) -> Sketch {
-    Sketch {
-        title: "Fill".into(),
-        left: PERCENT,
-        right: None,
-        traces,
-        thresholds: threshold_lines(thresholds, Side::Left),
-    }
+    Sketch { thresholds: threshold_lines(thresholds, Side::Left), ..Sketch::new("Fill", PERCENT, traces) }
 }
 
-/// The picture that this program exists for: how full the snapshot was, and how fast it could be read.
+/// Fill and read speed of a snapshot: the chart that cowbell was made for.
 pub fn fill_and_read_speed(subject: &Subject, thresholds: Thresholds) -> Sketch {
     let read = trace("read speed", subject, Quantity::Device(DeviceQuantity::ReadBytes), Look::Read);
     let fill = trace("fill", subject, Quantity::Volume(VolumeQuantity::FillPercent), Look::Fill);
-    Sketch {
-        title: "Fill and read speed".into(),
-        left: BYTES,
-        right: Some(PERCENT),
-        traces: vec![Trace { area: true, ..read }, Trace { side: Side::Right, ..fill }],
-        thresholds: threshold_lines(thresholds, Side::Right),
-    }
+    let traces = vec![Trace { area: true, ..read }, Trace { side: Side::Right, ..fill }];
+    let thresholds = threshold_lines(thresholds, Side::Right);
+    Sketch { right: Some(PERCENT), thresholds, ..Sketch::new("Fill and read speed", BYTES, traces) }
 }
 
-/// Fill of a volume, and of its metadata where it has any.
+/// Fill of a volume, and of its metadata if any.
 pub fn fill_traces(name: &str, subject: &Subject, has_metadata: bool, number: u8) -> Vec<Trace> {
     let look = if number == 0 { Look::Fill } else { Look::Other(number - 1) };
     let mut traces = vec![trace(name, subject, Quantity::Volume(VolumeQuantity::FillPercent), look)];

@@ -1,4 +1,4 @@
-//! What an address of a page with charts says: over which span, at which width.
+//! The query of a page with charts: time range and width.
 
 use serde::Deserialize;
 
@@ -10,11 +10,11 @@ use crate::web::answer::Problem;
 use crate::web::pages::text::escaped;
 use crate::web::pages::{Refresh, fragment_url, is_moving};
 
-/// The width of a chart where the browser has not said how wide it shows it.
+/// The default width of a chart.
 const WIDTH: u32 = 1_000;
-/// Two pixels a point: more is not seen.
+/// More points would not be visible.
 const PIXELS_PER_POINT: usize = 2;
-/// Spans that are one click away.
+/// Ranges for selection.
 const SPANS: [(&str, &str); 7] = [
     ("5 m", "-5m"),
     ("15 m", "-15m"),
@@ -25,18 +25,18 @@ const SPANS: [(&str, &str); 7] = [
     ("30 d", "-30d"),
 ];
 const DEFAULT_SPAN: &str = "-15m";
-/// Soon after the start a quarter of an hour would be mostly empty.
+/// The default soon after the start, when a longer range would be mostly empty.
 const FIRST_SPAN: &str = "-5m";
 const FIRST_SECONDS: f64 = 300.0;
 
-/// What an address of a page with charts may say.
+/// The query.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct View {
     pub from: Option<String>,
     pub to: Option<String>,
-    /// Of a list: the place behind which it goes on.
+    /// For lists: the place after which the page starts.
     pub before: Option<String>,
-    width: Option<u32>,
+    pub width: Option<u32>,
 }
 
 impl View {
@@ -48,24 +48,18 @@ impl View {
         Ok(self.span().range(present.interval.at, default_span(present))?)
     }
 
-    /// The same with another start where none is given.
+    /// Sets a default for `from`.
     pub fn or_from(&self, default: &str) -> Self {
         Self { from: self.from.clone().or_else(|| Some(default.into())), ..self.clone() }
     }
 
-    /// The same, going on behind a place in the list.
-    pub fn going_on(self, before: String) -> Self {
-        Self { before: Some(before), ..self }
-    }
-
-    /// The query that asks for the same again.
+    /// The query as text, without the width.
     pub fn query(&self) -> String {
         let pairs = [("from", &self.from), ("to", &self.to), ("before", &self.before)];
         let pairs = pairs.iter().filter_map(|(key, value)| Some((*key, value.as_deref()?)));
         pairs.map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join("&")
     }
 
-    /// How the changing part is asked for again.
     pub fn refresh(&self, path: &str, range: Range) -> Option<Refresh> {
         let url = fragment_url(path, &self.query());
         Some(if is_moving(&self.span()) { Refresh::of_range(url, range) } else { Refresh::once(url) })
@@ -90,14 +84,13 @@ impl View {
     }
 }
 
-/// A span that is one click away.
+/// A range for selection.
 pub struct RangeLink {
     pub name: &'static str,
     pub href: String,
     pub is_current: bool,
 }
 
-/// What is shown when no span was asked for.
 fn default_span(present: &Present) -> &'static str {
     let watched = Range { from: present.started_at, to: present.interval.at };
     if watched.seconds() < FIRST_SECONDS { FIRST_SPAN } else { DEFAULT_SPAN }

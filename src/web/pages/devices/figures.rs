@@ -1,127 +1,98 @@
-//! What the devices' table shows of one device: numbers first, then how they are written.
+//! The numbers of the devices' table.
 
 use super::query::{As, Column, Query, Show};
 use crate::interval::Work;
-use crate::series::Observation;
 use crate::series::quantity::DeviceQuantity;
+use crate::series::{Observation, per_second};
 use crate::tally::{Rates, Tally};
 use crate::web::pages::text::{self, Writing};
 
-/// What the table shows of one device, as numbers. `None` is what is not known, or has no meaning.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Figures {
-    read: Option<f64>,
-    written: Option<f64>,
-    total: Option<f64>,
-    reads: Option<f64>,
-    writes: Option<f64>,
-    request: Option<f64>,
-    read_await: Option<f64>,
-    write_await: Option<f64>,
-    queue: Option<f64>,
-    busy: Option<f64>,
+/// The numbers of one row, computed from these.
+#[derive(Clone, Copy, Debug)]
+pub enum Figures {
+    /// Work, and the microseconds that it took.
+    Mean(Work, u64),
+    Maximum(Rates),
+    Sum(Work),
+    Unknown,
 }
 
 impl Figures {
-    fn of(work: Option<Work>, elapsed_us: u64) -> Self {
-        let value = |quantity: DeviceQuantity| quantity.observe(&work?, elapsed_us).map(Observation::value);
-        let bytes = |work: Work| work.sectors_read.bytes() + work.sectors_written.bytes();
-        let request = work
-            .and_then(|work| Observation::ratio(bytes(work), work.reads + work.writes, 1.0))
-            .map(Observation::value);
-        Self {
-            read: value(DeviceQuantity::ReadBytes),
-            written: value(DeviceQuantity::WrittenBytes),
-            total: work
-                .and_then(|work| Observation::per_second(bytes(work), elapsed_us, 1.0))
-                .map(Observation::value),
-            reads: value(DeviceQuantity::Reads),
-            writes: value(DeviceQuantity::Writes),
-            request,
-            read_await: value(DeviceQuantity::ReadAwaitMs),
-            write_await: value(DeviceQuantity::WriteAwaitMs),
-            queue: value(DeviceQuantity::QueueDepth),
-            busy: value(DeviceQuantity::Utilisation),
+    /// The numbers for `show`, from the last interval or since the start.
+    pub fn of(show: Show, work: Option<Work>, elapsed_us: u64, tally: Option<&Tally>) -> Self {
+        match (show, work, tally) {
+            (Show::Rate, Some(work), _) => Self::Mean(work, elapsed_us),
+            (Show::Average, _, Some(tally)) => Self::Mean(tally.sum, tally.elapsed_us),
+            (Show::Maximum, _, Some(tally)) => Self::Maximum(tally.most),
+            (Show::Sum, _, Some(tally)) => Self::Sum(tally.sum),
+            _ => Self::Unknown,
         }
     }
 
-    fn maximum(most: Rates) -> Self {
-        Self {
-            read: Some(most.read_bytes),
-            written: Some(most.written_bytes),
-            total: Some(most.total_bytes),
-            reads: Some(most.reads),
-            writes: Some(most.writes),
-            ..Self::default()
-        }
-    }
-
-    fn sum(sum: Work) -> Self {
-        let (read, written) = (sum.sectors_read.bytes() as f64, sum.sectors_written.bytes() as f64);
-        Self {
-            read: Some(read),
-            written: Some(written),
-            total: Some(read + written),
-            reads: Some(sum.reads as f64),
-            writes: Some(sum.writes as f64),
-            ..Self::default()
-        }
-    }
-
-    /// What `show` asks for, of what was done in the last interval and since the start.
-    pub fn shown(show: Show, work: Option<Work>, elapsed_us: u64, tally: Option<&Tally>) -> Self {
-        match (show, tally) {
-            (Show::Rate, _) => Self::of(work, elapsed_us),
-            (_, None) => Self::default(),
-            (Show::Average, Some(tally)) => Self::of(Some(tally.sum), tally.elapsed_us),
-            (Show::Maximum, Some(tally)) => Self::maximum(tally.most),
-            (Show::Sum, Some(tally)) => Self::sum(tally.sum),
-        }
-    }
-
-    /// For a total, of which it has no meaning.
-    pub fn without_busy(self) -> Self {
-        Self { busy: None, ..self }
-    }
-
+    /// `None` if unknown, or meaningless.
     pub fn value(&self, column: Column) -> Option<f64> {
-        match column {
-            Column::Device => None,
-            Column::Read => self.read,
-            Column::Written => self.written,
-            Column::Total => self.total,
-            Column::Reads => self.reads,
-            Column::Writes => self.writes,
-            Column::Requests => Some(self.reads? + self.writes?),
-            Column::Request => self.request,
-            Column::ReadAwait => self.read_await,
-            Column::WriteAwait => self.write_await,
-            Column::Queue => self.queue,
-            Column::Busy => self.busy,
+        match (column, *self) {
+            (Column::Requests, _) => Some(self.value(Column::Reads)? + self.value(Column::Writes)?),
+            (_, Self::Mean(work, elapsed_us)) => mean(column, work, elapsed_us),
+            (Column::Read, Self::Maximum(most)) => Some(most.read_bytes),
+            (Column::Written, Self::Maximum(most)) => Some(most.written_bytes),
+            (Column::Total, Self::Maximum(most)) => Some(most.total_bytes),
+            (Column::Reads, Self::Maximum(most)) => Some(most.reads),
+            (Column::Writes, Self::Maximum(most)) => Some(most.writes),
+            (Column::Read, Self::Sum(sum)) => Some(sum.sectors_read.bytes() as f64),
+            (Column::Written, Self::Sum(sum)) => Some(sum.sectors_written.bytes() as f64),
+            (Column::Total, Self::Sum(sum)) => Some(bytes(sum) as f64),
+            (Column::Reads, Self::Sum(sum)) => Some(sum.reads as f64),
+            (Column::Writes, Self::Sum(sum)) => Some(sum.writes as f64),
+            _ => None,
         }
     }
 
-    pub fn cells(&self, query: &Query) -> Vec<Cell> {
+    /// All cells after the first. A total has no `busy`, since shares of time do not add up.
+    pub fn cells(&self, query: &Query, is_total: bool) -> Vec<Cell> {
         let writing = Writing { prefix: query.unit, bits: query.r#as == As::Bits };
-        let cell = |column: Column| {
-            let value = self.value(column);
+        let cell = |(column, _, _, class): (Column, &str, &str, &str)| {
+            let value = self.value(column).filter(|_| !is_total || column != Column::Busy);
             let text = match column {
+                Column::Request => writing.amount(value),
                 Column::Read | Column::Written | Column::Total if query.show == Show::Sum => {
                     writing.amount(value)
                 }
                 Column::Read | Column::Written | Column::Total => writing.rate(value),
-                Column::Request => writing.amount(value),
-                Column::Busy => text::percent(value),
+                Column::Busy => text::share(value),
                 _ => text::count(value),
             };
             let zero = if value.is_none_or(|value| value == 0.0) { " zero" } else { "" };
-            Cell { class: format!("{}{zero}", column.class()), text }
+            Cell { class: format!("{class}{zero}"), text }
         };
-        Column::ALL.into_iter().filter(|column| *column != Column::Device).map(cell).collect()
+        Column::ALL.into_iter().skip(1).map(cell).collect()
     }
 }
 
-/// One number as it is shown.
+fn mean(column: Column, work: Work, elapsed_us: u64) -> Option<f64> {
+    let quantity = match column {
+        Column::Total => return per_second(bytes(work), elapsed_us),
+        Column::Request => {
+            return Observation::ratio(bytes(work), work.reads + work.writes, 1.0).map(Observation::value);
+        }
+        Column::Device | Column::Requests => return None,
+        Column::Read => DeviceQuantity::ReadBytes,
+        Column::Written => DeviceQuantity::WrittenBytes,
+        Column::Reads => DeviceQuantity::Reads,
+        Column::Writes => DeviceQuantity::Writes,
+        Column::ReadAwait => DeviceQuantity::ReadAwaitMs,
+        Column::WriteAwait => DeviceQuantity::WriteAwaitMs,
+        Column::Queue => DeviceQuantity::QueueDepth,
+        Column::Busy => DeviceQuantity::Utilisation,
+    };
+    quantity.value(Some(work), elapsed_us)
+}
+
+fn bytes(work: Work) -> u64 {
+    work.sectors_read.bytes() + work.sectors_written.bytes()
+}
+
+/// One number for display.
 pub struct Cell {
     pub class: String,
     pub text: String,

@@ -1,20 +1,18 @@
-//! `/devices`: what `bwm-ng` shows, and the latencies and queues that it does not.
+//! `/devices`: throughput as in `bwm-ng`, and latencies and queues as in `iostat`.
 
 mod figures;
 mod query;
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::Html;
 
-use super::{Answer, Content, Refresh, framed, shown, text};
+use super::{Answer, Content, Refresh, shown, text};
 use crate::present::Present;
 use crate::topology::Device;
 use crate::web::Site;
-use crate::web::answer::{ParsedQuery, Problem};
+use crate::web::answer::ParsedQuery;
 use figures::{Cell, Figures};
-pub use query::Query;
-use query::{As, Column, Idle, Order};
+use query::{Column, Idle, Order, Query};
 
 #[derive(Template)]
 #[template(path = "devices.html")]
@@ -22,7 +20,7 @@ struct Table {
     heads: Vec<Head>,
     rows: Vec<Row>,
     total: Vec<Cell>,
-    /// Devices that are left out because they were never used.
+    /// The number of hidden devices, which were never used.
     hidden: usize,
 }
 
@@ -45,8 +43,8 @@ struct Row {
 #[template(path = "devices_tools.html")]
 struct Tools {
     filter: String,
-    /// What the form keeps of the address.
-    hidden_fields: Vec<(&'static str, &'static str)>,
+    /// The rest of the query.
+    hidden_fields: Vec<(String, String)>,
     switches: Vec<Switch>,
 }
 
@@ -62,18 +60,13 @@ struct Choice {
 }
 
 pub async fn page(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Query>) -> Answer {
-    let now = now(&site, &query)?;
-    let tools = shown(&tools(&query))?;
-    let refresh = Some(Refresh::each_second(super::fragment_url("/devices/table", &query.written(&[]))));
-    framed(&site, Content { title: "Devices", place: "/devices", refresh, tools, now })
-}
-
-pub async fn fragment(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Query>) -> Answer {
-    now(&site, &query).map(Html)
-}
-
-fn now(site: &Site, query: &Query) -> Result<String, Problem> {
-    shown(&table(&*site.present()?, query))
+    Ok(Content {
+        title: "Devices".into(),
+        place: "/devices",
+        refresh: Some(Refresh::each_second(super::fragment_url("/devices/table", &query.with(&[])))),
+        tools: shown(&tools(&query))?,
+        now: shown(&table(&*site.present()?, &query))?,
+    })
 }
 
 fn table(present: &Present, query: &Query) -> Table {
@@ -86,19 +79,16 @@ fn table(present: &Present, query: &Query) -> Table {
     let mut rows: Vec<(&Device, Figures)> = shown
         .map(|(device, done)| {
             let tally = present.tallies.device(&device.identity);
-            (*device, Figures::shown(query.show, done.work, interval.elapsed_us, tally))
+            (*device, Figures::of(query.show, done.work, interval.elapsed_us, tally))
         })
         .collect();
     let hidden = wanted.len() - rows.len();
     sort(&mut rows, query);
-    let total =
-        Figures::shown(query.show, interval.total(), interval.elapsed_us, Some(present.tallies.total()));
-    // Shares of time do not add up.
-    let total = total.without_busy();
+    let total = Figures::of(query.show, interval.total(), interval.elapsed_us, Some(present.tallies.total()));
     Table {
         heads: heads(query),
         rows: rows.iter().map(|(device, figures)| row(device, figures, query)).collect(),
-        total: total.cells(query),
+        total: total.cells(query, true),
         hidden,
     }
 }
@@ -112,7 +102,7 @@ fn matches(device: &Device, filter: &str) -> bool {
         || device.vg.as_deref().is_some_and(holds)
 }
 
-/// Unknown values come last in either direction; equal ones by name.
+/// Unknown values come last in both directions; equal values are sorted by name.
 fn sort(rows: &mut [(&Device, Figures)], query: &Query) {
     rows.sort_by(|(a, _), (b, _)| a.label.cmp(&b.label).then(a.number.cmp(&b.number)));
     match (query.sort, query.order) {
@@ -133,26 +123,25 @@ fn row(device: &Device, figures: &Figures, query: &Query) -> Row {
         label: device.label.clone(),
         detail: detail.into_iter().flatten().collect::<Vec<_>>().join(" · "),
         href: device_href(device),
-        cells: figures.cells(query),
+        cells: figures.cells(query, false),
     }
 }
 
-/// The address of a device's page, which stays when its name changes.
+/// The address of a device's page; it does not depend on the device's name.
 pub fn device_href(device: &Device) -> String {
     format!("/devices/{}", text::escaped(&device.identity))
 }
 
 fn heads(query: &Query) -> Vec<Head> {
-    let head = |column: Column| {
-        let (key, name) = column.names();
+    let head = |(column, key, name, class): (Column, &str, &'static str, &'static str)| {
         let is_current = column == query.sort;
         let turned = if is_current && query.order == Order::Down { "up" } else { "down" };
         Head {
             name,
-            class: column.class(),
-            href: format!("?{}", query.written(&[("sort", key), ("order", turned)])),
+            class,
+            href: format!("?{}", query.with(&[("sort", key), ("order", turned)])),
             is_current,
-            // Names go down from A.
+            // Names are sorted from A to Z by default.
             direction: if (query.order == Order::Down) == (column != Column::Device) {
                 "descending"
             } else {
@@ -164,45 +153,34 @@ fn heads(query: &Query) -> Vec<Head> {
 }
 
 fn tools(query: &Query) -> Tools {
-    let switch = |name, key, current: &str, choices: &[(&'static str, &'static str)]| Switch {
-        name,
-        choices: choices
-            .iter()
-            .map(|(value, name)| Choice {
-                name,
-                href: format!("?{}", query.written(&[(key, value)])),
-                is_current: *value == current,
-            })
-            .collect(),
+    let pairs = query.pairs();
+    // The first choice is the default.
+    let switch = |name, key: &str, choices: &[(&'static str, &'static str)]| {
+        let current = pairs.get(key).and_then(|value| value.as_str()).unwrap_or(choices[0].0);
+        let choice = |(value, name): &(&str, &'static str)| Choice {
+            name,
+            href: format!("?{}", query.with(&[(key, value)])),
+            is_current: *value == current,
+        };
+        Switch { name, choices: choices.iter().map(choice).collect() }
     };
+    let shows = [
+        ("rate", "current rate"),
+        ("average", "average"),
+        ("maximum", "maximum"),
+        ("sum", "sum since start"),
+    ];
+    let hidden = pairs.iter().filter(|(key, _)| *key != "filter");
     Tools {
         filter: query.filter.clone(),
-        hidden_fields: query.words().into_iter().filter(|(key, _)| *key != "filter").collect(),
+        hidden_fields: hidden
+            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().into()))
+            .collect(),
         switches: vec![
-            switch(
-                "Show",
-                "show",
-                query.show_word(),
-                &[
-                    ("rate", "rate now"),
-                    ("average", "average"),
-                    ("maximum", "maximum"),
-                    ("sum", "sum since start"),
-                ],
-            ),
-            switch("Units", "unit", query.unit_word(), &[("binary", "KiB MiB"), ("decimal", "kB MB")]),
-            switch(
-                "In",
-                "as",
-                if query.r#as == As::Bits { "bits" } else { "bytes" },
-                &[("bytes", "bytes"), ("bits", "bits")],
-            ),
-            switch(
-                "Never used",
-                "idle",
-                if query.idle == Idle::Show { "show" } else { "hide" },
-                &[("hide", "hidden"), ("show", "shown")],
-            ),
+            switch("Show", "show", &shows),
+            switch("Units", "unit", &[("binary", "KiB MiB"), ("decimal", "kB MB")]),
+            switch("In", "as", &[("bytes", "bytes"), ("bits", "bits")]),
+            switch("Never used", "idle", &[("hide", "hidden"), ("show", "shown")]),
         ],
     }
 }

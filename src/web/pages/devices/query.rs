@@ -1,25 +1,33 @@
-//! What the address of the devices' table says, and how it is written again.
+//! The query of the devices' table, parsed and written.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::units::Prefix;
 use crate::web::pages::text;
 
-/// What the address of the table says.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// The query; defaults are left out of addresses.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Query {
+    #[serde(skip_serializing_if = "is_default")]
     pub show: Show,
+    #[serde(skip_serializing_if = "is_default")]
     pub unit: Prefix,
+    #[serde(skip_serializing_if = "is_default")]
     pub r#as: As,
+    #[serde(skip_serializing_if = "is_default")]
     pub sort: Column,
+    #[serde(skip_serializing_if = "is_default")]
     pub order: Order,
+    #[serde(skip_serializing_if = "is_default")]
     pub filter: String,
+    #[serde(skip_serializing_if = "is_default")]
     pub idle: Idle,
 }
 
-/// What `bwm-ng` offers: the rate now, and average, maximum and sum since the start.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+/// As in `bwm-ng`: the current rate, or average, maximum and sum since the start.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Show {
     #[default]
@@ -29,7 +37,7 @@ pub enum Show {
     Sum,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum As {
     #[default]
@@ -37,7 +45,8 @@ pub enum As {
     Bits,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+/// Whether devices that were never used are listed.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Idle {
     #[default]
@@ -45,7 +54,7 @@ pub enum Idle {
     Show,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     #[default]
@@ -53,7 +62,7 @@ pub enum Order {
     Up,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub enum Column {
     Device,
@@ -72,90 +81,43 @@ pub enum Column {
 }
 
 impl Column {
-    pub const ALL: [Self; 12] = [
-        Self::Device,
-        Self::Read,
-        Self::Written,
-        Self::Total,
-        Self::Reads,
-        Self::Writes,
-        Self::Requests,
-        Self::Request,
-        Self::ReadAwait,
-        Self::WriteAwait,
-        Self::Queue,
-        Self::Busy,
+    /// All columns with name in addresses, heading, and CSS classes, which hide some on narrow screens.
+    pub const ALL: [(Self, &'static str, &'static str, &'static str); 12] = [
+        (Self::Device, "device", "Device", ""),
+        (Self::Read, "read", "Read", "n"),
+        (Self::Written, "written", "Written", "n"),
+        (Self::Total, "total", "Total", "n least"),
+        (Self::Reads, "reads", "Reads", "n less"),
+        (Self::Writes, "writes", "Writes", "n less"),
+        (Self::Requests, "requests", "Requests", "n less"),
+        (Self::Request, "request", "Request size", "n less"),
+        (Self::ReadAwait, "read_await", "Read ms", "n least"),
+        (Self::WriteAwait, "write_await", "Write ms", "n least"),
+        (Self::Queue, "queue", "Queue", "n less"),
+        (Self::Busy, "busy", "Busy %", "n"),
     ];
+}
 
-    /// Its name in the address, and its head.
-    pub fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Device => ("device", "Device"),
-            Self::Read => ("read", "Read"),
-            Self::Written => ("written", "Written"),
-            Self::Total => ("total", "Total"),
-            Self::Reads => ("reads", "Reads"),
-            Self::Writes => ("writes", "Writes"),
-            Self::Requests => ("requests", "Requests"),
-            Self::Request => ("request", "Request size"),
-            Self::ReadAwait => ("read_await", "Read ms"),
-            Self::WriteAwait => ("write_await", "Write ms"),
-            Self::Queue => ("queue", "Queue"),
-            Self::Busy => ("busy", "Busy %"),
-        }
-    }
-
-    /// What narrower screens leave out.
-    pub fn class(self) -> &'static str {
-        match self {
-            Self::Device => "",
-            Self::Read | Self::Written | Self::Busy => "n",
-            Self::Total | Self::ReadAwait | Self::WriteAwait => "n least",
-            Self::Reads | Self::Writes | Self::Requests | Self::Request | Self::Queue => "n less",
-        }
-    }
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Query {
-    pub fn show_word(&self) -> &'static str {
-        match self.show {
-            Show::Rate => "rate",
-            Show::Average => "average",
-            Show::Maximum => "maximum",
-            Show::Sum => "sum",
+    /// Keys and values, without defaults.
+    pub fn pairs(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(pairs)) => pairs,
+            _ => Map::new(),
         }
     }
 
-    pub fn unit_word(&self) -> &'static str {
-        if self.unit == Prefix::Binary { "binary" } else { "decimal" }
-    }
-
-    /// What is said otherwise than by default, but for the filter.
-    pub fn words(&self) -> Vec<(&'static str, &'static str)> {
-        let mut words = Vec::new();
-        let mut say = |key, value, is_default: bool| {
-            if !is_default {
-                words.push((key, value));
-            }
+    /// The query with some values replaced.
+    pub fn with(&self, changes: &[(&str, &str)]) -> String {
+        let mut pairs = self.pairs();
+        pairs.extend(changes.iter().map(|(key, value)| ((*key).into(), (*value).into())));
+        let pair = |(key, value): (&String, &Value)| {
+            format!("{key}={}", text::escaped(value.as_str().unwrap_or_default()))
         };
-        say("show", self.show_word(), self.show == Show::Rate);
-        say("unit", self.unit_word(), self.unit == Prefix::Binary);
-        say("as", "bits", self.r#as == As::Bytes);
-        say("sort", self.sort.names().0, self.sort == Column::Total);
-        say("order", "up", self.order == Order::Down);
-        say("idle", "show", self.idle == Idle::Hide);
-        words
-    }
-
-    /// The address's query with some words said otherwise.
-    pub fn written(&self, otherwise: &[(&'static str, &'static str)]) -> String {
-        let mut words = self.words();
-        words.retain(|(key, _)| !otherwise.iter().any(|(other, _)| other == key));
-        words.extend(otherwise);
-        let mut pairs: Vec<String> = words.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        if !self.filter.is_empty() {
-            pairs.push(format!("filter={}", text::escaped(&self.filter)));
-        }
-        pairs.join("&")
+        pairs.iter().map(pair).collect::<Vec<_>>().join("&")
     }
 }

@@ -1,0 +1,75 @@
+//! Jobs and alerts for pages and API: those in memory in their current state, the others as stored.
+
+use std::cmp::Reverse;
+
+use super::Site;
+use super::answer::{Partial, Problem};
+use crate::alert::Alert;
+use crate::job::Job;
+use crate::series::Range;
+use crate::store::{JobPage, JobPlace, JobQuery};
+
+/// A page of alerts, the latest first.
+pub struct AlertPage {
+    pub alerts: Vec<Alert>,
+    /// The next page has alerts with lower IDs.
+    pub next: Option<i64>,
+}
+
+impl Site {
+    pub async fn job(&self, id: i64) -> Result<Job, Problem> {
+        let present = self.present()?;
+        let found = match present.jobs.iter().find(|job| job.id == id) {
+            Some(job) => Some(Job::clone(job)),
+            None => self.store.job(id).await?,
+        };
+        found.ok_or_else(|| {
+            Problem::NotFound(format!("there is no job {id}; `cowbell job list` lists all jobs"))
+        })
+    }
+
+    /// A page of jobs, the latest first.
+    pub async fn job_page(&self, query: &JobQuery, most: usize) -> Result<Partial<JobPage>, Problem> {
+        let present = self.present()?;
+        let stored = self.store.jobs(query, most).await;
+        let what = "only running and recently ended jobs are listed";
+        let Partial { found: JobPage { mut jobs, next }, missing } =
+            Partial::or_from_memory(stored, JobPage::default, what)?;
+        jobs.retain(|stored| present.jobs.iter().all(|job| job.id != stored.id));
+        jobs.extend(present.jobs.iter().filter(|job| query.matches(job)).map(|job| Job::clone(job)));
+        jobs.sort_by_key(|job| Reverse(JobPlace::of(job)));
+        let is_too_long = jobs.len() > most;
+        jobs.truncate(most);
+        let next = if is_too_long { jobs.last().map(JobPlace::of) } else { next };
+        Ok(Partial { found: JobPage { jobs, next }, missing })
+    }
+
+    /// The same without a next page.
+    pub async fn job_list(&self, query: &JobQuery, most: usize) -> Result<Partial<Vec<Job>>, Problem> {
+        let Partial { found, missing } = self.job_page(query, most).await?;
+        Ok(Partial { found: found.jobs, missing })
+    }
+
+    /// The same without imported jobs, for charts of this host.
+    pub async fn own_job_list(&self, range: Range, most: usize) -> Result<Partial<Vec<Job>>, Problem> {
+        let mut jobs = self.job_list(&JobQuery::of(range), most).await?;
+        jobs.found.retain(|job| !job.is_imported());
+        Ok(jobs)
+    }
+
+    /// Alerts with IDs below `before`.
+    pub async fn alert_page(&self, before: Option<i64>, most: usize) -> Result<Partial<AlertPage>, Problem> {
+        let present = self.present()?;
+        // One more shows whether there is a next page.
+        let stored = self.store.alerts(before, most + 1).await;
+        let what = "only open alerts are listed";
+        let Partial { found: mut alerts, missing } = Partial::or_from_memory(stored, Vec::new, what)?;
+        alerts.retain(|stored| present.alerts.iter().all(|alert| alert.id != stored.id));
+        let is_wanted = |alert: &&Alert| before.is_none_or(|before| alert.id < before);
+        alerts.extend(present.alerts.iter().filter(is_wanted).cloned());
+        alerts.sort_by_key(|alert| Reverse(alert.id));
+        let next = (alerts.len() > most).then(|| alerts[most - 1].id);
+        alerts.truncate(most);
+        Ok(Partial { found: AlertPage { alerts, next }, missing })
+    }
+}
