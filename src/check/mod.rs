@@ -140,10 +140,7 @@ async fn tonights_backup(config: &Config, root: &Root, report: Option<lvm::Repor
 }
 
 async fn daemon_runs(config: &Config) -> bool {
-    match Daemon::at(config.listen.0) {
-        Ok(daemon) => daemon.answers().await,
-        Err(_) => false,
-    }
+    Daemon::at(config.listen.0).answers().await
 }
 
 fn finding(found: Result<String, String>, without: &str) -> Finding {

@@ -1,4 +1,4 @@
-//! `cowbell db`: looks after the database: is it whole, could it be smaller, a copy of it.
+//! `cowbell db`: verifies, compacts and copies the database.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,27 +10,28 @@ use super::new_file::NewFile;
 use super::printing::print;
 use crate::client::complain;
 use crate::store::{self, Inventory};
-use crate::units::{Prefix, bytes_text};
+use crate::units::size_text;
 
 #[derive(Subcommand)]
 pub enum Db {
-    /// Read everything that is kept, and say what is there; exit status 1 if something is damaged
+    /// Read all stored data and report what is there; exit status 1 if something is damaged
     Verify,
-    /// Write the database anew, as small as it can be; not while a daemon has it
+    /// Make the database as small as possible; stop the daemon first
     Compact,
-    /// Copy everything into one new file, also while a daemon writes, and verify the copy
+    /// Copy all data to a new file, also while a daemon writes, and verify the copy
     Backup {
-        /// The copy; it must not be there yet
+        /// The copy; it must not exist
         file: PathBuf,
     },
 }
 
 pub async fn db(path: &Path, command: Db) -> anyhow::Result<ExitCode> {
     match command {
-        Db::Verify => tell(path, &store::inventory(path).await?),
+        Db::Verify => report(path, &store::inventory(path).await?),
         Db::Compact => {
             let (before, now) = store::compact(path).await?;
-            print(&format!("{} is compact: {} before, {} now\n", path.display(), size(before), size(now)))?;
+            let (before, now) = (size_text(before), size_text(now));
+            print(&format!("{} is compact: {before} before, {now} now\n", path.display()))?;
             Ok(ExitCode::SUCCESS)
         }
         Db::Backup { file } => backup(path, &file).await,
@@ -40,15 +41,15 @@ pub async fn db(path: &Path, command: Db) -> anyhow::Result<ExitCode> {
 async fn backup(path: &Path, file: &Path) -> anyhow::Result<ExitCode> {
     let (made, _) = NewFile::make(file)?;
     let inventory = store::backup(path, made.path()).await?;
-    // A copy of what is damaged is still the best that there is.
+    // Also a damaged copy is useful.
     made.keep();
-    tell(file, &inventory)
+    report(file, &inventory)
 }
 
-/// Prints what a database holds. What is damaged is told to whoever looks for errors.
-fn tell(path: &Path, inventory: &Inventory) -> anyhow::Result<ExitCode> {
+/// Prints the content of a database, and damage to standard error.
+fn report(path: &Path, inventory: &Inventory) -> anyhow::Result<ExitCode> {
     let is_whole = inventory.damage.is_empty();
-    let verdict = if is_whole { "is whole" } else { "is damaged" };
+    let verdict = if is_whole { "is intact" } else { "is damaged" };
     let printed = print(&format!("{} {verdict}\n{}", path.display(), text(inventory)));
     for sentence in &inventory.damage {
         complain(&format!("cowbell: {sentence}"));
@@ -66,14 +67,10 @@ fn text(inventory: &Inventory) -> String {
     format!(
         "ticks     {}{span}; {in_journal} of them in the journal\nsegments  {segments}, of {chunks} chunks\nsize      {}\n",
         ticks.len(),
-        size(*bytes)
+        size_text(*bytes)
     )
 }
 
 fn second(at: Timestamp) -> String {
     format!("{at:.0}")
-}
-
-fn size(bytes: u64) -> String {
-    bytes_text(bytes as f64, Prefix::Binary)
 }

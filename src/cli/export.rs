@@ -1,4 +1,4 @@
-//! `cowbell export`: what was kept as CSV, JSON lines or plain tables, read from the database itself.
+//! `cowbell export`: stored data as CSV, JSON lines or plain tables, read directly from the database.
 
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -16,48 +16,48 @@ use crate::series::when::TimeQuery;
 use crate::store::{self, Ask, Exported, ReadView, Resolution, Target, Text};
 use crate::units::count_text;
 
-/// Bytes that are written at once.
+/// Bytes of a write.
 const BUFFER: usize = 256 * 1024;
-/// Everything that was kept, where nothing else is asked for.
+/// All data by default.
 const DEFAULT_FROM: &str = "1970-01-01T00:00:00Z";
 
 #[derive(Args)]
 pub struct Export {
-    /// The first instant, such as 2026-11-20T00:00:00Z, or before the last tick, such as -6h [default: all]
+    /// The start, such as 2026-11-20T00:00:00Z, or relative to the last tick, such as -6h [default: all]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
-    /// The last instant, likewise [default: now, which is the last tick]
+    /// The end, likewise [default: now, which is the last tick]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<String>,
-    /// device:<name or uuid>, volume:<vg/lv or uuid>, total or vm; as often as you like [default: all]
+    /// device:<name or uuid>, volume:<vg/lv or uuid>, total or vm; can be repeated [default: all]
     #[arg(long, value_name = "SUBJECT")]
     of: Vec<String>,
-    /// Such as read_bytes or fill_percent; as often as you like [default: all that a subject has]
+    /// Such as read_bytes or fill_percent; can be repeated [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metric: Vec<String>,
-    /// tick, 10s or 1min; the two have the smallest and the largest tick beside the mean
+    /// tick, 10s or 1min; the latter two with mean, smallest and largest tick
     #[arg(long, value_name = "LENGTH", default_value = "tick")]
     resolution: Resolution,
-    /// What is written [default: as the ending of --output says, else csv]
+    /// The output format [default: by the extension of --output, else csv]
     #[arg(long)]
     format: Option<Format>,
-    /// A file that is made [default: standard output]
+    /// A new file [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Comma-separated, with a head
+    /// Comma-separated values with a header
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
     /// Plain tables in a SQLite file
     Sqlite,
 }
 
-/// Writes what is asked for, as far as it can be read; else what is missing is said, and the exit status is 1. Whoever reads
-/// our output and goes away has seen enough.
+/// Exports all that can be read. If something is missing, it is reported, and the exit status is 1. A closed output pipe is
+/// no error.
 pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
     let mut moment = ReadView::of(db).await?;
     let ask = ask(&export, &mut moment).await?;
@@ -66,14 +66,14 @@ pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
         None => to_standard_output(export.format(), &ask, &mut moment).await,
     };
     match written {
-        Ok(exported) => tell(&exported, export.output.as_deref()),
-        Err(error) if is_gone(&error) => Ok(ExitCode::SUCCESS),
+        Ok(exported) => report(&exported, export.output.as_deref()),
+        Err(error) if is_closed_pipe(&error) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(store::with_way_out(db, error.context("cannot export"))),
     }
 }
 
-/// What is in the file that was made, and what is not.
-fn tell(exported: &Exported, file: Option<&Path>) -> anyhow::Result<ExitCode> {
+/// Prints the number of rows, and missing data to standard error.
+fn report(exported: &Exported, file: Option<&Path>) -> anyhow::Result<ExitCode> {
     let rows = count_text(exported.rows, "row", "rows");
     let printed = file.map_or(Ok(()), |file| print(&format!("{rows} in {}\n", file.display())));
     for sentence in &exported.missing {
@@ -117,7 +117,7 @@ async fn to_file(
         Format::Sqlite => Target::tables(path, db).await?,
         _ => text(format, file),
     };
-    // From here on a signal does not end the program, so that no half file is left.
+    // A signal must not leave an incomplete file.
     let shutdown = signalled()?;
     let mut progress = Progress::new();
     let exported = tokio::select! {
@@ -143,7 +143,7 @@ fn text(format: Format, out: impl Write + Send + 'static) -> Target {
     Target::Text(Text::new(form, Box::new(BufWriter::with_capacity(BUFFER, out))))
 }
 
-fn is_gone(error: &anyhow::Error) -> bool {
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let of_pipe = |error: &std::io::Error| error.kind() == ErrorKind::BrokenPipe;
     error.chain().filter_map(|cause| cause.downcast_ref()).any(of_pipe)
 }

@@ -1,4 +1,4 @@
-//! `cowbell job`: its words on the command line. What it prints is made by `client::job`.
+//! Arguments of `cowbell job`.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,58 +10,57 @@ use clap::{Args, Subcommand};
 use super::new_file::write_new;
 use crate::client::Daemon;
 use crate::client::compare::{JobSelection, compare};
-use crate::client::file::{export, import};
+use crate::client::file::{export, import, report};
 use crate::client::job::{Form, list, show};
-use crate::client::report::report;
 use crate::report::file::LONGEST;
 
 #[derive(Subcommand)]
 pub enum Job {
-    /// The jobs that ran, the latest first
+    /// List jobs, the latest first
     List {
-        /// Since when, such as -7d or 2026-11-21T00:00:00Z
+        /// The start, such as -7d or 2026-11-21T00:00:00Z
         #[arg(long, default_value = "-7d", allow_hyphen_values = true)]
         from: String,
-        /// As JSON, as the daemon has it
+        /// Print JSON, as in the API
         #[arg(long)]
         json: bool,
     },
-    /// What one job cost: what its figures say, what would help, and every figure
+    /// Show the cost of a job: diagnosis, advice and figures
     Show {
-        /// Its number in the list
+        /// ID in the list
         id: i64,
         #[command(flatten)]
-        written: OutputFormat,
+        format: OutputFormat,
     },
-    /// Lay jobs side by side: every figure with its ratio, and how sure that is
+    /// Compare jobs: figures, ratios and confidence intervals
     Compare {
         #[command(flatten)]
         which: Which,
-        /// These figures alone, by their names in the table; as often as one likes
+        /// Show this figure only, by its name in the table; can be repeated
         #[arg(long = "figure", value_name = "NAME")]
         figures: Vec<String>,
         #[command(flatten)]
-        written: Table,
+        format: TableFormat,
     },
-    /// Write jobs to one HTML file that needs nothing else; of several how they compare first
+    /// Write jobs, and their comparison, to a self-contained HTML file
     Report {
         #[command(flatten)]
         which: Which,
-        /// The file, which must not be there yet
+        /// The file; it must not exist
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
     },
-    /// Write a job that is over to a file, for another host
+    /// Write an ended job to a file, for another host
     Export {
-        /// Its number in the list
+        /// ID in the list
         id: i64,
-        /// The file, which must not be there yet
+        /// The file; it must not exist
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
     },
-    /// Take in the file of a job of another host, to compare it with others
+    /// Import the file of a job of another host
     Import {
-        /// What `cowbell job export` wrote there
+        /// The output of `cowbell job export`
         file: PathBuf,
     },
     #[command(flatten)]
@@ -70,27 +69,27 @@ pub enum Job {
 
 #[derive(Args)]
 pub struct Which {
-    /// Their numbers in the list; others are compared with the first
+    /// IDs in the list; the others are compared with the first
     #[arg(value_name = "ID", required_unless_present_any = ["set", "groups"])]
     ids: Vec<i64>,
-    /// Repeats of one thing, such as `before:3,4` and `after:7,9`; as often as one likes
+    /// A named group of repeats such as `before:3,4`; can be repeated
     #[arg(long = "group", value_name = "NAME:ID,ID")]
     groups: Vec<String>,
-    /// All jobs of this set, by its variants
+    /// All jobs of this set, by variant
     #[arg(long, value_name = "NAME")]
     set: Option<String>,
 }
 
 #[derive(Args)]
 #[group(multiple = false)]
-pub struct Table {
-    /// As JSON, as the daemon has it
+pub struct TableFormat {
+    /// Print JSON, as in the API
     #[arg(long)]
     json: bool,
-    /// As a table in Markdown
+    /// Print Markdown
     #[arg(long)]
     markdown: bool,
-    /// As CSV, a row for each figure of each column
+    /// Print CSV, a row for each figure of each column
     #[arg(long)]
     csv: bool,
 }
@@ -98,75 +97,59 @@ pub struct Table {
 #[derive(Args)]
 #[group(multiple = false)]
 pub struct OutputFormat {
-    /// As JSON, as the daemon has it
+    /// Print JSON, as in the API
     #[arg(long)]
     json: bool,
-    /// As a report in Markdown
+    /// Print Markdown
     #[arg(long)]
     markdown: bool,
 }
 
-/// The text to print.
+/// Runs a command; returns the text to print.
 pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
     match command {
         Job::List { from, json } => list(daemon, &from, if json { Form::Json } else { Form::Text }).await,
-        Job::Compare { which, figures, written } => {
-            compare(daemon, &which.chosen(), &figures, written.form()).await
+        Job::Compare { which, figures, format } => {
+            compare(daemon, &which.selection(), &figures, format.form()).await
         }
-        Job::Report { which, output } => {
-            write_new(&output, &report(daemon, &which.chosen()).await?)?;
-            Ok(format!("{} is written\n", output.display()))
-        }
-        Job::Export { id, output } => {
-            write_new(&output, &export(daemon, id).await?)?;
-            Ok(format!("{} is written\n", output.display()))
-        }
+        Job::Report { which, output } => write_new(&output, &report(daemon, &which.selection()).await?),
+        Job::Export { id, output } => write_new(&output, &export(daemon, id).await?),
         Job::Import { file } => {
-            let taken_in = import(daemon, read(&file)?).await;
-            taken_in.with_context(|| format!("cannot take in {}", file.display()))
+            let imported = import(daemon, read(&file)?).await;
+            imported.with_context(|| format!("cannot import {}", file.display()))
         }
         Job::Mark(command) => super::mark::run(daemon, command).await,
-        Job::Show { id, written } => show(daemon, id, written.form()).await,
+        Job::Show { id, format } => show(daemon, id, format.form()).await,
     }
 }
 
-/// A file that the daemon may take. What is no file, such as a pipe, might never end.
+/// Reads a file to import. Pipes, which might never end, and files that are too long are rejected.
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let failed = || format!("cannot read the file {}", path.display());
-    let told = std::fs::metadata(path).with_context(failed)?;
-    if !told.is_file() {
-        bail!("{} is no regular file: expected one that `cowbell job export` wrote", path.display());
+    let metadata = std::fs::metadata(path).with_context(failed)?;
+    if !metadata.is_file() {
+        bail!("{} is not a regular file: expected the output of `cowbell job export`", path.display());
     }
-    let mut read = Vec::new();
+    let mut bytes = Vec::new();
     let file = File::open(path).with_context(failed)?;
-    // One that grows meanwhile is too long as well.
-    if told.len() <= LONGEST as u64 {
-        file.take(LONGEST as u64 + 1).read_to_end(&mut read).with_context(failed)?;
+    file.take(LONGEST as u64 + 1).read_to_end(&mut bytes).with_context(failed)?;
+    if bytes.len() > LONGEST {
+        let (most, found) = (LONGEST / 1024 / 1024, metadata.len());
+        bail!("{} is too long: expected at most {most} MiB, but found {found} bytes", path.display());
     }
-    if told.len() > LONGEST as u64 || read.len() > LONGEST {
-        let (most, found) = (LONGEST / 1024 / 1024, told.len());
-        bail!(
-            "{} is too long for the file of a job: expected {most} MiB at most, but found {found} bytes",
-            path.display()
-        );
-    }
-    Ok(read)
+    Ok(bytes)
 }
 
 impl Which {
-    fn chosen(self) -> JobSelection {
+    fn selection(self) -> JobSelection {
         JobSelection { ids: self.ids, set: self.set, groups: self.groups }
     }
 }
 
-impl Table {
+impl TableFormat {
     fn form(&self) -> Form {
-        match (self.json, self.markdown, self.csv) {
-            (true, ..) => Form::Json,
-            (_, true, _) => Form::Markdown,
-            (_, _, true) => Form::Csv,
-            _ => Form::Text,
-        }
+        let Self { json, markdown, csv } = *self;
+        if csv { Form::Csv } else { OutputFormat { json, markdown }.form() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The log goes to standard error: with times for people, with priorities for the journal.
+//! The log on standard error: with times for people, with priorities for the journal.
 
 use std::fmt;
 
@@ -13,26 +13,25 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::client::complain;
 use crate::store::in_words;
 
-/// Starts the log. The journal is known by the variable that systemd sets.
+/// Starts the log. systemd sets `JOURNAL_STREAM` if the output goes to the journal.
 pub fn start() {
     let named = std::env::var("COWBELL_LOG").ok().and_then(|text| text.parse().ok());
     let filter: Targets = named.unwrap_or_else(default_filter);
-    // Where the log cannot be written, there is no place to say so.
     let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
     let registry = Registry::default().with(filter);
-    // Once only, at the start; a second call would find the first one's log in place.
+    // Fails only if a log was started before.
     let _ = match std::env::var_os("JOURNAL_STREAM") {
         Some(_) => registry.with(log.event_format(ForTheJournal)).try_init(),
         None => registry.with(log.with_ansi(false).with_target(false)).try_init(),
     };
 }
 
-/// What is logged if `COWBELL_LOG` is unset or unusable: warnings, and what cowbell itself reports.
+/// The default if `COWBELL_LOG` is unset or invalid: all warnings, and messages of cowbell itself.
 fn default_filter() -> Targets {
     Targets::new().with_default(Level::WARN).with_target("cowbell", Level::INFO)
 }
 
-/// The last word of a program that fails: as an error to the journal, as a plain sentence to people.
+/// Reports the error that ends the program: with a priority for the journal, as a plain sentence for people.
 pub fn fatal(error: &anyhow::Error) {
     match std::env::var_os("JOURNAL_STREAM") {
         Some(_) => complain(&format!("<3>{}", in_words(error))),
@@ -40,7 +39,7 @@ pub fn fatal(error: &anyhow::Error) {
     }
 }
 
-/// `<4>` and the message: the journal adds time and name, and shows a warning as one.
+/// A priority such as `<4>` and the message. The journal adds time and name.
 struct ForTheJournal;
 
 impl<S, N> FormatEvent<S, N> for ForTheJournal

@@ -31,19 +31,19 @@ use crate::store;
 use new_file::NewFile;
 use printing::print;
 
-/// The exit status for a configuration or a command line that cannot be used.
+/// The exit status for an invalid configuration or command line.
 const MISUSE: u8 = 2;
-/// The loop has the main thread for itself, so that no page delays a tick; all else shares one.
+/// Threads beside the main thread, which runs only the loop, so that no page delays a tick.
 const THREADS: usize = 1;
-/// Commands that wait to be recorded with the next tick.
+/// Queued commands for the next tick of a recording.
 const COMMANDS: usize = 1_000;
-/// Bytes from which on memory is taken from the system for itself.
+/// Allocations from this size on are returned to the system when freed.
 #[cfg(target_env = "gnu")]
 const LARGE: i32 = 512 * 1024;
-/// A real LVM host on which a snapshot fills under a writer while it is read.
+/// A recording of a real LVM host on which a snapshot overflows during a backup.
 static DEMO: &[u8] = include_bytes!("../../web/demo.cowbell");
 
-/// Watches LVM snapshots, thin pools and the disks below them, and rings before one overflows.
+/// Watches LVM snapshots, thin pools and the disks below them, and alerts before one overflows.
 #[derive(Parser)]
 #[command(name = "cowbell", version, disable_help_subcommand = true)]
 struct Cli {
@@ -53,12 +53,12 @@ struct Cli {
     command: Option<Command>,
 }
 
-/// In help, what every command takes stands below what is its own.
+/// The heading in help for common options.
 const EVERYWHERE: &str = "Options of every command";
 
 #[derive(Args)]
 struct Common {
-    /// The configuration file [default: /etc/cowbell/cowbell.toml, which may be missing]
+    /// The configuration file [default: /etc/cowbell/cowbell.toml, if it exists]
     #[arg(long, value_name = "FILE", env = "COWBELL_CONFIG", global = true, help_heading = EVERYWHERE)]
     config: Option<PathBuf>,
     /// Address and port of the pages [default: 127.0.0.1:2692]
@@ -70,53 +70,53 @@ struct Common {
     /// The database [default: cowbell.db in the state directory]
     #[arg(long, value_name = "PATH", env = "COWBELL_DB", global = true, help_heading = EVERYWHERE)]
     db: Option<PathBuf>,
-    /// Where /proc and /sys are found
+    /// The directory with /proc and /sys
     #[arg(long, value_name = "DIR", env = "COWBELL_ROOT", global = true, help_heading = EVERYWHERE, default_value = "/")]
     root: PathBuf,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Watch this machine and show it; what is done without a command
+    /// Watch this machine and serve the pages; the default command
     Serve {
-        /// Show a recording instead of this machine, with a database of its own
+        /// Show a recording instead of this machine
         #[arg(long, value_name = "FILE")]
         replay: Option<PathBuf>,
-        /// How many recorded seconds pass in a second, or `max`
+        /// Recorded seconds per second, or `max`
         #[arg(long, default_value = "1", requires = "replay")]
         speed: Speed,
     },
     /// Run a command and record it as a job
     Run(run::Run),
-    /// Print fills, running jobs and alerts; exit status 0, 1, 2 or 3 as a Nagios plugin
+    /// Print usage, running jobs and alerts; exit status 0 to 3 like a Nagios plugin
     Status,
-    /// List jobs, show what one cost, compare them, or tell of one
+    /// List, show, compare, start and stop jobs
     #[command(subcommand, arg_required_else_help = false)]
     Job(job::Job),
-    /// Say what can and cannot be seen here, and what to do about it
+    /// Report what cowbell can read on this host, what it cannot, and how to fix that
     Check,
-    /// Write what was kept as CSV, JSON lines or a plain SQLite file
+    /// Write stored data as CSV, JSON lines or a plain SQLite file
     Export(export::Export),
     /// Verify, compact or copy the database
     #[command(subcommand, arg_required_else_help = false)]
     Db(db::Db),
-    /// Write raw readings to a file, to be played with `serve --replay`
+    /// Write raw readings to a file, for `serve --replay`
     Record {
-        /// The recording; it must not be there yet
+        /// The recording; it must not exist
         file: PathBuf,
-        /// How long, such as 10m [default: until interrupted]
+        /// The duration, such as 10m [default: until interrupted]
         #[arg(long = "for", value_name = "LENGTH")]
         length: Option<jiff::SignedDuration>,
     },
-    /// Show a recording of a snapshot that fills while it is backed up
+    /// Show a recording of a snapshot that overflows during a backup
     Demo {
-        /// How many recorded seconds pass in a second, or `max`
+        /// Recorded seconds per second, or `max`
         #[arg(long, default_value = "2")]
         speed: Speed,
     },
 }
 
-/// Runs the command that was asked for, and prints the error if it fails.
+/// Runs the command, and prints its error.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -135,9 +135,9 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let config = match (configuration(&cli.common), &cli.command) {
         (Ok(config), _) => config,
-        // Tonight's backup runs, whatever somebody wrote into our configuration.
+        // The command runs even with an invalid configuration.
         (Err(error), Some(Command::Run(_))) => {
-            complain(&format!("cowbell run: {error}; looking for the daemon at its usual address"));
+            complain(&format!("cowbell run: {error}; using the default address of the daemon"));
             Config::default()
         }
         (Err(error), Some(Command::Status)) => {
@@ -145,9 +145,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         (Err(error), _) => return Err(error.into()),
     };
-    // Ours is the only provider; that one is there already cannot be.
+    // Fails only if a provider was installed before.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // A command that is run has the limit that it would have alone.
+    // A command under `cowbell run` keeps its limits.
     if !matches!(cli.command, Some(Command::Run(_))) {
         raise_file_limit();
         give_memory_back();
@@ -156,26 +156,25 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         .worker_threads(THREADS)
         .enable_all()
         .build()
-        .context("cannot start the program's threads")?;
+        .context("cannot start threads")?;
     let code = runtime.block_on(dispatch(cli, config));
-    // Nobody waits for threads that still read.
+    // Does not wait for blocked threads.
     runtime.shutdown_background();
     code
 }
 
-/// As many open files as the system lets us have: visitors must not leave none for the watching.
+/// Raises the limit of open files, so that connections leave enough for sampling.
 fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Where it is refused, the usual number has to do.
+    // If this fails, the default limit remains.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// What is large goes back to the system when it is done with. By itself the C library learns from the first that is freed
-/// to keep the next, up to 32 MiB each, and a file of a job has some of those.
+/// Returns large allocations to the system when freed. By default glibc keeps them after the first one.
 fn give_memory_back() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it is called before there are other threads, and changes no memory that is in use.
+    // SAFETY: there are no other threads yet, and memory in use is not affected.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
     }
@@ -189,21 +188,21 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
             serve::recording(config, db, Player::open(&file, speed)?).await?;
         }
         Command::Demo { speed } => {
-            complain("two minutes of a database server whose backup is lost; start again to see them again");
+            complain("two minutes of a database server whose backup fails; restart to see them again");
             serve::recording(config, db, Player::of_bytes(DEMO, speed)?).await?;
         }
         Command::Record { file, length } => record(&config, Root(root), &file, length).await?,
         Command::Export(export) => return export::export(&store::path(db.as_deref())?, export).await,
         Command::Db(command) => return db::db(&store::path(db.as_deref())?, command).await,
         Command::Run(run) => {
-            let daemon = Daemon::at(config.listen.0)?;
+            let daemon = Daemon::at(config.listen.0);
             return Ok(ExitCode::from(client::run::run(&daemon, &run.into(), &Root(root)).await?));
         }
         Command::Status => {
-            let (text, verdict) = client::status::status(&Daemon::at(config.listen.0)?).await;
+            let (text, verdict) = client::status::status(&Daemon::at(config.listen.0)).await;
             return Ok(judged(&text, verdict));
         }
-        Command::Job(command) => print(&job::job(&Daemon::at(config.listen.0)?, command).await?)?,
+        Command::Job(command) => print(&job::job(&Daemon::at(config.listen.0), command).await?)?,
         Command::Check => {
             let (text, would_serve) = check::check(&config, &Root(root), db.as_deref()).await;
             print(&text)?;
@@ -213,7 +212,7 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The file's configuration, with what the command line or the environment says instead.
+/// The configuration file, overridden by the command line and the environment.
 fn configuration(common: &Common) -> Result<Config, ConfigError> {
     let mut config = config::load(common.config.as_deref())?;
     if let Some(listen) = &common.listen {
@@ -227,8 +226,7 @@ fn configuration(common: &Common) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Writes readings until the time is up or the program is told to end; with the commands on jobs that a daemon beside it
-/// carries out.
+/// Records readings, and the commands of a daemon on the same host, until the time is up or a signal arrives.
 async fn record(
     config: &Config,
     root: Root,
@@ -238,7 +236,7 @@ async fn record(
     let interval = config.interval.0;
     let named = || format!("cannot write the recording {}", file.display());
     let (made, output) = NewFile::make(file)?;
-    // However it ends, what was recorded by then can be played.
+    // An incomplete recording can be played too.
     made.keep();
     let mut recorder = Recorder::new(output, &Header::of_this_machine(interval)).with_context(named)?;
     let (hook_listener, _) = serve::hook_listener(config);
@@ -246,11 +244,11 @@ async fn record(
     let mut source = Source::Live(Box::new(live));
     let shutdown = serve::signalled()?;
     let length = length.map_or(Some(Duration::MAX), |length| Duration::try_from(length).ok());
-    let over = tokio::time::sleep(length.context("expected a length such as 10m for --for")?);
+    let over = tokio::time::sleep(length.context("expected a duration such as 10m for --for")?);
     tokio::pin!(over);
     complain(&format!("recording to {}; end it with Ctrl-C", file.display()));
-    let (hand_on, mut commands) = tokio::sync::mpsc::channel(COMMANDS);
-    tokio::spawn(follow(Daemon::at(config.listen.0)?, hand_on));
+    let (sender, mut commands) = tokio::sync::mpsc::channel(COMMANDS);
+    tokio::spawn(follow(Daemon::at(config.listen.0), sender));
     loop {
         let reading = tokio::select! {
             () = shutdown.cancelled() => None,
@@ -269,9 +267,9 @@ async fn record(
     Ok(())
 }
 
-/// Prints a plugin's word; one that cannot be printed never says that all is well.
+/// Prints the text of a plugin. If that fails, the status is never OK.
 fn judged(text: &str, verdict: Verdict) -> ExitCode {
     let printed = print(text).inspect_err(log::fatal);
-    let is_unheard = printed.is_err() && verdict == Verdict::Ok;
-    ExitCode::from(if is_unheard { Verdict::Unknown } else { verdict } as u8)
+    let is_lost = printed.is_err() && verdict == Verdict::Ok;
+    ExitCode::from(if is_lost { Verdict::Unknown } else { verdict } as u8)
 }

@@ -1,5 +1,4 @@
-//! What is printed. Whoever reads it and goes away has seen enough; what cannot be written for another reason, as to a full
-//! disk, is an error.
+//! Standard output. A closed pipe is no error; other failures, such as a full disk, are.
 
 use std::io::{ErrorKind, Write};
 

@@ -1,27 +1,27 @@
-//! A bar on standard error that says how far something is, where somebody sees it.
+//! A progress bar on standard error, if it is a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Places of the bar.
+/// Characters of the bar.
 const WIDTH: usize = 40;
-/// It is drawn this often at most.
+/// The minimum time between two updates.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A bar that goes when it is dropped; nothing is written where standard error is no terminal.
+/// A bar that is cleared when dropped.
 pub struct Progress {
-    is_seen: bool,
+    is_terminal: bool,
     drawn: Option<Instant>,
 }
 
 impl Progress {
     pub fn new() -> Self {
-        Self { is_seen: std::io::stderr().is_terminal(), drawn: None }
+        Self { is_terminal: std::io::stderr().is_terminal(), drawn: None }
     }
 
     /// Shows a share from 0 to 1.
     pub fn show(&mut self, share: f64) {
-        if self.is_seen && self.drawn.is_none_or(|drawn| drawn.elapsed() >= PAUSE) {
+        if self.is_terminal && self.drawn.is_none_or(|drawn| drawn.elapsed() >= PAUSE) {
             self.drawn = Some(Instant::now());
             write(&line(share));
         }
@@ -31,7 +31,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.drawn.is_some() {
-            // To the line's start, and clear it.
+            // Clears the line.
             write("\r\x1b[K");
         }
     }
@@ -43,7 +43,7 @@ fn line(share: f64) -> String {
     format!("\r[{:<WIDTH$}] {:3.0} %", "#".repeat(full), share * 100.0)
 }
 
-/// A terminal that is gone is no error.
+/// Errors are ignored.
 fn write(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

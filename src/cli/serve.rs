@@ -1,4 +1,4 @@
-//! `cowbell serve` and `cowbell demo`: starts the parts in order, and stops them in the reverse one.
+//! `cowbell serve` and `cowbell demo`: starts all parts in order, and stops them in reverse order.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,37 +26,36 @@ use crate::source::recording::{Header, Player};
 use crate::store::{self, Holds};
 use crate::web::{self, Site};
 
-/// Commands that wait for the loop, which takes each at once.
+/// Queued commands for the loop.
 const COMMANDS: usize = 64;
-/// Accepted commands that wait for a recorder.
+/// Queued commands for recorders.
 const ACCEPTED: usize = 256;
-/// Requests that are being answered when the program ends have this long.
-const LAST_ANSWERS: Duration = Duration::from_millis(300);
+/// The time limit for pending requests when the program stops.
+const STOP_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Watches this machine until it is told to end.
+/// Watches this machine until a signal.
 pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> anyhow::Result<()> {
     let interval = config.interval.0;
     let header = Header::of_this_machine(interval);
     let path = store::path(db.as_deref())?;
-    let (hook_listener, deaf) = hook_listener(&config);
-    let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path)).with_note(deaf);
+    let (hook_listener, problem) = hook_listener(&config);
+    let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path)).with_note(problem);
     let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener);
     let source = Source::Live(Box::new(live));
     serve(config, source, terms, path).await
 }
 
-/// Shows a recording, with a database of its own that goes when the program ends, unless one is named.
+/// Shows a recording, with a temporary database unless one is named.
 pub async fn recording(config: Config, db: Option<PathBuf>, player: Player) -> anyhow::Result<()> {
     let header = player.header().clone();
-    // The folder goes when this function ends.
+    // Removed when dropped.
     let folder = if db.is_none() { Some(store::passing_folder()?) } else { None };
-    let passing = folder.as_ref().map(|folder| folder.path().join("cowbell.db"));
-    let path = db.or(passing).context("cannot tell where to keep what is played")?;
+    let temporary = folder.as_ref().map(|folder| folder.path().join("cowbell.db"));
+    let path = db.or(temporary).context("there is no place for a database")?;
     serve(config, player.into(), Terms::of(header), path).await
 }
 
-/// Where hooks are heard: where the configuration says, else in the folder that systemd makes for the service. That they
-/// are not heard is no reason not to watch: it is said.
+/// The listener for hooks at the configured path, or else in systemd's runtime directory. A failure is only reported.
 pub fn hook_listener(config: &Config) -> (Option<HookListener>, Option<String>) {
     let named = config.hooks.socket.as_ref().map(|path| path.0.clone());
     let usual = || Some(Path::new(&std::env::var_os("RUNTIME_DIRECTORY")?).join(hooks::FILE_NAME));
@@ -75,7 +74,7 @@ async fn serve(config: Config, source: Source, terms: Terms, path: PathBuf) -> a
     let token = config.changes.token()?.map(Arc::new);
     let listener = listen(config.listen.0).await?;
     let site_address = listener.local_addr().unwrap_or(config.listen.0);
-    let (inlet, store) = store::open(&path, holds, config.store).await?;
+    let (writer, store) = store::open(&path, holds, config.store).await?;
     let known = store.start_state().clone();
     let notifier = Notifier::start(&config.notify, &terms.host)?;
     let shutdown = signalled()?;
@@ -97,16 +96,16 @@ async fn serve(config: Config, source: Source, terms: Terms, path: PathBuf) -> a
     }
     let pages = tokio::spawn(web::serve(listener, site));
     let service = tokio::spawn(tell_systemd(presents));
-    let mut outlets = Outlets { store: inlet, notifier, present, accepted };
+    let mut outlets = Outlets { store: writer, notifier, present, accepted };
 
     daemon::run(source, requests, terms.with_config(&config), known, &mut outlets, &shutdown).await;
 
     shutdown.cancel();
     outlets.store.close().await;
     service.abort();
-    match tokio::time::timeout(LAST_ANSWERS, pages).await {
+    match tokio::time::timeout(STOP_TIMEOUT, pages).await {
         Ok(ended) => ended?.context("the pages ended early"),
-        // Somebody still listens; they will see the connection close.
+        // The remaining connections are closed.
         Err(_) => Ok(()),
     }
 }
@@ -114,16 +113,16 @@ async fn serve(config: Config, source: Source, terms: Terms, path: PathBuf) -> a
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| {
         let hint = match error.kind() {
-            ErrorKind::AddrInUse => "another program has it, maybe a cowbell that runs already",
-            ErrorKind::AddrNotAvailable => "this host has no such address",
-            ErrorKind::PermissionDenied => "ports below 1024 are for root",
-            _ => "the system refuses it",
+            ErrorKind::AddrInUse => "another program uses it, maybe a running cowbell",
+            ErrorKind::AddrNotAvailable => "this host does not have this address",
+            ErrorKind::PermissionDenied => "ports below 1024 need root",
+            _ => "the system refused",
         };
         anyhow!("cannot listen on {address}: {hint} ({error}); name another address with --listen")
     })
 }
 
-/// On an address of a network, changes and `cowbell run` still come over loopback.
+/// A listener on loopback beside a network address, for changes and `cowbell run`.
 async fn loopback_beside(address: SocketAddr) -> anyhow::Result<Option<TcpListener>> {
     let ip = address.ip();
     if ip.is_loopback() || ip.is_unspecified() {
@@ -134,14 +133,14 @@ async fn loopback_beside(address: SocketAddr) -> anyhow::Result<Option<TcpListen
 }
 
 fn announce(address: SocketAddr) {
-    // That nobody reads it is no reason not to watch.
+    // cowbell watches even if nothing can be printed.
     if let Err(error) = print(&format!("cowbell is at http://{address}/\n")) {
         tracing::warn!("{}", store::in_words(&error));
     }
     if !address.ip().is_loopback() {
         tracing::warn!(
-            "listening on {address}: whoever reaches this address sees what this host does; \
-             127.0.0.1 and `ssh -L` keep it to those who may log in"
+            "listening on {address}: all clients that reach this address can read the pages; \
+             to restrict access, listen on 127.0.0.1 and use `ssh -L`"
         );
     }
 }
@@ -169,7 +168,7 @@ pub fn signalled() -> anyhow::Result<CancellationToken> {
     Ok(token)
 }
 
-/// Ready after the first tick; then a sign of life for each, so that the watchdog watches the sampling itself.
+/// Reports readiness after the first tick, then feeds the watchdog at each tick.
 async fn tell_systemd<T>(mut presents: watch::Receiver<Option<T>>) {
     let (mut is_ready, mut complained) = (false, false);
     while presents.changed().await.is_ok() {
@@ -178,7 +177,7 @@ async fn tell_systemd<T>(mut presents: watch::Receiver<Option<T>>) {
             Ok(()) => is_ready = true,
             Err(error) if !complained => {
                 complained = true;
-                tracing::warn!("cannot tell systemd that all is well, and goes on trying: {error}");
+                tracing::warn!("cannot notify systemd, retrying at each tick: {error}");
             }
             Err(_) => {}
         }

@@ -1,49 +1,49 @@
-//! `cowbell job start`, `stop`, `phase`, `note` and `delete`: commands on jobs, for a scheduler's hooks.
+//! `cowbell job start`, `stop`, `phase`, `note` and `delete`: commands on jobs, for schedulers.
 //!
-//! The daemon decides which to refuse; here a name becomes a job's key and number.
+//! Finds keys and IDs of jobs by name. The daemon decides which commands to refuse.
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 
-use super::job::{self, ask, understood};
-use super::{Daemon, complain};
+use super::job;
+use super::{Daemon, LONG_LIMIT, complain, parsed};
 use crate::job::{CommandError, JobKind, Outcome};
 use crate::series::when::instant;
 use crate::source::MarkKind;
 use crate::web::{JobBody, NoteJob, PhaseJob, PutJob, ToldJob};
 
-/// For the last job of a name it is looked back so far.
+/// The time in which a name is searched.
 const LOOK_BACK: &str = "-366d";
 
-/// A job that somebody marks.
+/// The start of a marked job.
 #[derive(Clone, Debug, Default)]
 pub struct Begin {
     pub name: String,
-    /// The name where nothing is said, but a variant or a repeat.
+    /// By default the name, if there is a variant or a repeat.
     pub set: Option<String>,
     pub variant: Option<String>,
     pub repeat: Option<u32>,
 }
 
-/// Begins a job; gives its number.
+/// Starts a job; returns its ID.
 pub async fn start(daemon: &Daemon, begin: Begin, at: Option<&str>) -> anyhow::Result<String> {
     let Begin { name, set, variant, repeat } = begin;
-    let belongs = variant.is_some() || repeat.is_some();
-    let set = set.or_else(|| belongs.then(|| name.clone()));
+    let has_set = variant.is_some() || repeat.is_some();
+    let set = set.or_else(|| has_set.then(|| name.clone()));
     let (kind, started_at) = (MarkKind::Mark, time(at)?);
     let key = format!("job-{}-{}", std::process::id(), crate::source::live::now().as_millisecond());
     let put = PutJob { name, kind, set, variant, repeat, started_at, ..PutJob::default() };
-    Ok(format!("{}\n", said(daemon.put_job(&key, &put).await?)))
+    Ok(format!("{}\n", acknowledge(daemon.put_job(&key, &put).await?)))
 }
 
-/// How a marked job ended.
+/// The end of a marked job.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct End {
     pub has_failed: bool,
     pub status: Option<u8>,
 }
 
-/// Ends a job that was begun by [`start`], by its name or number.
+/// Ends a job that [`start`] started, by name or ID.
 pub async fn stop(daemon: &Daemon, which: &str, end: End, at: Option<&str>) -> anyhow::Result<()> {
     let ended_at = time(at)?;
     let jobs = jobs(daemon, "-1s").await?;
@@ -51,7 +51,10 @@ pub async fn stop(daemon: &Daemon, which: &str, end: End, at: Option<&str>) -> a
     let Some(job) = jobs.iter().find(|job| is_it(job) && job.ended_at.is_none()) else {
         bail!("{}", nothing_to_stop(daemon, which, &jobs).await?);
     };
-    let key = job.key.as_deref().context("the daemon does not tell the job's key: is it of this version?")?;
+    let key = job
+        .key
+        .as_deref()
+        .context("the daemon does not return the key of the job: has it the same version?")?;
     let put = PutJob {
         name: job.name.clone(),
         kind: MarkKind::Mark,
@@ -61,7 +64,7 @@ pub async fn stop(daemon: &Daemon, which: &str, end: End, at: Option<&str>) -> a
         status: end.status,
         ..PutJob::default()
     };
-    said(daemon.put_job(key, &put).await?);
+    acknowledge(daemon.put_job(key, &put).await?);
     Ok(())
 }
 
@@ -69,10 +72,10 @@ async fn nothing_to_stop(daemon: &Daemon, which: &str, running: &[JobBody]) -> a
     let other = running.iter().find(|job| job.ended_at.is_none() && is_called(job, which));
     match other.map(|job| job.kind) {
         Some(JobKind::Snapshot) => {
-            return Ok(format!("`{which}` is a snapshot's job: it ends when the snapshot is removed"));
+            return Ok(format!("`{which}` is a snapshot: its job ends when the snapshot is removed"));
         }
         Some(JobKind::Command) => {
-            return Ok(format!("`{which}` runs under `cowbell run`: it ends when its command does"));
+            return Ok(format!("`{which}` runs under `cowbell run` and ends with its command"));
         }
         Some(JobKind::Mark) | None => {}
     }
@@ -81,42 +84,40 @@ async fn nothing_to_stop(daemon: &Daemon, which: &str, running: &[JobBody]) -> a
     Ok(match last.and_then(|job| job.ended_at.zip(job.outcome)) {
         Some((at, outcome)) => {
             let outcome = Outcome::text(outcome);
-            format!("no job called `{which}` runs: the last one ended at {at} ({outcome})")
+            format!("no job called `{which}` is running: the last one ended at {at} ({outcome})")
         }
-        None => format!(
-            "no job called `{which}` runs, and none ran within a year: `cowbell job start {which}` begins one"
-        ),
+        None => format!("no job called `{which}` ran within a year: `cowbell job start {which}` starts one"),
     })
 }
 
-/// Begins a phase of a job: of the one of this number, or of this name.
+/// Starts a phase of a job, by ID or name.
 pub async fn phase(daemon: &Daemon, which: &str, name: String, at: Option<&str>) -> anyhow::Result<()> {
     let phase = PhaseJob { name, at: at.map(|at| time(Some(at))).transpose()? };
     post(daemon, which, "phases", &serde_json::to_string(&phase)?).await
 }
 
-/// Adds a note to a job: to the one of this number, or of this name, which runs or was the last.
+/// Adds a note to a job, by ID or name: the running one, or the last.
 pub async fn note(daemon: &Daemon, which: &str, text: String, at: Option<&str>) -> anyhow::Result<()> {
     let note = NoteJob { text, at: at.map(|at| time(Some(at))).transpose()? };
     post(daemon, which, "notes", &serde_json::to_string(&note)?).await
 }
 
 async fn post(daemon: &Daemon, which: &str, what: &str, body: &str) -> anyhow::Result<()> {
-    let id = number_of(daemon, which).await?;
-    said(daemon.command("POST", &format!("/api/v1/jobs/{id}/{what}"), body).await?);
+    let id = id_of(daemon, which).await?;
+    acknowledge(daemon.command("POST", &format!("/api/v1/jobs/{id}/{what}"), body).await?);
     Ok(())
 }
 
-/// Deletes jobs that are over.
+/// Deletes ended jobs.
 pub async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
     let mut seen = std::collections::HashSet::new();
     let ids: Vec<i64> = ids.iter().copied().filter(|id| seen.insert(*id)).collect();
     if ids.len() > 1 {
-        all_are_over(daemon, &ids).await.context("nothing was deleted")?;
+        check_ended(daemon, &ids).await.context("nothing was deleted")?;
     }
     for (index, id) in ids.iter().enumerate() {
         let deleted = daemon.command("DELETE", &format!("/api/v1/jobs/{id}"), "").await;
-        said(deleted.with_context(|| match index {
+        acknowledge(deleted.with_context(|| match index {
             0 => "nothing was deleted".to_string(),
             _ => format!("only {} were deleted", listed(&ids[..index])),
         })?);
@@ -124,10 +125,10 @@ pub async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Looked at before the first is deleted, so that a mistyped number does not delete half of them.
-async fn all_are_over(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
+/// Runs before the first is deleted, so that a mistyped ID does not delete half of them.
+async fn check_ended(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
     for id in ids {
-        let job: JobBody = understood(&ask(daemon, &format!("/api/v1/jobs/{id}"), &[]).await?)?;
+        let job: JobBody = parsed(&daemon.ask(&format!("/api/v1/jobs/{id}"), &[], LONG_LIMIT).await?)?;
         if job.ended_at.is_none() {
             bail!("{}", CommandError::Runs { id: *id });
         }
@@ -135,8 +136,8 @@ async fn all_are_over(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The job's number. A result that is not stored is a warning, since it may be lost.
-fn said(told: ToldJob) -> i64 {
+/// The job's ID. Warns if the result is not stored, since it may be lost.
+fn acknowledge(told: ToldJob) -> i64 {
     if let Some(message) = told.message {
         complain(&format!("job {}: {message}", told.id));
     }
@@ -147,7 +148,7 @@ fn listed(ids: &[i64]) -> String {
     ids.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-async fn number_of(daemon: &Daemon, which: &str) -> anyhow::Result<i64> {
+async fn id_of(daemon: &Daemon, which: &str) -> anyhow::Result<i64> {
     if let Ok(id) = which.parse() {
         return Ok(id);
     }
@@ -156,7 +157,7 @@ async fn number_of(daemon: &Daemon, which: &str) -> anyhow::Result<i64> {
     let last = called.clone().next();
     let job = called.find(|job| job.ended_at.is_none()).or(last);
     let job = job.with_context(|| {
-        format!("no job called `{which}` ran within a year: `cowbell job list` shows which did")
+        format!("no job called `{which}` ran within a year: `cowbell job list` lists all jobs")
     })?;
     Ok(job.id)
 }
@@ -165,12 +166,12 @@ fn is_called(job: &JobBody, which: &str) -> bool {
     job.name == which || job.id.to_string() == which
 }
 
-/// Jobs since then, the latest first.
+/// The latest first.
 async fn jobs(daemon: &Daemon, from: &str) -> anyhow::Result<Vec<JobBody>> {
-    understood(&job::all(daemon, from).await?)
+    parsed(&job::all(daemon, from).await?)
 }
 
-/// Now where nothing is said; a time relative to now, or an absolute one.
+/// A time, absolute or relative to now; now by default.
 fn time(at: Option<&str>) -> anyhow::Result<Timestamp> {
     let now = crate::source::live::now();
     Ok(at.map_or(Ok(now), |at| instant("--at", at, now))?)

@@ -1,25 +1,20 @@
-//! `cowbell job compare`: jobs side by side, as columns, Markdown, CSV or JSON.
-
-use std::time::Duration;
+//! `cowbell job compare`: jobs compared, as text, Markdown, CSV or JSON.
 
 use anyhow::Context;
 
-use super::Daemon;
-use super::job::{Form, ask_for, understood};
+use super::job::Form;
+use super::{Daemon, LONGEST_LIMIT, parsed};
 use crate::report::compare::Row;
 use crate::report::text::{csv, text};
 use crate::table::Style;
 use crate::units::Prefix;
 use crate::web::CompareBody;
 
-/// Sixty jobs are summed up one after another, from a disk that may be busy.
-const TIME_LIMIT: Duration = Duration::from_secs(120);
-
-/// Which jobs: by their numbers, in groups, or all of a set.
+/// Jobs by their IDs, in groups, or all of a set.
 pub struct JobSelection {
     pub ids: Vec<i64>,
     pub set: Option<String>,
-    /// As `before:3,4`.
+    /// Such as `before:3,4`.
     pub groups: Vec<String>,
 }
 
@@ -30,15 +25,13 @@ pub async fn compare(
     figures: &[String],
     form: Form,
 ) -> anyhow::Result<String> {
-    let query = chosen.query();
-    let query: Vec<(&str, &str)> = query.iter().map(|(key, value)| (*key, &**value)).collect();
-    let answer = ask_for(daemon, "/api/v1/jobs/compare", &query, TIME_LIMIT).await?;
+    let answer = daemon.ask("/api/v1/jobs/compare", &chosen.query(), LONGEST_LIMIT).await?;
     if form == Form::Json {
         return Ok(answer + "\n");
     }
-    let mut body: CompareBody = understood(&answer)?;
+    let mut body: CompareBody = parsed(&answer)?;
     only(&mut body.comparison.rows, figures)?;
-    // What is said of the whole stands before the remarks.
+    // Sentences on the whole comparison precede the remarks.
     let of_all = body.sentences.len().saturating_sub(body.comparison.remarks.len());
     let of_all: String = body.sentences[..of_all].iter().map(|sentence| format!("{sentence}\n\n")).collect();
     Ok(match form {
@@ -48,7 +41,7 @@ pub async fn compare(
     })
 }
 
-/// Leaves these rows, in this order; all where none is named.
+/// Keeps these rows in this order, or all rows if `figures` is empty.
 fn only(rows: &mut Vec<Row>, figures: &[String]) -> anyhow::Result<()> {
     if figures.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `cowbell record` beside a daemon: the commands on jobs that the daemon carries out.
+//! For `cowbell record`: receives the commands on jobs that a daemon carries out.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use tokio::sync::mpsc;
 use super::Daemon;
 use crate::source::Reading;
 
-/// Pause before a daemon that was not there, or has gone, is asked again.
+/// The pause before connecting again.
 const PAUSE: Duration = Duration::from_secs(2);
 /// The stream lasts as long as the recording.
 const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// Events are short; a longer line is none.
+/// Longer lines are invalid.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// Hands on every command that the daemon carries out, as a reading, for as long as the receiver is there.
+/// Passes on commands as readings until the receiver is closed.
 pub async fn follow(daemon: Daemon, readings: mpsc::Sender<Reading>) {
     while !readings.is_closed() {
         // Without a daemon there are no commands.
@@ -43,7 +43,7 @@ async fn follow_once(daemon: &Daemon, readings: &mpsc::Sender<Reading>) -> anyho
     Ok(())
 }
 
-/// The reading of a `command` event. Data of other events is no reading.
+/// The reading of a `command` event; `None` for other events.
 fn command(line: &[u8]) -> Option<Reading> {
     serde_json::from_slice(line.strip_prefix(b"data: ")?).ok()
 }

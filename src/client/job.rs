@@ -1,47 +1,43 @@
-//! `cowbell job`: which jobs there were, and what one of them cost, as text, Markdown or JSON.
+//! `cowbell job list` and `show`, as text, Markdown or JSON.
 
-use std::time::Duration;
-
-use anyhow::{Context, bail};
 use jiff::Timestamp;
-use serde::Deserialize;
 
-use super::Daemon;
+use super::{Daemon, LONG_LIMIT, TIME_LIMIT, parsed};
 use crate::job::Outcome;
 use crate::report::job::JobReport;
+use crate::series::Range;
 use crate::table::{Cell, Column, Style, Table};
-use crate::units::{Prefix, bytes_text, duration_text, took_text};
+use crate::units::{Prefix, duration_text, percent_text, size_text, took_text};
 use crate::web::{FiguresBody, JobBody, StatusBody};
 
-/// How an answer is written.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Text,
     Markdown,
-    /// For spreadsheets.
     Csv,
-    /// As the daemon answers.
+    /// The daemon's answer.
     Json,
 }
 
-/// The jobs that ran since `from`, the latest first.
+/// The jobs since `from`, the latest first.
 pub async fn list(daemon: &Daemon, from: &str, form: Form) -> anyhow::Result<String> {
     let answer = all(daemon, from).await?;
     if form == Form::Json {
         return Ok(answer + "\n");
     }
-    let jobs: Vec<JobBody> = understood(&answer)?;
-    let status: StatusBody = understood(&ask(daemon, "/api/v1/status", &[]).await?)?;
+    let jobs: Vec<JobBody> = parsed(&answer)?;
+    let status: StatusBody = parsed(&daemon.ask("/api/v1/status", &[], TIME_LIMIT).await?)?;
     Ok(listed(&jobs, status.ticks.last_at))
 }
 
-/// One job, by its number in the list.
+/// The cost of one job.
 pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String> {
-    let answer = ask(daemon, &format!("/api/v1/jobs/{id}/figures"), &[]).await?;
+    let answer = daemon.ask(&format!("/api/v1/jobs/{id}/figures"), &[], LONG_LIMIT).await?;
     if form == Form::Json {
         return Ok(answer + "\n");
     }
-    let body: FiguresBody = understood(&answer)?;
+    let body: FiguresBody = parsed(&answer)?;
     let report = JobReport::new(&body.name, body.figures, &body.setup, body.sizing, Prefix::default());
     let text = |style| report.text(&body.account, &body.notes, body.outlook.as_ref(), style);
     Ok(match form {
@@ -50,12 +46,12 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
     })
 }
 
-/// The jobs that ran since `from`, of all pages, as one list.
+/// The jobs since `from`, of all pages, as one list.
 pub(super) async fn all(daemon: &Daemon, from: &str) -> anyhow::Result<String> {
     let mut next = reqwest::Url::parse_with_params(&daemon.url("/api/v1/jobs"), [("from", from)])?;
     let mut jobs: Vec<String> = Vec::new();
     loop {
-        let (page, link) = get(daemon, next, super::LONG_ANSWER).await?;
+        let (page, link) = daemon.get(next, LONG_LIMIT).await?;
         let bare = page.strip_prefix('[').and_then(|page| page.strip_suffix(']'));
         jobs.extend(bare.filter(|bare| !bare.is_empty()).map(String::from));
         match link {
@@ -65,55 +61,16 @@ pub(super) async fn all(daemon: &Daemon, from: &str) -> anyhow::Result<String> {
     }
 }
 
-pub(super) async fn ask(daemon: &Daemon, path: &str, query: &[(&str, &str)]) -> anyhow::Result<String> {
-    ask_for(daemon, path, query, super::LONG_ANSWER).await
-}
-
-/// The daemon's answer, which may take so long.
-pub async fn ask_for(
-    daemon: &Daemon,
-    path: &str,
-    query: &[(&str, &str)],
-    limit: Duration,
-) -> anyhow::Result<String> {
-    let url = reqwest::Url::parse_with_params(&daemon.url(path), query)?;
-    Ok(get(daemon, url, limit).await?.0)
-}
-
-/// The daemon's answer, and the address of the next page.
-async fn get(
-    daemon: &Daemon,
-    url: reqwest::Url,
-    limit: Duration,
-) -> anyhow::Result<(String, Option<String>)> {
-    let path = url.path().to_string();
-    let answer = daemon.http()?.get(url).timeout(limit).send().await;
-    let answer = answer.map_err(|error| daemon.unheard(&error.into()))?;
-    let is_refused = !answer.status().is_success();
-    let link = answer.headers().get("link").and_then(|link| link.to_str().ok());
-    let next =
-        link.and_then(|link| Some(link.strip_prefix('<')?.split_once(">; rel=\"next\"")?.0.to_string()));
-    let text = answer.text().await.with_context(|| format!("the daemon's answer to {path} broke off"))?;
-    if is_refused {
-        bail!("the daemon at {} answers: {}", daemon.address, super::said(text));
-    }
-    Ok((text, next))
-}
-
-pub fn understood<'a, T: Deserialize<'a>>(answer: &'a str) -> anyhow::Result<T> {
-    serde_json::from_str(answer).context("the daemon's answer cannot be understood: is it of this version?")
-}
-
-/// A line for each job, in columns.
+/// A table with a line for each job.
 fn listed(jobs: &[JobBody], now: Timestamp) -> String {
     if jobs.is_empty() {
-        return "no job ran in this span; --from names a longer one\n".into();
+        return "no job ran in this time; --from sets an earlier start\n".into();
     }
     let columns = [
         Column::name("ID"),
         Column::text("Job"),
         Column::text("Outcome"),
-        Column::text("Began (UTC)"),
+        Column::text("Started (UTC)"),
         Column::number("Took"),
         Column::number("Read"),
         Column::number("Peak fill"),
@@ -123,7 +80,7 @@ fn listed(jobs: &[JobBody], now: Timestamp) -> String {
 }
 
 fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
-    let ms = job.ended_at.unwrap_or(now).as_millisecond() - job.started_at.as_millisecond();
+    let ran = Range { from: job.started_at, to: job.ended_at.unwrap_or(now) };
     let took = if job.ended_at.is_none() { duration_text } else { took_text };
     let since = if job.partly_seen { " or longer" } else { "" };
     let of = job.vg.as_ref().zip(job.origin.as_ref());
@@ -135,9 +92,9 @@ fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
         Cell::from(&*job.name).small(label),
         job.outcome.map_or("running", Outcome::text).into(),
         job.started_at.strftime("%Y-%m-%d %H:%M:%S").to_string().into(),
-        format!("{}{since}", took(ms.max(0) as f64 / 1000.0)).into(),
-        Cell::known(job.bytes_read.map(|bytes| bytes_text(bytes as f64, Prefix::default()))),
-        Cell::known(job.peak_fill_percent.map(|percent| format!("{percent:.2} %"))),
+        format!("{}{since}", took(ran.seconds().max(0.0))).into(),
+        Cell::known(job.bytes_read.map(size_text)),
+        Cell::known(job.peak_fill_percent.map(percent_text)),
         format!("{of}{host}").into(),
     ]
 }
@@ -181,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_a_line_each_in_columns() {
+    fn jobs_are_listed_in_columns() {
         let command = JobBody {
             kind: JobKind::Command,
             name: "dd".into(),
@@ -194,7 +151,7 @@ mod tests {
         let now = Timestamp::from_second(1_772_330_430).unwrap();
         assert_eq!(
             listed(&jobs, now),
-            "ID  Job            Outcome    Began (UTC)            Took      Read  Peak fill  Of\n\
+            "ID  Job            Outcome    Started (UTC)          Took      Read  Peak fill  Of\n\
              12  data_snapshot  running    2026-03-01 02:00:00    30 s         -          -  vg0/data\n\
              3   data_snapshot  unknown    2026-03-01 02:00:00    60 s  3.00 MiB    12.50 %  vg0/data\n\
              2   dd copy · #2   succeeded  2026-03-01 02:00:00  1.00 s  3.00 MiB          -  command\n"
@@ -202,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn no_jobs_are_said_to_be_none() {
+    fn an_empty_list_has_a_sentence() {
         assert_eq!(
             listed(&[], Timestamp::UNIX_EPOCH),
-            "no job ran in this span; --from names a longer one\n"
+            "no job ran in this time; --from sets an earlier start\n"
         );
     }
 }

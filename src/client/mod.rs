@@ -1,11 +1,10 @@
-//! Speaks to a running daemon over its API: `cowbell run`, `cowbell status` and `cowbell job`.
+//! Commands that talk to a running daemon over its API: `cowbell run`, `cowbell status` and `cowbell job`.
 
 pub mod compare;
 pub mod file;
 pub mod follow;
 pub mod job;
 mod plain;
-pub mod report;
 pub mod run;
 pub mod status;
 pub mod commands;
@@ -18,16 +17,18 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
 
-use crate::web::{PutJob, ToldJob};
+use crate::web::{PutJob, StatusBody, ToldJob, escaped};
 
-/// The daemon is on this machine: what it does not answer within this time it does not answer.
+/// The time limit for quick answers.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
-/// The daemon answers a command within two seconds, whatever its disk does.
+/// The time limit for commands, which the daemon answers within two seconds.
 const COMMAND_LIMIT: Duration = Duration::from_secs(3);
-/// Figures of a long job are read from a disk that may be busy with that very job.
-const LONG_ANSWER: Duration = Duration::from_secs(30);
+/// The time limit for figures of a long job, from a busy disk.
+const LONG_LIMIT: Duration = Duration::from_secs(30);
+/// The time limit for figures of up to 64 jobs.
+const LONGEST_LIMIT: Duration = Duration::from_secs(120);
 
-/// Where a daemon is to be found that listens on `listen`: over loopback, where it always listens too.
+/// A daemon on this machine.
 #[derive(Clone)]
 pub struct Daemon {
     address: SocketAddr,
@@ -35,41 +36,35 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    pub fn at(listen: SocketAddr) -> anyhow::Result<Self> {
+    /// The daemon that listens on `listen`, reached over loopback, where it always listens too.
+    pub fn at(listen: SocketAddr) -> Self {
         let ip = match listen.ip() {
             IpAddr::V4(ip) if !ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if !ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
         };
-        let address = SocketAddr::new(ip, listen.port());
-        Ok(Self { address, http: OnceLock::new() })
+        Self { address: SocketAddr::new(ip, listen.port()), http: OnceLock::new() }
     }
 
-    /// What asks; made when it is first asked for, since that takes milliseconds.
+    /// Whether a cowbell answers, however old its figures are.
+    pub async fn answers(&self) -> bool {
+        let status = self.ask("/api/v1/status", &[], TIME_LIMIT).await;
+        status.and_then(|answer| parsed::<StatusBody>(&answer)).is_ok()
+    }
+
+    /// Starts or ends a job.
+    pub async fn put_job(&self, key: &str, put: &PutJob) -> anyhow::Result<ToldJob> {
+        self.command("PUT", &format!("/api/v1/jobs/{}", escaped(key)), &serde_json::to_string(put)?).await
+    }
+
+    /// The HTTP client; made when first used, since that takes milliseconds.
     fn http(&self) -> anyhow::Result<&reqwest::Client> {
         if let Some(http) = self.http.get() {
             return Ok(http);
         }
-        // No proxy has a place between this program and itself.
         let http = reqwest::Client::builder().timeout(TIME_LIMIT).no_proxy().build();
-        let http = http.context("cannot prepare to speak to the daemon")?;
+        let http = http.context("cannot create an HTTP client")?;
         Ok(self.http.get_or_init(|| http))
-    }
-
-    /// Whether a cowbell answers there, fresh or not.
-    pub async fn answers(&self) -> bool {
-        let Ok(http) = self.http() else { return false };
-        let status = http.get(self.url("/api/v1/status")).send().await;
-        match status {
-            Ok(answer) => answer.json::<crate::web::StatusBody>().await.is_ok(),
-            Err(_) => false,
-        }
-    }
-
-    /// Begins or ends a job.
-    pub async fn put_job(&self, key: &str, put: &PutJob) -> anyhow::Result<ToldJob> {
-        let path = format!("/api/v1/jobs/{}", plain::part_of_path(key));
-        self.command("PUT", &path, &serde_json::to_string(put)?).await
     }
 
     /// Sends a command on a job. A refusal is an error with the daemon's sentence.
@@ -77,15 +72,42 @@ impl Daemon {
         let exchange = plain::exchange(self.address, method, path, body);
         let answer = tokio::time::timeout(COMMAND_LIMIT, exchange).await;
         let answer = answer.with_context(|| format!("no daemon answers at {}", self.address))?;
-        let (status, text) = answer.map_err(|error| self.unheard(&error.into()))?;
-        if !(200..300).contains(&status) {
-            bail!("the daemon at {} answers: {}", self.address, said(text));
-        }
-        job::understood(&text)
+        let (status, text) = answer.map_err(|error| self.unreachable(&error.into()))?;
+        parsed(&self.accepted((200..300).contains(&status), text)?)
     }
 
-    /// Nobody answers: of what hindered it the cause alone is told.
-    fn unheard(&self, error: &anyhow::Error) -> anyhow::Error {
+    async fn ask(&self, path: &str, query: &[(&str, String)], limit: Duration) -> anyhow::Result<String> {
+        Ok(self.get(reqwest::Url::parse_with_params(&self.url(path), query)?, limit).await?.0)
+    }
+
+    /// An answer, and the path of the next page.
+    async fn get(&self, url: reqwest::Url, limit: Duration) -> anyhow::Result<(String, Option<String>)> {
+        let path = url.path().to_string();
+        let answer = self.http()?.get(url).timeout(limit).send().await;
+        let answer = answer.map_err(|error| self.unreachable(&error.into()))?;
+        let is_success = answer.status().is_success();
+        let link = answer.headers().get("link").and_then(|link| link.to_str().ok());
+        let next =
+            link.and_then(|link| Some(link.strip_prefix('<')?.split_once(">; rel=\"next\"")?.0.to_string()));
+        let text = answer.text().await.with_context(|| format!("the answer to {path} is incomplete"))?;
+        Ok((self.accepted(is_success, text)?, next))
+    }
+
+    /// The text of an answer, or the sentence of a refusal as an error.
+    fn accepted(&self, is_success: bool, text: String) -> anyhow::Result<String> {
+        #[derive(Deserialize)]
+        struct Refusal {
+            error: String,
+        }
+        if !is_success {
+            let sentence = serde_json::from_str(&text).map_or(text, |refusal: Refusal| refusal.error);
+            bail!("the daemon at {} answers: {sentence}", self.address);
+        }
+        Ok(text)
+    }
+
+    /// Names the root cause only.
+    fn unreachable(&self, error: &anyhow::Error) -> anyhow::Error {
         anyhow!(
             "no daemon answers at {} ({}): is `cowbell serve` running, and with this `listen`?",
             self.address,
@@ -98,18 +120,11 @@ impl Daemon {
     }
 }
 
-/// A line on standard error. That nobody reads it, or it is full, is no reason to end otherwise.
+fn parsed<'a, T: Deserialize<'a>>(answer: &'a str) -> anyhow::Result<T> {
+    serde_json::from_str(answer).context("the daemon's answer cannot be parsed: has it the same version?")
+}
+
+/// Writes a line to standard error. Failure is ignored, so that it does not change the exit status.
 pub fn complain(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// A refusal of the daemon.
-#[derive(Deserialize)]
-struct Refusal {
-    error: String,
-}
-
-/// The sentence of a refusal.
-fn said(text: String) -> String {
-    serde_json::from_str(&text).map_or(text, |refusal: Refusal| refusal.error)
 }

@@ -1,7 +1,6 @@
-//! One request to the daemon of this machine, and its answer, over a plain connection.
+//! One HTTP request to the daemon over a plain connection.
 //!
-//! A client that can do everything takes longer to be made than many a command takes to run; who runs a command with
-//! `cowbell run` is not to wait for that.
+//! Creating a full HTTP client takes longer than many commands under `cowbell run`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,10 +8,10 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// An answer is a number or a sentence.
+/// Bytes of an answer at most; answers are numbers or sentences.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
-/// Sends a request with a JSON body; gives the status and the body of the answer.
+/// Sends a request with a JSON body; returns status and body of the answer.
 pub async fn exchange(
     address: SocketAddr,
     method: &str,
@@ -20,7 +19,6 @@ pub async fn exchange(
     body: &str,
 ) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;
-    // What is said is said at once.
     stream.set_nodelay(true)?;
     let length = body.len();
     let request = format!(
@@ -31,22 +29,13 @@ pub async fn exchange(
     let mut answer = Vec::new();
     stream.take(LONGEST_ANSWER).read_to_end(&mut answer).await?;
     let answer = String::from_utf8_lossy(&answer);
-    understood(&answer).ok_or_else(|| io::Error::other("the answer is no HTTP"))
+    parse(&answer).ok_or_else(|| io::Error::other("the answer is not HTTP"))
 }
 
-fn understood(answer: &str) -> Option<(u16, String)> {
+fn parse(answer: &str) -> Option<(u16, String)> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()?;
     Some((status, body.to_string()))
-}
-
-/// A text as one part of a path.
-pub fn part_of_path(text: &str) -> String {
-    let letter = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(letter).collect()
 }
 
 #[cfg(test)]
@@ -54,16 +43,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_a_status_and_a_body() {
+    fn answers_have_status_and_body() {
         let answer = "HTTP/1.1 409 Conflict\r\ncontent-length: 2\r\n\r\n{}";
-        assert_eq!(understood(answer), Some((409, "{}".into())));
-        assert_eq!(understood("SSH-2.0-OpenSSH\r\n\r\n"), None);
-        assert_eq!(understood(""), None);
-    }
-
-    #[test]
-    fn any_text_is_one_part_of_a_path() {
-        assert_eq!(part_of_path("run-1_2"), "run-1_2");
-        assert_eq!(part_of_path("a/b ?ä.."), "a%2Fb%20%3F%C3%A4%2E%2E");
+        assert_eq!(parse(answer), Some((409, "{}".into())));
+        assert_eq!(parse("SSH-2.0-OpenSSH\r\n\r\n"), None);
+        assert_eq!(parse(""), None);
     }
 }

@@ -37,7 +37,7 @@ fn a_backup_while_a_daemon_writes_holds_every_tick_that_is_older_than_a_second()
     let said = db(&daemon.db, &["backup", copy.to_str().unwrap()]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:?}");
     assert!(
-        said.out.contains("copy.db is whole") && said.out.contains("; 0 of them in the journal"),
+        said.out.contains("copy.db is intact") && said.out.contains("; 0 of them in the journal"),
         "{said:?}"
     );
 
@@ -82,10 +82,7 @@ fn a_backup_is_never_written_over_a_file() {
     let file = daemon.folder.path().join("precious");
     std::fs::write(&file, "precious").unwrap();
     let said = db(&daemon.db, &["backup", file.to_str().unwrap()]);
-    assert!(
-        said.code == Some(1) && said.err.contains("is there already, and is not overwritten"),
-        "{said:?}"
-    );
+    assert!(said.code == Some(1) && said.err.contains("exists and is not overwritten"), "{said:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 }
 
@@ -114,7 +111,7 @@ fn verify_says_what_is_there_also_while_a_daemon_writes() {
     let said = db(&daemon.db, &["verify"]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:?}");
     assert!(
-        said.out.contains("cowbell.db is whole\nticks     ") && !said.out.contains("; 0 of them"),
+        said.out.contains("cowbell.db is intact\nticks     ") && !said.out.contains("; 0 of them"),
         "{said:?}"
     );
 }

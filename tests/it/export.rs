@@ -230,7 +230,7 @@ fn what_cannot_be_exported_is_a_sentence() {
     check(&["--of", "vm", "--metric", "reads"], "expected `metric` to be one of bi_kib_per_s");
     check(&["--from", "yesterday"], "expected `from` to be a time such as");
     check(&["--format", "sqlite"], "name one with --output");
-    check(&["--output", daemon.db.to_str().unwrap()], "is there already, and is not overwritten");
+    check(&["--output", daemon.db.to_str().unwrap()], "exists and is not overwritten");
     let nowhere = said(cowbell().args(["export", "--db", "/nonexistent/cowbell.db"]));
     assert_eq!(nowhere.err, "cowbell: cannot read the database /nonexistent/cowbell.db: there is none\n");
 }

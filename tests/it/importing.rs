@@ -68,7 +68,7 @@ fn a_job_of_another_host_has_the_same_figures_here() {
     let imported = job(&here, &["import", path]);
     assert_eq!((imported.code, &*imported.err), (Some(0), ""), "{imported:?}");
     assert_eq!(imported.out, "data_snapshot of lab is job 1\n");
-    assert_eq!(job(&here, &["import", path]).out, "data_snapshot of lab was here already as job 1\n");
+    assert_eq!(job(&here, &["import", path]).out, "data_snapshot of lab exists already as job 1\n");
 
     let (there, now) = (twin.json("/api/v1/jobs/1/figures"), here.json("/api/v1/jobs/1/figures"));
     for place in ["/figures/read/bytes", "/figures/fill/peak_percent", "/figures/seconds", "/setup/kind"] {
@@ -126,7 +126,7 @@ fn what_cannot_be_imported_is_refused_in_a_sentence_and_nothing_is_kept() {
         has(&refused.sentence(), &[part]);
     }
     let endless = job(&here, &["import", "/dev/zero"]);
-    has(&endless.err, &["/dev/zero is no regular file"]);
+    has(&endless.err, &["/dev/zero is not a regular file"]);
     assert_eq!(here.json("/api/v1/jobs"), Value::Array(Vec::new()));
     let foreign = http::send(
         here.port,

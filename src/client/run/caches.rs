@@ -1,11 +1,11 @@
-//! Empties the kernel's caches before a run, so that each run begins alike; not where a database lives on them.
+//! Drops the kernel's caches before a run, so that all runs start alike. Refused beside a database server.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 
 use crate::source::files::Root;
 
-/// Servers that read through the page cache, or that would have to share the disk with whoever reads anew.
+/// Servers that use the page cache, or would share the disk with programs that read again.
 const DATABASES: [&str; 19] = [
     "mysqld",
     "mariadbd",
@@ -27,22 +27,22 @@ const DATABASES: [&str; 19] = [
     "ndbd",
     "memcached",
 ];
-/// Oracle's processes are called `ora_pmon_NAME` and so on.
+/// The prefix of Oracle's processes, such as `ora_pmon_NAME`.
 const ORACLE: &str = "ora_";
 
-/// Drops all clean caches, with what is dirty written first. An error is one sentence, and nothing was dropped then.
+/// Writes dirty pages and drops all caches. An error is a sentence.
 pub fn drop_caches(root: &Root, is_forced: bool) -> Result<(), String> {
     let server = root.process_names().into_iter().find(|name| is_database(name));
     if let Some(server) = server.filter(|_| !is_forced) {
         return Err(format!(
-            "the caches are not dropped, since the database server `{server}` runs here and would have to read \
-             everything from its disks again: leave --drop-caches out, or say --force-drop-caches instead"
+            "caches are not dropped, since the database server `{server}` runs here and would have to read \
+             everything from disk again: omit --drop-caches, or use --force-drop-caches"
         ));
     }
     let path = root.0.join("proc/sys/vm/drop_caches");
     let cannot = |error| {
         format!(
-            "cannot drop the caches by {}: {error}; be root on the host itself, or leave --drop-caches out",
+            "cannot drop caches by writing to {}: {error}; run as root on the host itself, or omit --drop-caches",
             path.display()
         )
     };

@@ -1,4 +1,4 @@
-//! The command as a child: started with this program's terminal, waited for, and its end handed on.
+//! The command as a child process: signals are passed on to it, and its exit status back.
 
 use std::ffi::OsStr;
 use std::future::poll_fn;
@@ -11,51 +11,49 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal as TokioSignal, SignalKind, signal};
 
-use super::came;
+use super::inherited;
 
-/// What would end this program and leave its command behind.
+/// Signals that would end this program but not its command.
 const CAUGHT: [Signal; 6] =
     [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2];
 
-/// The signals that would end this program while its command runs. They are caught before the command is started,
-/// except those that were ignored when this program was: the command is to find them so.
+/// Caught signals. Those that were ignored at start stay ignored, also for the command.
 pub struct Signals {
     caught: Vec<(Signal, TokioSignal)>,
-    /// The last one that came and asks for an end.
+    /// The last one that requests an end.
     pub received: Option<Signal>,
 }
 
 pub fn start(command: &[impl AsRef<OsStr>]) -> std::io::Result<Child> {
     let mut process = std::process::Command::new(&command[0]);
     process.args(&command[1..]).stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
-    // What is set before the command costs a millisecond; mostly there is nothing.
-    if came::is_changed() {
-        // SAFETY: it makes system calls and nothing else.
-        unsafe { process.pre_exec(came::restore) };
+    // `pre_exec` costs a millisecond and is rarely needed.
+    if inherited::is_changed() {
+        // SAFETY: it makes async-signal-safe calls only.
+        unsafe { process.pre_exec(inherited::restore) };
     }
     Command::from(process).spawn()
 }
 
 impl Signals {
     pub fn caught() -> std::io::Result<Self> {
-        came::wait_for_children();
+        inherited::wait_for_children();
         let mut caught = Vec::new();
-        for number in CAUGHT.into_iter().filter(|number| !came::is_ignored(number.as_raw())) {
+        for number in CAUGHT.into_iter().filter(|number| !inherited::is_ignored(number.as_raw())) {
             caught.push((number, signal(SignalKind::from_raw(number.as_raw()))?));
-            came::note_senders(number.as_raw());
+            inherited::note_senders(number.as_raw());
         }
         Ok(Self { caught, received: None })
     }
 
-    /// Waits for the child, and hands on to it what came for this program. What is typed at a terminal reaches the
-    /// child by itself.
+    /// Waits for the child and passes signals on to it. Signals from a terminal reach the child directly.
     pub async fn wait(&mut self, child: &mut Child) -> std::io::Result<ExitStatus> {
         loop {
             let received = tokio::select! {
                 status = child.wait() => return status,
                 received = self.next() => received,
             };
-            let is_from_a_process = came::was_sent(received.as_raw());
+            let is_from_a_process = inherited::was_sent(received.as_raw());
             if matches!(received, Signal::INT | Signal::QUIT) && !is_from_a_process {
                 continue;
             }
@@ -67,7 +65,7 @@ impl Signals {
         }
     }
 
-    /// Waits for so long; gives the signal that came before or meanwhile.
+    /// Waits for a time; returns a signal that ends the wait.
     pub async fn settle(&mut self, length: Duration) -> Option<Signal> {
         tokio::select! {
             biased;
@@ -76,7 +74,7 @@ impl Signals {
         }
     }
 
-    /// Waits for a signal that asks for an end. The others mean something to the command alone, and it does not run.
+    /// Waits for a signal that requests an end, while no command runs; ignores the others.
     pub async fn ending(&mut self) -> Signal {
         loop {
             let received = self.next().await;
@@ -106,8 +104,8 @@ fn is_ending(signal: Signal) -> bool {
     !matches!(signal, Signal::USR1 | Signal::USR2)
 }
 
-/// The child's exit status; a child that a signal ended ends this program by the same signal.
-pub fn hand_on(status: ExitStatus) -> u8 {
+/// Returns the child's exit status, or ends this program by the same signal.
+pub fn exit_like(status: ExitStatus) -> u8 {
     match status.code() {
         Some(code) => u8::try_from(code & 0xff).unwrap_or(1),
         None => end_by(status.signal().unwrap_or_default()),
@@ -116,11 +114,11 @@ pub fn hand_on(status: ExitStatus) -> u8 {
 
 /// Ends this program by a signal.
 pub fn end_by(number: i32) -> u8 {
-    // SAFETY: the signal's own effect is restored, and nothing is left to be done by this program but to end.
+    // SAFETY: it restores the default action, and the program has nothing left to do.
     unsafe {
         libc::signal(number, libc::SIG_DFL);
         libc::raise(number);
     }
-    // Where the signal is blocked, as a shell puts it.
+    // If the signal is blocked: the exit status that a shell would return.
     u8::try_from(128 + number).unwrap_or(1)
 }

@@ -1,12 +1,11 @@
-//! `cowbell run`: makes a job of a command, and gets in its way as little as a shell does.
+//! `cowbell run`: runs a command and records it as a job.
 //!
-//! The command has this program's terminal, input and output, and its exit status becomes ours. Own words go to
-//! standard error only. Without a daemon the command runs all the same.
+//! The command inherits terminal, input and output, and its exit status is returned. It also runs without a daemon.
 
 mod caches;
-mod came;
+mod inherited;
 mod child;
-mod telling;
+mod reporter;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -21,20 +20,20 @@ use crate::source::files::Root;
 use crate::source::{LONGEST_NAME, MarkKind, check_letters};
 use crate::web::PutJob;
 use child::Signals;
-use telling::Telling;
+use reporter::Reporter;
 
-/// The status of a shell that cannot find, or cannot start, a command.
+/// Exit statuses as in a shell: the command was not found, or cannot be started.
 const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
-/// What was asked for is not done, and the command not run.
+/// Caches could not be dropped, and the command was not run.
 const REFUSED: u8 = 2;
 
-/// What is to be run, how often, and what is done before each run.
+/// A command, its repeats, and the preparation of each run.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The command's where nothing is said.
+    /// By default the name of the command.
     pub name: Option<String>,
-    /// The name where nothing is said, but a variant or repeats.
+    /// By default the name, if there is a variant or repeats.
     pub set: Option<String>,
     pub variant: Option<String>,
     /// Runs in a row, from 1.
@@ -44,13 +43,13 @@ pub struct Plan {
     pub command: Vec<OsString>,
 }
 
-/// What becomes of the kernel's caches before each run.
+/// The kernel's caches before each run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caches {
     #[default]
     Kept,
     Dropped,
-    /// Also where a database server runs.
+    /// Also beside a database server.
     DroppedByForce,
 }
 
@@ -60,23 +59,23 @@ enum RunEnd {
     NotStarted(u8),
 }
 
-/// Runs the command as planned and tells the daemon of each run; gives the status to exit with.
+/// Runs the command as planned and reports each run to the daemon; returns the exit status.
 pub async fn run(daemon: &Daemon, plan: &Plan, root: &Root) -> anyhow::Result<u8> {
     let mut signals = Signals::caught()?;
-    let mut telling = Telling::to(daemon);
+    let mut reporter = Reporter::to(daemon);
     let mut number = 1;
     loop {
         if let Some(status) = prepare(plan, number, root, &mut signals).await {
             return Ok(status);
         }
-        let ended = once(&mut telling, plan, number, &mut signals).await?;
-        let stopped = why_no_more(&ended, signals.received);
+        let ended = once(&mut reporter, plan, number, &mut signals).await?;
+        let stopped = stop_reason(&ended, signals.received);
         if number == plan.repeat || stopped.is_some() {
             if let Some(why) = stopped.filter(|_| plan.repeat > 1) {
-                complain(&format!("{why} in run {number} of {}; no other is begun", plan.repeat));
+                complain(&format!("{why} in run {number} of {}; no further run is started", plan.repeat));
             }
             return Ok(match ended {
-                RunEnd::Exited(status) => child::hand_on(status),
+                RunEnd::Exited(status) => child::exit_like(status),
                 RunEnd::NotStarted(status) => status,
             });
         }
@@ -84,10 +83,10 @@ pub async fn run(daemon: &Daemon, plan: &Plan, root: &Root) -> anyhow::Result<u8
     }
 }
 
-/// What is done before a run; gives the status to exit with where that is not to be.
+/// Prepares a run; returns an exit status if it must not start.
 async fn prepare(plan: &Plan, number: u32, root: &Root, signals: &mut Signals) -> Option<u8> {
     let ended_by = |signal: Signal| {
-        complain(&format!("a signal came before run {number} of {}; it is not begun", plan.repeat));
+        complain(&format!("a signal arrived before run {number} of {}, which is not started", plan.repeat));
         Some(child::end_by(signal.as_raw()))
     };
     let is_first_at_once = number == 1 && plan.settle.is_zero();
@@ -96,7 +95,7 @@ async fn prepare(plan: &Plan, number: u32, root: &Root, signals: &mut Signals) -
     }
     if plan.caches != Caches::Kept {
         let (root, is_forced) = (root.clone(), plan.caches == Caches::DroppedByForce);
-        // What is dirty may take its time to be written.
+        // Writing dirty pages may take long.
         let dropping = tokio::task::spawn_blocking(move || caches::drop_caches(&root, is_forced));
         let dropped = tokio::select! {
             dropped = dropping => dropped.unwrap_or_else(|error| Err(error.to_string())),
@@ -110,57 +109,56 @@ async fn prepare(plan: &Plan, number: u32, root: &Root, signals: &mut Signals) -
     None
 }
 
-/// Nobody who reads it is no error: the command's end is what counts.
 fn complain(sentence: &str) {
     super::complain(&format!("cowbell run: {sentence}"));
 }
 
-fn why_no_more(ended: &RunEnd, received: Option<Signal>) -> Option<&'static str> {
+fn stop_reason(ended: &RunEnd, received: Option<Signal>) -> Option<&'static str> {
     match ended {
         RunEnd::NotStarted(_) => Some("the command could not be started"),
         RunEnd::Exited(status) if !status.success() => Some("the command failed"),
-        RunEnd::Exited(_) => received.map(|_| "a signal came"),
+        RunEnd::Exited(_) => received.map(|_| "a signal arrived"),
     }
 }
 
 /// One run, which is one job.
 async fn once(
-    telling: &mut Telling,
+    reporter: &mut Reporter,
     plan: &Plan,
     number: u32,
     signals: &mut Signals,
 ) -> anyhow::Result<RunEnd> {
     let program = plan.command[0].to_string_lossy();
-    let begun = plan.begun(number);
-    let started_at = begun.started_at;
+    let start = plan.start(number);
+    let started_at = start.started_at;
     let key = format!("run-{}-{}-{number}", std::process::id(), started_at.as_millisecond());
     let mut child = match child::start(&plan.command) {
         Ok(child) => child,
         Err(error) => {
             complain(&format!("cannot start `{program}`: {error}"));
-            let failed = PutJob { ended_at: Some(started_at), succeeded: Some(false), ..begun };
-            telling.end(&key, &failed, None, signals).await;
+            let failed = PutJob { ended_at: Some(started_at), succeeded: Some(false), ..start };
+            reporter.end(&key, &failed, None, signals).await;
             let is_missing = error.kind() == std::io::ErrorKind::NotFound;
             return Ok(RunEnd::NotStarted(if is_missing { NOT_FOUND } else { NOT_STARTED }));
         }
     };
-    let beginning = telling.begin(&key, &begun);
+    let running = reporter.start(&key, &start);
     let status = signals.wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
     let ended_at = crate::source::live::now().max(started_at);
     let (succeeded, code) = (status.success(), status.code().and_then(|code| u8::try_from(code).ok()));
-    let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(succeeded), status: code, ..begun };
-    telling.end(&key, &ended, Some(beginning), signals).await;
+    let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(succeeded), status: code, ..start };
+    reporter.end(&key, &ended, Some(running), signals).await;
     Ok(RunEnd::Exited(status))
 }
 
 impl Plan {
-    /// What is told of a run that begins now.
-    fn begun(&self, number: u32) -> PutJob {
+    /// The mark of a run that starts now.
+    fn start(&self, number: u32) -> PutJob {
         let name = self.name.clone().unwrap_or_else(|| self.program());
         let is_repeated = self.repeat > 1;
-        let belongs = is_repeated || self.variant.is_some();
+        let has_set = is_repeated || self.variant.is_some();
         PutJob {
-            set: self.set.clone().or_else(|| belongs.then(|| name.clone())),
+            set: self.set.clone().or_else(|| has_set.then(|| name.clone())),
             variant: self.variant.clone(),
             repeat: is_repeated.then_some(number),
             name,
@@ -170,7 +168,7 @@ impl Plan {
         }
     }
 
-    /// The command's name, as far as it is fit to be one.
+    /// The name of the command, without characters that are not allowed.
     fn program(&self) -> String {
         let program = Path::new(&self.command[0]).file_name().unwrap_or_default().to_string_lossy();
         let fit = |letter: char| {

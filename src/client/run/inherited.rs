@@ -1,7 +1,6 @@
-//! How this program was started, and who sent it a signal: what neither Rust's nor tokio's run time keeps.
+//! The inherited signal and file state, which the child gets back, and the origin of signals.
 //!
-//! Rust ignores SIGPIPE and opens what is closed of 0 to 2 before `main`, and unblocks all signals for a child. So we
-//! look before that, and put it back in the child.
+//! Before `main`, Rust ignores SIGPIPE and opens closed standard files. For children it unblocks all signals.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
-/// Those that Rust, tokio or we touch; all others reach the child as they came.
-const TOUCHED: [c_int; 8] = [
+/// Signals that Rust, tokio or cowbell change.
+const CHANGED: [c_int; 8] = [
     libc::SIGTERM,
     libc::SIGHUP,
     libc::SIGINT,
@@ -22,41 +21,41 @@ const TOUCHED: [c_int; 8] = [
     libc::SIGCHLD,
 ];
 
-/// A bit for each signal that was ignored at the start.
+/// A bit for each signal that was ignored at start.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
-/// A bit for each signal that was blocked then.
+/// A bit for each signal that was blocked at start.
 static BLOCKED: AtomicU64 = AtomicU64::new(0);
-/// A bit for each of input, output and errors that was closed then.
+/// A bit for each standard file that was closed at start.
 static CLOSED: AtomicU64 = AtomicU64::new(0);
-/// A bit for each signal that a process sent since somebody last asked.
+/// A bit for each signal that a process sent since the last [`was_sent`].
 static SENT: AtomicU64 = AtomicU64::new(0);
-/// Tokio's handler, the same for each signal.
+/// Tokio's handler, which is the same for all signals.
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
-/// Whether children that end are ours to be waited for, against what came.
-static IS_WAITING: AtomicBool = AtomicBool::new(false);
+/// Whether SIGCHLD was ignored and is not any more.
+static IS_CHILD_RESET: AtomicBool = AtomicBool::new(false);
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOOK: extern "C" fn() = look;
+static INSPECT: extern "C" fn() = inspect;
 
-/// Runs before Rust's own start.
-extern "C" fn look() {
-    for number in TOUCHED {
+/// Runs before Rust's runtime starts.
+extern "C" fn inspect() {
+    for number in CHANGED {
         if action(number).is_some_and(|action| action.sa_sigaction == libc::SIG_IGN) {
             IGNORED.fetch_or(bit(number), Relaxed);
         }
     }
     let mut blocked = MaybeUninit::uninit();
-    // SAFETY: the mask is read into room of its own.
+    // SAFETY: the mask is written to its own memory.
     if unsafe { libc::sigprocmask(libc::SIG_BLOCK, std::ptr::null(), blocked.as_mut_ptr()) } == 0 {
-        // SAFETY: it was written just now.
+        // SAFETY: it was just initialised.
         let blocked = unsafe { blocked.assume_init() };
-        // SAFETY: each is a signal's number.
+        // SAFETY: each number is a valid signal.
         let is_blocked = |number: &c_int| unsafe { libc::sigismember(&raw const blocked, *number) } == 1;
         BLOCKED.store((1..32).filter(is_blocked).map(bit).sum(), Relaxed);
     }
     for file in 0..3 {
-        // SAFETY: it asks for flags.
+        // SAFETY: it only reads flags.
         if unsafe { libc::fcntl(file, libc::F_GETFD) } == -1 {
             CLOSED.fetch_or(bit(file), Relaxed);
         }
@@ -67,19 +66,19 @@ pub fn is_ignored(number: c_int) -> bool {
     IGNORED.load(Relaxed) & bit(number) != 0
 }
 
-/// Whether a child would find something else than we did.
+/// Whether a child would inherit a different state.
 pub fn is_changed() -> bool {
     is_ignored(libc::SIGPIPE)
-        || IS_WAITING.load(Relaxed)
+        || IS_CHILD_RESET.load(Relaxed)
         || BLOCKED.load(Relaxed) != 0
         || CLOSED.load(Relaxed) != 0
 }
 
-/// In the child, right before the command: puts back what came. Only system calls are made here.
-#[allow(clippy::unnecessary_wraps, reason = "what is run before a command may fail")]
+/// Restores the inherited state in the child before exec. Makes system calls only.
+#[allow(clippy::unnecessary_wraps, reason = "the signature of `pre_exec`")]
 pub fn restore() -> io::Result<()> {
     let (blocked, closed) = (BLOCKED.load(Relaxed), CLOSED.load(Relaxed));
-    // SAFETY: all of them may be called between fork and exec.
+    // SAFETY: all of these are async-signal-safe.
     unsafe {
         for number in [libc::SIGPIPE, libc::SIGCHLD].into_iter().filter(|number| is_ignored(*number)) {
             libc::signal(number, libc::SIG_IGN);
@@ -97,37 +96,37 @@ pub fn restore() -> io::Result<()> {
     Ok(())
 }
 
-/// Where ended children were to vanish, nobody could wait for one.
+/// Makes children waitable if SIGCHLD was ignored.
 pub fn wait_for_children() {
     if is_ignored(libc::SIGCHLD) {
-        // SAFETY: it is the default.
+        // SAFETY: it sets the default action.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-        IS_WAITING.store(true, Relaxed);
+        IS_CHILD_RESET.store(true, Relaxed);
     }
 }
 
-/// From now on it is known of this signal, which tokio catches, whether a process sent it.
+/// Records from now on whether a process sent this signal, which tokio catches.
 pub fn note_senders(number: c_int) {
     let Some(mut action) = action(number).filter(|action| action.sa_flags & libc::SA_SIGINFO != 0) else {
         return;
     };
     HANDLER.store(action.sa_sigaction, Relaxed);
     action.sa_sigaction = note as *const () as usize;
-    // SAFETY: the handler has the form that SA_SIGINFO asks for.
+    // SAFETY: the handler has the signature for SA_SIGINFO.
     unsafe { libc::sigaction(number, &raw const action, null_mut()) };
 }
 
-/// Whether a process sent this signal since it was last asked. What is typed at a terminal comes from the kernel.
+/// Whether a process sent this signal since the last call. Signals from a terminal come from the kernel.
 pub fn was_sent(number: c_int) -> bool {
     SENT.fetch_and(!bit(number), Relaxed) & bit(number) != 0
 }
 
 extern "C" fn note(number: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel gives it with SA_SIGINFO.
+    // SAFETY: with SA_SIGINFO, the kernel passes a valid pointer.
     if unsafe { (*info).si_code } <= 0 {
         SENT.fetch_or(bit(number), Relaxed);
     }
-    // SAFETY: it was the handler of a signal with SA_SIGINFO, and is never 0 here.
+    // SAFETY: it was set to a handler with SA_SIGINFO before this one was installed.
     unsafe {
         let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
             std::mem::transmute(HANDLER.load(Relaxed));
@@ -137,7 +136,7 @@ extern "C" fn note(number: c_int, info: *mut siginfo_t, context: *mut c_void) {
 
 fn action(number: c_int) -> Option<sigaction> {
     let mut action = MaybeUninit::uninit();
-    // SAFETY: what is set is read into room of its own, which is taken where it was written.
+    // SAFETY: the action is written to its own memory, and used only on success.
     unsafe {
         (libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) == 0).then(|| action.assume_init())
     }
