@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use utoipa::ToSchema;
 
-use crate::alert::{Alert, Rule, Severity};
-use crate::config::Notify;
+use crate::alert::Alert;
+use crate::config::Notify as Receiver;
 
 /// Messages that may wait for one receiver; further ones are dropped.
 const QUEUE: usize = 256;
@@ -25,22 +24,6 @@ const PAUSES_S: [u64; 6] = [1, 2, 5, 10, 30, 60];
 /// The time limit for deliveries in progress when the program stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// An alert in the API.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct AlertBody {
-    pub id: i64,
-    pub rule: Rule,
-    pub severity: Severity,
-    pub vg: String,
-    pub lv: String,
-    pub value: Option<f64>,
-    #[schema(value_type = String, format = DateTime)]
-    pub raised_at: jiff::Timestamp,
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub cleared_at: Option<jiff::Timestamp>,
-    pub sentence: String,
-}
-
 /// An alert as receivers get it, with its status and host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Message {
@@ -48,29 +31,13 @@ pub struct Message {
     pub status: &'static str,
     pub host: String,
     #[serde(flatten)]
-    pub alert: AlertBody,
-}
-
-impl From<&Alert> for AlertBody {
-    fn from(alert: &Alert) -> Self {
-        Self {
-            id: alert.id,
-            rule: alert.rule,
-            severity: alert.severity,
-            vg: alert.vg.clone(),
-            lv: alert.lv.clone(),
-            value: alert.value,
-            raised_at: alert.raised_at,
-            cleared_at: alert.cleared_at,
-            sentence: alert.sentence.clone(),
-        }
-    }
+    pub alert: Alert,
 }
 
 impl Message {
     pub fn new(alert: &Alert, host: &str) -> Self {
         let status = if alert.cleared_at.is_some() { "cleared" } else { "raised" };
-        Self { status, host: host.into(), alert: alert.into() }
+        Self { status, host: host.into(), alert: alert.clone() }
     }
 }
 
@@ -86,15 +53,16 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    pub fn start(settings: &[Notify], host: &str) -> anyhow::Result<Self> {
+    pub fn start(settings: &[Receiver], host: &str) -> anyhow::Result<Self> {
         let (settle, settled) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         let mut receivers = Vec::new();
-        for setting in settings {
-            let receiver = Receiver::new(setting)?;
+        for receiver in settings {
+            let client = reqwest::Client::builder().timeout(TIME_LIMIT).build();
+            let client = client.context("cannot create an HTTP client")?;
             let (sender, queue) = mpsc::channel(QUEUE);
-            receivers.push((receiver.name(), sender));
-            tasks.spawn(deliver_all(receiver, queue, settle.clone()));
+            receivers.push((name(receiver), sender));
+            tasks.spawn(deliver_all(receiver.clone(), client, queue, settle.clone()));
         }
         Ok(Self { host: host.into(), receivers, in_flight: Vec::new(), settled, _tasks: tasks })
     }
@@ -135,58 +103,41 @@ impl Notifier {
     }
 }
 
-enum Receiver {
-    Webhook { url: String, client: reqwest::Client },
-    Command { command: Vec<String> },
+/// For the log: a URL without path, which may contain secrets.
+fn name(receiver: &Receiver) -> String {
+    match receiver {
+        Receiver::Webhook { url } => {
+            let host = url.parse::<reqwest::Url>().ok().and_then(|url| url.host_str().map(String::from));
+            format!("the webhook at {}", host.unwrap_or_default())
+        }
+        Receiver::Command { command } => format!("the command {}", command[0]),
+    }
 }
 
-impl Receiver {
-    fn new(setting: &Notify) -> anyhow::Result<Self> {
-        Ok(match setting {
-            Notify::Webhook { url } => {
-                let client = reqwest::Client::builder().timeout(TIME_LIMIT).build();
-                let client = client.with_context(|| format!("cannot prepare to post to {url}"))?;
-                Self::Webhook { url: url.clone(), client }
-            }
-            Notify::Command { command } => Self::Command { command: command.clone() },
-        })
-    }
-
-    /// For the log: a URL without path, which may contain secrets.
-    fn name(&self) -> String {
-        match self {
-            Self::Webhook { url, .. } => {
-                let host = url.parse::<reqwest::Url>().ok().and_then(|url| url.host_str().map(String::from));
-                format!("the webhook at {}", host.unwrap_or_default())
-            }
-            Self::Command { command } => format!("the command {}", command[0]),
+async fn deliver(receiver: &Receiver, client: &reqwest::Client, message: &Message) -> anyhow::Result<()> {
+    match receiver {
+        Receiver::Webhook { url } => {
+            let answer = client.post(url).json(message).send().await;
+            answer.and_then(reqwest::Response::error_for_status).map_err(reqwest::Error::without_url)?;
+            Ok(())
         }
-    }
-
-    async fn deliver(&self, message: &Message) -> anyhow::Result<()> {
-        match self {
-            Self::Webhook { url, client } => {
-                let answer = client.post(url).json(message).send().await;
-                answer.and_then(reqwest::Response::error_for_status).map_err(reqwest::Error::without_url)?;
-                Ok(())
-            }
-            Self::Command { command } => {
-                let run = run(command, serde_json::to_vec(message)?);
-                tokio::time::timeout(TIME_LIMIT, run).await.context("it timed out and was killed")?
-            }
+        Receiver::Command { command } => {
+            let run = run(command, serde_json::to_vec(message)?);
+            tokio::time::timeout(TIME_LIMIT, run).await.context("it timed out and was killed")?
         }
     }
 }
 
 async fn deliver_all(
     receiver: Receiver,
+    client: reqwest::Client,
     mut queue: mpsc::Receiver<Message>,
     settle: mpsc::UnboundedSender<i64>,
 ) {
     while let Some(message) = queue.recv().await {
-        let name = receiver.name();
+        let name = name(&receiver);
         let mut pauses = PAUSES_S.into_iter().map(Duration::from_secs);
-        while let Err(error) = receiver.deliver(&message).await {
+        while let Err(error) = deliver(&receiver, &client, &message).await {
             let Some(pause) = pauses.next() else {
                 tracing::error!("cannot deliver alert {} to {name}, giving up: {error:#}", message.alert.id);
                 break;

@@ -21,7 +21,7 @@ pub use rule::Rule;
 use rule::{Evaluation, evaluate};
 
 /// An alert of a rule for one volume, from when it was raised until it was cleared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Alert {
     pub id: i64,
     pub rule: Rule,
@@ -32,7 +32,9 @@ pub struct Alert {
     pub uuid: String,
     /// The percentage that raised or, once cleared, cleared it. `None` if unknown or not applicable.
     pub value: Option<f64>,
+    #[schema(value_type = String, format = DateTime)]
     pub raised_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub cleared_at: Option<Timestamp>,
     /// The highest severity so far; cleared alerts keep it.
     pub worst: Severity,

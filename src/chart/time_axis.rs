@@ -11,34 +11,15 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const QUARTER: i64 = 91 * DAY;
 
-/// Distances between labels, in seconds.
-const STEPS: [i64; 25] = [
-    1,
-    2,
-    5,
-    10,
-    15,
-    30,
-    MINUTE,
-    2 * MINUTE,
-    5 * MINUTE,
-    10 * MINUTE,
-    15 * MINUTE,
-    30 * MINUTE,
-    HOUR,
-    2 * HOUR,
-    3 * HOUR,
-    6 * HOUR,
-    12 * HOUR,
-    DAY,
-    2 * DAY,
-    4 * DAY,
-    7 * DAY,
-    14 * DAY,
-    28 * DAY,
-    QUARTER,
-    364 * DAY,
+/// Distances between labels, as multiples of each unit.
+const STEPS: [(i64, &[i64]); 4] = [
+    (1, &[1, 2, 5, 10, 15, 30]),
+    (MINUTE, &[1, 2, 5, 10, 15, 30]),
+    (HOUR, &[1, 2, 3, 6, 12]),
+    (DAY, &[1, 2, 4, 7, 14, 28, 91, 364]),
 ];
+/// The longest step.
+const YEAR: i64 = 364 * DAY;
 
 /// The width of a label with its margin, in pixels.
 const LABEL_WIDTH: f64 = 76.0;
@@ -74,9 +55,9 @@ fn labels(range: Range, time_labels: TimeLabels, step: i64) -> Vec<TimeLabel> {
 
 /// The first step of at least `least`; for many years, a multiple of the longest.
 fn step(least: f64) -> i64 {
-    let longest = STEPS[STEPS.len() - 1];
-    let known = STEPS.into_iter().find(|step| *step as f64 >= least);
-    known.unwrap_or_else(|| (least / longest as f64).ceil() as i64 * longest)
+    let mut steps = STEPS.into_iter().flat_map(|(unit, counts)| counts.iter().map(move |count| count * unit));
+    let fitting = steps.find(|step| *step as f64 >= least);
+    fitting.unwrap_or_else(|| (least / YEAR as f64).ceil() as i64 * YEAR)
 }
 
 fn label(at: Timestamp, time_labels: TimeLabels, step: i64) -> String {

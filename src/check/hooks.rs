@@ -97,56 +97,44 @@ async fn linked(root: &Root, plan: &BackupPlan) -> Vec<Finding> {
 
 /// Evaluates the hooks: their names, what each is, and whether a Perl hook takes precedence.
 fn judge(folder: &str, found: &[(&str, HookScript, bool)], has_scripts: bool) -> Vec<Finding> {
-    let named = |is_it: &dyn Fn(&(&str, HookScript, bool)) -> bool| -> Vec<&str> {
-        found.iter().filter(|hook| is_it(hook)).map(|(name, ..)| *name).collect()
+    let named = |is_it: &dyn Fn(&str, HookScript, bool) -> bool, end: &str| {
+        let found = found.iter().filter(|(name, hook, has_perl_form)| is_it(name, *hook, *has_perl_form));
+        found.map(|(name, ..)| format!("{name}{end}")).collect::<Vec<_>>().join(", ")
     };
-    let is_known_in_perl = |name: &str| PACKAGED_IN_PERL.contains(&name);
-    let missing = named(&|(_, hook, _)| *hook == HookScript::Missing);
-    let other = named(&|(_, hook, _)| *hook == HookScript::Another);
-    let not_executable = named(&|(_, hook, _)| *hook == HookScript::NotExecutable);
-    let in_perl = named(&|(name, _, has_perl_form)| *has_perl_form && !is_known_in_perl(name));
+    let is = |state: HookScript| named(&|_, hook, _| hook == state, "");
+    let in_perl = named(&|name, _, has_perl_form| has_perl_form && !PACKAGED_IN_PERL.contains(&name), ".pm");
     let first = match has_scripts {
         true => "",
         false => {
             "`sudo mkdir -p /usr/local/lib/cowbell; sudo cp -R systemd/mylvmbackup /usr/local/lib/cowbell/` in cowbell's \
-                  sources, then "
+             sources, then "
         }
     };
-    let mut findings = Vec::new();
-    let mut say = |names: &[&str], sentence: String| {
-        if !names.is_empty() {
-            findings.push(Finding::Missing(sentence));
-        }
-    };
-    say(
-        &missing,
-        format!(
-            "mylvmbackup's hooks are not linked for these steps: {}; run {first}`sudo ln -s {SCRIPTS}/[pb]* {folder}/`, which \
-             replaces nothing",
-            missing.join(", ")
+    let problems = [
+        (
+            is(HookScript::Missing),
+            "mylvmbackup's hooks are not linked for these steps".to_string(),
+            format!("run {first}`sudo ln -s {SCRIPTS}/[pb]* {folder}/`, which replaces nothing"),
         ),
-    );
-    say(
-        &other,
-        format!(
-            "{folder} has other hooks, which do not call cowbell's: {}; let each call the script of its name in {SCRIPTS}",
-            other.join(", ")
+        (
+            is(HookScript::Another),
+            format!("{folder} has other hooks, which do not call cowbell's"),
+            format!("let each call the script of its name in {SCRIPTS}"),
         ),
-    );
-    say(
-        &not_executable,
-        format!(
-            "{folder} has hooks that are not executable, so mylvmbackup skips them: {}; run `chmod +x` on them",
-            not_executable.join(", ")
+        (
+            is(HookScript::NotExecutable),
+            format!("{folder} has hooks that are not executable, so mylvmbackup skips them"),
+            "run `chmod +x` on them".into(),
         ),
-    );
-    say(
-        &in_perl,
-        format!(
-            "{folder} has Perl hooks, which override the scripts of the same name: {}; let each call the script in {SCRIPTS}",
-            in_perl.iter().map(|name| format!("{name}.pm")).collect::<Vec<_>>().join(", ")
+        (
+            in_perl,
+            format!("{folder} has Perl hooks, which override the scripts of the same name"),
+            format!("let each call the script in {SCRIPTS}"),
         ),
-    );
+    ];
+    let found = problems.into_iter().filter(|(names, ..)| !names.is_empty());
+    let finding = |(names, problem, remedy)| Finding::Missing(format!("{problem}: {names}; {remedy}"));
+    let mut findings: Vec<Finding> = found.map(finding).collect();
     if findings.is_empty() {
         findings.push(Finding::Good(format!("all ten hooks of mylvmbackup in {folder} call cowbell")));
     }

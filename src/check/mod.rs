@@ -12,7 +12,7 @@ use crate::sample::{diskstats, host, lvm, sysfs};
 use crate::source::files::Root;
 use crate::source::{dm, lvm as report};
 use crate::store;
-use crate::units::{Prefix, bytes_text, count_text};
+use crate::units::{count_text, size_text};
 
 /// The result of one check.
 enum Finding {
@@ -41,8 +41,9 @@ impl Finding {
 /// `named` is the database from the command line, if any.
 pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (String, bool) {
     let database = store::path(named);
-    let mut findings = vec![devices(root), paging(root), processors(root), pressure(root), names(root)];
-    findings.push(device_mapper());
+    let mut findings = vec![devices(root)];
+    findings.extend(host(root));
+    findings.extend([names(root), device_mapper()]);
     let (of_lvm, report) = lvm_report().await;
     findings.push(of_lvm);
     findings.push(match &database {
@@ -75,23 +76,20 @@ fn devices(root: &Root) -> Finding {
     }
 }
 
-fn paging(root: &Root) -> Finding {
-    let found = root.keep("proc/vmstat").read().and_then(|text| host::parse_vmstat(&text));
-    finding(found.map(|_| "/proc/vmstat shows bi and bo".into()), "bi and bo are unavailable")
-}
-
-fn processors(root: &Root) -> Finding {
-    let found = root.keep("proc/stat").read().and_then(|text| host::parse_stat(&text));
-    finding(
-        found.map(|_| "/proc/stat shows CPU time and blocked processes".into()),
-        "CPU time is unavailable",
-    )
-}
-
-fn pressure(root: &Root) -> Finding {
-    let found = root.keep("proc/pressure/io").read().and_then(|text| host::parse_pressure(&text));
-    let remedy = "I/O pressure is unavailable; it needs Linux 4.20, and on Red Hat the boot option psi=1";
-    finding(found.map(|_| "/proc/pressure/io shows I/O pressure".into()), remedy)
+/// Counters of the host: what each file shows, and the problem without it.
+fn host(root: &Root) -> [Finding; 3] {
+    let read = |path: &str| root.keep(path).read();
+    let paging = read("proc/vmstat").and_then(|text| host::parse_vmstat(&text).map(drop));
+    let cpu = read("proc/stat").and_then(|text| host::parse_stat(&text).map(drop));
+    let pressure = read("proc/pressure/io").and_then(|text| host::parse_pressure(&text).map(drop));
+    let no_pressure =
+        "I/O pressure is unavailable; it needs Linux 4.20, and on Red Hat the boot option psi=1";
+    [
+        (paging, "/proc/vmstat shows bi and bo", "bi and bo are unavailable"),
+        (cpu, "/proc/stat shows CPU time and blocked processes", "CPU time is unavailable"),
+        (pressure, "/proc/pressure/io shows I/O pressure", no_pressure),
+    ]
+    .map(|(found, good, without)| finding(found.map(|()| good.into()), without))
 }
 
 fn names(root: &Root) -> Finding {
@@ -185,18 +183,14 @@ async fn size_forecast(config: &Config, root: &Root, path: &Path) -> Finding {
         Some(need) => ("at the current rate".to_string(), need),
         None => (format!("if its {devices} devices are typical"), store::usual_bytes(keep, devices)),
     };
-    let (need, limit) = (bytes_text(need as f64, Prefix::default()), need.cmp(&keep.size.0).is_gt());
-    let size = bytes_text(keep.size.0 as f64, Prefix::default());
-    let held = stock.map_or_else(String::new, |stock| {
-        format!(" has {} and", bytes_text(stock.size_bytes as f64, Prefix::default()))
-    });
-    match limit {
-        false => Finding::Good(format!(
-            "the database{held} will grow to {need} {basis}, within its limit of {size}"
-        )),
+    let held = stock.map_or_else(String::new, |stock| format!(" has {} and", size_text(stock.size_bytes)));
+    let growth = format!("the database{held} will grow to {} {basis}", size_text(need));
+    let limit = size_text(keep.size.0);
+    match need > keep.size.0 {
+        false => Finding::Good(format!("{growth}, within its limit of {limit}")),
         true => Finding::Missing(format!(
-            "the database{held} will grow to {need} {basis}, beyond its limit of {size}: the oldest ticks will be deleted \
-             early; raise `size` in [store], or shorten retention"
+            "{growth}, beyond its limit of {limit}: the oldest ticks will be deleted early; raise `size` in [store], or \
+             shorten retention"
         )),
     }
 }

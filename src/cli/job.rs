@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 
 use super::new_file::write_new;
 use crate::client::Daemon;
+use crate::client::commands::{self, MarkCommand};
 use crate::client::compare::{JobSelection, compare};
 use crate::client::file::{export, import, report};
 use crate::client::job::{Form, list, show};
@@ -35,7 +36,7 @@ pub enum Job {
     /// Compare jobs: figures, ratios and confidence intervals
     Compare {
         #[command(flatten)]
-        which: Which,
+        which: JobSelection,
         /// Show this figure only, by its name in the table; can be repeated
         #[arg(long = "figure", value_name = "NAME")]
         figures: Vec<String>,
@@ -45,7 +46,7 @@ pub enum Job {
     /// Write jobs, and their comparison, to a self-contained HTML file
     Report {
         #[command(flatten)]
-        which: Which,
+        which: JobSelection,
         /// The file; it must not exist
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
@@ -64,20 +65,7 @@ pub enum Job {
         file: PathBuf,
     },
     #[command(flatten)]
-    Mark(super::mark::MarkCommand),
-}
-
-#[derive(Args)]
-pub struct Which {
-    /// IDs in the list; the others are compared with the first
-    #[arg(value_name = "ID", required_unless_present_any = ["set", "groups"])]
-    ids: Vec<i64>,
-    /// A named group of repeats such as `before:3,4`; can be repeated
-    #[arg(long = "group", value_name = "NAME:ID,ID")]
-    groups: Vec<String>,
-    /// All jobs of this set, by variant
-    #[arg(long, value_name = "NAME")]
-    set: Option<String>,
+    Mark(MarkCommand),
 }
 
 #[derive(Args)]
@@ -109,16 +97,14 @@ pub struct OutputFormat {
 pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
     match command {
         Job::List { from, json } => list(daemon, &from, if json { Form::Json } else { Form::Text }).await,
-        Job::Compare { which, figures, format } => {
-            compare(daemon, &which.selection(), &figures, format.form()).await
-        }
-        Job::Report { which, output } => write_new(&output, &report(daemon, &which.selection()).await?),
+        Job::Compare { which, figures, format } => compare(daemon, &which, &figures, format.form()).await,
+        Job::Report { which, output } => write_new(&output, &report(daemon, &which).await?),
         Job::Export { id, output } => write_new(&output, &export(daemon, id).await?),
         Job::Import { file } => {
             let imported = import(daemon, read(&file)?).await;
             imported.with_context(|| format!("cannot import {}", file.display()))
         }
-        Job::Mark(command) => super::mark::run(daemon, command).await,
+        Job::Mark(command) => commands::run(daemon, command).await,
         Job::Show { id, format } => show(daemon, id, format.form()).await,
     }
 }
@@ -138,12 +124,6 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         bail!("{} is too long: expected at most {most} MiB, but found {found} bytes", path.display());
     }
     Ok(bytes)
-}
-
-impl Which {
-    fn selection(self) -> JobSelection {
-        JobSelection { ids: self.ids, set: self.set, groups: self.groups }
-    }
 }
 
 impl TableFormat {

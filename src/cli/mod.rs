@@ -8,9 +8,7 @@ mod misuse;
 mod new_file;
 mod printing;
 mod progress;
-mod run;
 mod serve;
-mod mark;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -87,7 +85,7 @@ enum Command {
         speed: Speed,
     },
     /// Run a command and record it as a job
-    Run(run::Run),
+    Run(client::run::Plan),
     /// Print usage, running jobs and alerts; exit status 0 to 3 like a Nagios plugin
     Status,
     /// List, show, compare, start and stop jobs
@@ -196,7 +194,7 @@ async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
         Command::Db(command) => return db::db(&store::path(db.as_deref())?, command).await,
         Command::Run(run) => {
             let daemon = Daemon::at(config.listen.0);
-            return Ok(ExitCode::from(client::run::run(&daemon, &run.into(), &Root(root)).await?));
+            return Ok(ExitCode::from(client::run::run(&daemon, &run, &Root(root)).await?));
         }
         Command::Status => {
             let (text, verdict) = client::status::status(&Daemon::at(config.listen.0)).await;

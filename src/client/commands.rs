@@ -3,8 +3,10 @@
 //! Finds keys and IDs of jobs by name. The daemon decides which commands to refuse.
 
 use anyhow::{Context, bail};
+use clap::Subcommand;
 use jiff::Timestamp;
 
+use super::arguments::{SetArguments, name};
 use super::job;
 use super::{Daemon, LONG_LIMIT, complain, parsed};
 use crate::job::{CommandError, JobKind, Outcome};
@@ -15,36 +17,116 @@ use crate::web::{JobBody, NoteJob, PhaseJob, PutJob, ToldJob};
 /// The time in which a name is searched.
 const LOOK_BACK: &str = "-366d";
 
-/// The start of a marked job.
-#[derive(Clone, Debug, Default)]
-pub struct Begin {
-    pub name: String,
-    /// By default the name, if there is a variant or a repeat.
-    pub set: Option<String>,
-    pub variant: Option<String>,
-    pub repeat: Option<u32>,
+#[derive(Subcommand)]
+pub enum MarkCommand {
+    /// Start a job and print its ID; `stop` ends it
+    Start {
+        /// The name of the job; only one job of each name can run
+        #[arg(value_parser = name)]
+        name: String,
+        #[command(flatten)]
+        set: SetArguments,
+        /// The number of the run within its variant, from 1
+        #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+        repeat: Option<u32>,
+        /// The time of the start if not now, absolute or relative such as -5m
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        at: Option<String>,
+    },
+    /// End a job that `start` started
+    Stop {
+        /// Name or ID
+        job: String,
+        /// The job failed
+        #[arg(long)]
+        failed: bool,
+        /// The exit status; 0 is success
+        #[arg(long, value_name = "N")]
+        status: Option<u8>,
+        /// The time of the end if not now
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        at: Option<String>,
+    },
+    /// Start a phase of a running job, such as `writing`; the previous phase ends
+    Phase {
+        /// ID or name
+        job: String,
+        /// The name of the phase
+        #[arg(value_parser = name)]
+        name: String,
+        /// The time of the start if not now
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        at: Option<String>,
+    },
+    /// Add a note to a job
+    Note {
+        /// ID or name; of several, the running one or the last
+        job: String,
+        /// The text of the note
+        text: String,
+        /// The time that it is about if not now
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        at: Option<String>,
+    },
+    /// Delete ended jobs; their measurements remain
+    Delete {
+        /// IDs of the jobs
+        #[arg(required = true)]
+        ids: Vec<i64>,
+    },
+}
+
+/// Runs a command; returns the text to print.
+pub async fn run(daemon: &Daemon, command: MarkCommand) -> anyhow::Result<String> {
+    match command {
+        MarkCommand::Start { name, set, repeat, at } => {
+            return start(daemon, name, &set, repeat, at.as_deref()).await;
+        }
+        MarkCommand::Stop { job, failed, status, at } => {
+            stop(daemon, &job, !failed, status, at.as_deref()).await?;
+        }
+        MarkCommand::Phase { job, name, at } => {
+            let phase = PhaseJob { name, at: at.map(|at| time(Some(&at))).transpose()? };
+            post(daemon, &job, "phases", &serde_json::to_string(&phase)?).await?;
+        }
+        MarkCommand::Note { job, text, at } => {
+            let note = NoteJob { text, at: at.map(|at| time(Some(&at))).transpose()? };
+            post(daemon, &job, "notes", &serde_json::to_string(&note)?).await?;
+        }
+        MarkCommand::Delete { ids } => delete(daemon, &ids).await?,
+    }
+    Ok(String::new())
 }
 
 /// Starts a job; returns its ID.
-pub async fn start(daemon: &Daemon, begin: Begin, at: Option<&str>) -> anyhow::Result<String> {
-    let Begin { name, set, variant, repeat } = begin;
-    let has_set = variant.is_some() || repeat.is_some();
-    let set = set.or_else(|| has_set.then(|| name.clone()));
-    let (kind, started_at) = (MarkKind::Mark, time(at)?);
+async fn start(
+    daemon: &Daemon,
+    name: String,
+    set: &SetArguments,
+    repeat: Option<u32>,
+    at: Option<&str>,
+) -> anyhow::Result<String> {
     let key = format!("job-{}-{}", std::process::id(), crate::source::live::now().as_millisecond());
-    let put = PutJob { name, kind, set, variant, repeat, started_at, ..PutJob::default() };
+    let put = PutJob {
+        kind: MarkKind::Mark,
+        set: set.set(&name, repeat.is_some()),
+        variant: set.variant.clone(),
+        repeat,
+        started_at: time(at)?,
+        name,
+        ..PutJob::default()
+    };
     Ok(format!("{}\n", acknowledge(daemon.put_job(&key, &put).await?)))
 }
 
-/// The end of a marked job.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct End {
-    pub has_failed: bool,
-    pub status: Option<u8>,
-}
-
 /// Ends a job that [`start`] started, by name or ID.
-pub async fn stop(daemon: &Daemon, which: &str, end: End, at: Option<&str>) -> anyhow::Result<()> {
+async fn stop(
+    daemon: &Daemon,
+    which: &str,
+    succeeded: bool,
+    status: Option<u8>,
+    at: Option<&str>,
+) -> anyhow::Result<()> {
     let ended_at = time(at)?;
     let jobs = jobs(daemon, "-1s").await?;
     let is_it = |job: &&JobBody| job.kind == JobKind::Mark && is_called(job, which);
@@ -60,8 +142,8 @@ pub async fn stop(daemon: &Daemon, which: &str, end: End, at: Option<&str>) -> a
         kind: MarkKind::Mark,
         started_at: job.started_at,
         ended_at: Some(ended_at),
-        succeeded: Some(!end.has_failed && end.status.unwrap_or_default() == 0),
-        status: end.status,
+        succeeded: Some(succeeded && status.unwrap_or_default() == 0),
+        status,
         ..PutJob::default()
     };
     acknowledge(daemon.put_job(key, &put).await?);
@@ -90,18 +172,7 @@ async fn nothing_to_stop(daemon: &Daemon, which: &str, running: &[JobBody]) -> a
     })
 }
 
-/// Starts a phase of a job, by ID or name.
-pub async fn phase(daemon: &Daemon, which: &str, name: String, at: Option<&str>) -> anyhow::Result<()> {
-    let phase = PhaseJob { name, at: at.map(|at| time(Some(at))).transpose()? };
-    post(daemon, which, "phases", &serde_json::to_string(&phase)?).await
-}
-
-/// Adds a note to a job, by ID or name: the running one, or the last.
-pub async fn note(daemon: &Daemon, which: &str, text: String, at: Option<&str>) -> anyhow::Result<()> {
-    let note = NoteJob { text, at: at.map(|at| time(Some(at))).transpose()? };
-    post(daemon, which, "notes", &serde_json::to_string(&note)?).await
-}
-
+/// Posts to a job, by ID or name: the running one, or the last.
 async fn post(daemon: &Daemon, which: &str, what: &str, body: &str) -> anyhow::Result<()> {
     let id = id_of(daemon, which).await?;
     acknowledge(daemon.command("POST", &format!("/api/v1/jobs/{id}/{what}"), body).await?);
@@ -109,7 +180,7 @@ async fn post(daemon: &Daemon, which: &str, what: &str, body: &str) -> anyhow::R
 }
 
 /// Deletes ended jobs.
-pub async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
+async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
     let mut seen = std::collections::HashSet::new();
     let ids: Vec<i64> = ids.iter().copied().filter(|id| seen.insert(*id)).collect();
     if ids.len() > 1 {

@@ -1,6 +1,7 @@
 //! `cowbell job compare`: jobs compared, as text, Markdown, CSV or JSON.
 
 use anyhow::Context;
+use clap::Args;
 
 use super::job::Form;
 use super::{Daemon, LONGEST_LIMIT, parsed};
@@ -10,12 +11,18 @@ use crate::table::Style;
 use crate::units::Prefix;
 use crate::web::CompareBody;
 
-/// Jobs by their IDs, in groups, or all of a set.
+// The selected jobs.
+#[derive(Args)]
 pub struct JobSelection {
-    pub ids: Vec<i64>,
-    pub set: Option<String>,
-    /// Such as `before:3,4`.
-    pub groups: Vec<String>,
+    /// IDs in the list; the others are compared with the first
+    #[arg(value_name = "ID", required_unless_present_any = ["set", "groups"])]
+    ids: Vec<i64>,
+    /// A named group of repeats such as `before:3,4`; can be repeated
+    #[arg(long = "group", value_name = "NAME:ID,ID")]
+    groups: Vec<String>,
+    /// All jobs of this set, by variant
+    #[arg(long, value_name = "NAME")]
+    set: Option<String>,
 }
 
 /// The text to print.

@@ -1,5 +1,6 @@
 //! Commands that talk to a running daemon over its API: `cowbell run`, `cowbell status` and `cowbell job`.
 
+mod arguments;
 pub mod compare;
 pub mod file;
 pub mod follow;

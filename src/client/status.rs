@@ -7,10 +7,9 @@ use anyhow::Context;
 use serde::de::DeserializeOwned;
 
 use super::{Daemon, TIME_LIMIT, parsed};
-use crate::alert::Severity;
+use crate::alert::{Alert, Severity};
 use crate::job::JobKind;
 use crate::job::finish::Outlook;
-use crate::notify::AlertBody;
 use crate::series::Range;
 use crate::source::dm::usage_unknown;
 use crate::topology::{State, VolumeKind};
@@ -49,7 +48,7 @@ struct Answers {
     jobs: Vec<JobBody>,
     /// Forecasts of running jobs by ID.
     outlooks: HashMap<i64, Outlook>,
-    alerts: Vec<AlertBody>,
+    alerts: Vec<Alert>,
 }
 
 /// Asks the daemon; returns the text to print and the exit status.
@@ -95,7 +94,7 @@ async fn get<T: DeserializeOwned>(daemon: &Daemon, path: &str) -> anyhow::Result
 }
 
 fn text(answers: &Answers) -> (String, Verdict) {
-    let open: Vec<&AlertBody> = answers.alerts.iter().filter(|alert| alert.cleared_at.is_none()).collect();
+    let open: Vec<&Alert> = answers.alerts.iter().filter(|alert| alert.cleared_at.is_none()).collect();
     let running: Vec<&JobBody> = answers.jobs.iter().filter(|job| job.ended_at.is_none()).collect();
     let filled: Vec<&VolumeBody> = answers.volumes.iter().filter(|volume| is_watched(volume)).collect();
     let verdict = verdict(answers, &open, &filled);
@@ -116,7 +115,7 @@ fn text(answers: &Answers) -> (String, Verdict) {
     (text, verdict)
 }
 
-fn verdict(answers: &Answers, open: &[&AlertBody], filled: &[&VolumeBody]) -> Verdict {
+fn verdict(answers: &Answers, open: &[&Alert], filled: &[&VolumeBody]) -> Verdict {
     let is_critical = open.iter().any(|alert| alert.severity == Severity::Critical);
     match () {
         () if answers.health.is_some() => Verdict::Unknown,
@@ -143,7 +142,7 @@ fn is_watched(volume: &VolumeBody) -> bool {
     matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool)
 }
 
-fn headline(answers: &Answers, open: &[&AlertBody], filled: &[&VolumeBody]) -> String {
+fn headline(answers: &Answers, open: &[&Alert], filled: &[&VolumeBody]) -> String {
     if let Some(late) = &answers.health {
         return format!("the daemon's figures are old: {late}");
     }

@@ -3,10 +3,9 @@
 //! Each value is checked while it is parsed, so every `Config` is valid.
 
 mod alerts;
-mod changes;
-mod hooks;
 mod lvm;
 mod notify;
+mod paths;
 mod store;
 mod token;
 
@@ -18,10 +17,9 @@ use jiff::SignedDuration;
 use serde::Deserialize;
 
 pub use alerts::{Alerts, Thresholds};
-pub use changes::Changes;
-pub use hooks::Hooks;
 pub use lvm::{Lvm, LvmSource};
 pub use notify::Notify;
+pub use paths::{Changes, Hooks};
 pub use store::{Age, Size, Store};
 pub use token::Token;
 
@@ -201,7 +199,7 @@ mod tests {
                 "line 2, `token_file = \"token\"`: expected an absolute path",
             ),
             ("[changes]\ntoken = \"secret\"", "unknown field `token`, expected `token_file`"),
-            ("[hooks]\nsocket = \"hooks\"", "line 2, `socket = \"hooks\"`: expected a path such as"),
+            ("[hooks]\nsocket = \"hooks\"", "line 2, `socket = \"hooks\"`: expected an absolute path"),
             ("listen = ", "line 1"),
         ] {
             check(text, expected);

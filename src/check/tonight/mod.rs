@@ -10,7 +10,6 @@ use super::Finding;
 use crate::sample::lvm::Report;
 use crate::sample::mylvmbackup::{BackupPlan, BackupType, Configuration, Tool};
 use crate::source::backup::{CONFIGURATION, Directory, ProgramState};
-use crate::units::{Prefix, bytes_text};
 
 /// Quoted words are truncated to this length.
 const MAX_QUOTED: usize = 60;
@@ -104,20 +103,15 @@ fn kind(plan: &BackupPlan) -> Option<Finding> {
 
 fn tools(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     let of_tool = |(tool, state): &(Tool, ProgramState)| {
-        let (key, wrong) = (
-            tool.key,
-            match state {
-                ProgramState::NotExecutable => "is not executable",
-                _ => "does not exist",
-            },
-        );
+        let (key, is_there) = (tool.key, *state == ProgramState::NotExecutable);
+        let wrong = if is_there { "is not executable" } else { "does not exist" };
         let program = if tool.is_secret { "its program".into() } else { quoted(&tool.program) };
-        let mend = match (state, key) {
-            (ProgramState::NotExecutable, _) => "make it executable, or name another".into(),
-            (_, "compress") => "install it, name another, or leave it empty for no compression".to_string(),
-            _ => "install it, or name it with its absolute path".into(),
+        let remedy = match key {
+            _ if is_there => "make it executable, or name another",
+            "compress" => "install it, name another, or leave it empty for no compression",
+            _ => "install it, or name it with its absolute path",
         };
-        missing(format!("`{key}`: {program} {wrong}, but mylvmbackup needs it; {mend}"))
+        missing(format!("`{key}`: {program} {wrong}, but mylvmbackup needs it; {remedy}"))
     };
     let mut findings: Vec<Finding> = facts.tools.iter().map(of_tool).collect();
     if findings.is_empty() {
@@ -153,10 +147,6 @@ fn named(plan: &BackupPlan, volume: &str) -> String {
 fn quoted(word: &str) -> String {
     let start: String = word.chars().take(MAX_QUOTED).collect();
     format!("{start:?}")
-}
-
-fn bytes(bytes: u64) -> String {
-    bytes_text(bytes as f64, Prefix::default())
 }
 
 fn missing(sentence: impl Into<String>) -> Finding {

@@ -1,9 +1,10 @@
 //! Whether the backup fits where it is written, as far as can be known.
 
 use super::super::Finding;
-use super::{Facts, bytes, missing, named, quoted};
+use super::{Facts, missing, named, quoted};
 use crate::sample::mylvmbackup::{BackupPlan, BackupType};
 use crate::source::backup::Directory;
+use crate::units::size_text;
 
 /// The number of recent backups that predict the size of the next.
 const LAST_BACKUPS: usize = 5;
@@ -51,47 +52,32 @@ fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Directory) -> Findi
     let Some(free) = folder.free else {
         return missing(format!("the free space of {place} is unknown: check with `df` that a backup fits"));
     };
+    let place = format!("{place} has {} free", size_text(free));
     if let Some((count, largest)) = last_backups(plan, folder) {
-        let known = format!(
-            "{place} has {} free, and the largest of the last {count} backups has {}",
-            bytes(free),
-            bytes(largest)
-        );
+        let known =
+            format!("{place}, and the largest of the last {count} backups has {}", size_text(largest));
         return match free < largest {
             true => missing(format!("{known}: tonight's would not fit; remove old ones, or make room")),
             false => Finding::Good(known),
         };
     }
     let is_copy = plan.backup_type == BackupType::Rsync || plan.backup_type == BackupType::Tar;
-    match facts.origin_used.filter(|_| is_copy) {
-        Some(used) if free < used && plan.is_compressed => missing(format!(
-            "{place} has {} free, and {} holds {}: without an earlier backup it is unknown whether the compressed one fits; watch \
-             the first one, or make room",
-            bytes(free),
-            named(plan, &plan.origin),
-            bytes(used)
+    let Some(used) = facts.origin_used.filter(|_| is_copy) else {
+        let why = if is_copy {
+            "there is no earlier one and the origin is not mounted"
+        } else {
+            "only changes are copied"
+        };
+        return Finding::Good(format!("{place}; the size of a backup is unknown, since {why}"));
+    };
+    let known = format!("{place}, and {} holds {}", named(plan, &plan.origin), size_text(used));
+    match (free < used, plan.is_compressed) {
+        (true, true) => missing(format!(
+            "{known}: without an earlier backup it is unknown whether the compressed one fits; watch the first one, or make \
+             room"
         )),
-        Some(used) if free < used => missing(format!(
-            "{place} has {} free, but {} holds {}, which is not compressed: the backup would not fit; make room",
-            bytes(free),
-            named(plan, &plan.origin),
-            bytes(used)
-        )),
-        Some(used) => Finding::Good(format!(
-            "{place} has {} free, and {} holds {}",
-            bytes(free),
-            named(plan, &plan.origin),
-            bytes(used)
-        )),
-        None => Finding::Good(format!(
-            "{place} has {} free; the size of a backup is unknown, since {}",
-            bytes(free),
-            if is_copy {
-                "there is no earlier one and the origin is not mounted"
-            } else {
-                "only changes are copied"
-            }
-        )),
+        (true, false) => missing(format!("{known}, uncompressed: the backup would not fit; make room")),
+        (false, _) => Finding::Good(known),
     }
 }
 

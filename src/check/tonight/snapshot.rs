@@ -1,10 +1,11 @@
 //! Whether the snapshot can be created: group, origin, names, free space, and leftovers of an earlier run.
 
 use super::super::Finding;
-use super::{Facts, bytes, missing, named, quoted};
+use super::{Facts, missing, named, quoted};
 use crate::sample::lvm::{Group, Volume};
 use crate::sample::mylvmbackup::{BackupPlan, size_bytes};
 use crate::source::backup::CONFIGURATION;
+use crate::units::size_text;
 
 /// lvcreate's default chunk size, which mylvmbackup uses.
 const CHUNK: u64 = 4096;
@@ -110,25 +111,20 @@ fn room_in_group(plan: &BackupPlan, group: &Group, origin: &Volume) -> Finding {
         ));
     };
     let needed = taken(asked, group, origin);
-    let origin = named(plan, &origin.name);
-    match group.free {
+    let (size, origin, free) = (size_text(needed), named(plan, &origin.name), group.free);
+    let group = &group.name;
+    match free {
         None => missing(format!(
-            "the free space of {} is unknown: check with `vgs` that a snapshot of {} fits",
-            group.name,
-            bytes(needed)
+            "the free space of {group} is unknown: check with `vgs` that a snapshot of {size} fits"
         )),
         Some(free) if free < needed => missing(format!(
-            "{} has {} free, and the snapshot of {origin} takes {}: lvcreate would fail while the database is locked; \
-             free space, add a disk with `vgextend`, or reduce `lvsize` in {CONFIGURATION}",
-            group.name,
-            bytes(free),
-            bytes(needed)
+            "{group} has {} free, and the snapshot of {origin} takes {size}: lvcreate would fail while the database is \
+             locked; free space, add a disk with `vgextend`, or reduce `lvsize` in {CONFIGURATION}",
+            size_text(free)
         )),
         Some(free) => Finding::Good(format!(
-            "{} has {} free, and mylvmbackup's snapshot of {origin} takes {}",
-            group.name,
-            bytes(free),
-            bytes(needed)
+            "{group} has {} free, and mylvmbackup's snapshot of {origin} takes {size}",
+            size_text(free)
         )),
     }
 }

@@ -13,11 +13,14 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::Args;
+use jiff::SignedDuration;
 use rustix::process::Signal;
 
 use super::Daemon;
+use super::arguments::{SetArguments, name};
 use crate::source::files::Root;
-use crate::source::{LONGEST_NAME, MarkKind, check_letters};
+use crate::source::{LONGEST_NAME, MarkKind};
 use crate::web::PutJob;
 use child::Signals;
 use reporter::Reporter;
@@ -28,29 +31,34 @@ const NOT_STARTED: u8 = 126;
 /// Caches could not be dropped, and the command was not run.
 const REFUSED: u8 = 2;
 
-/// A command, its repeats, and the preparation of each run.
-#[derive(Clone, Debug, Default)]
-pub struct Plan {
-    /// By default the name of the command.
-    pub name: Option<String>,
-    /// By default the name, if there is a variant or repeats.
-    pub set: Option<String>,
-    pub variant: Option<String>,
-    /// Runs in a row, from 1.
-    pub repeat: u32,
-    pub settle: Duration,
-    pub caches: Caches,
-    pub command: Vec<OsString>,
-}
+/// Maximum repeats.
+const MOST_RUNS: i64 = 10_000;
+/// The longest pause before a run.
+const LONGEST_SETTLE: Duration = Duration::from_secs(24 * 3600);
 
-/// The kernel's caches before each run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Caches {
-    #[default]
-    Kept,
-    Dropped,
-    /// Also beside a database server.
-    DroppedByForce,
+// A command, its repeats, and the preparation of each run.
+#[derive(Args)]
+pub struct Plan {
+    /// The name of the job [default: the command's name]
+    #[arg(long, value_parser = name)]
+    name: Option<String>,
+    #[command(flatten)]
+    set: SetArguments,
+    /// Run the command K times, each as a job of its own; stop at the first failure
+    #[arg(long, value_name = "K", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=MOST_RUNS))]
+    repeat: u32,
+    /// Wait before each run, such as 10s
+    #[arg(long, value_name = "LENGTH", value_parser = settle)]
+    settle: Option<Duration>,
+    /// Write dirty pages and drop the kernel's caches before each run; refused beside a database server
+    #[arg(long)]
+    drop_caches: bool,
+    /// Drop caches also beside a database server
+    #[arg(long)]
+    force_drop_caches: bool,
+    /// The command, after `--`
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
 }
 
 /// How a run ended.
@@ -89,12 +97,13 @@ async fn prepare(plan: &Plan, number: u32, root: &Root, signals: &mut Signals) -
         complain(&format!("a signal arrived before run {number} of {}, which is not started", plan.repeat));
         Some(child::end_by(signal.as_raw()))
     };
-    let is_first_at_once = number == 1 && plan.settle.is_zero();
-    if !is_first_at_once && let Some(signal) = signals.settle(plan.settle).await {
+    let pause = plan.settle.unwrap_or_default();
+    let is_first_at_once = number == 1 && pause.is_zero();
+    if !is_first_at_once && let Some(signal) = signals.settle(pause).await {
         return ended_by(signal);
     }
-    if plan.caches != Caches::Kept {
-        let (root, is_forced) = (root.clone(), plan.caches == Caches::DroppedByForce);
+    if plan.drop_caches || plan.force_drop_caches {
+        let (root, is_forced) = (root.clone(), plan.force_drop_caches);
         // Writing dirty pages may take long.
         let dropping = tokio::task::spawn_blocking(move || caches::drop_caches(&root, is_forced));
         let dropped = tokio::select! {
@@ -156,10 +165,9 @@ impl Plan {
     fn start(&self, number: u32) -> PutJob {
         let name = self.name.clone().unwrap_or_else(|| self.program());
         let is_repeated = self.repeat > 1;
-        let has_set = is_repeated || self.variant.is_some();
         PutJob {
-            set: self.set.clone().or_else(|| has_set.then(|| name.clone())),
-            variant: self.variant.clone(),
+            set: self.set.set(&name, is_repeated),
+            variant: self.set.variant.clone(),
             repeat: is_repeated.then_some(number),
             name,
             kind: MarkKind::Command,
@@ -181,5 +189,12 @@ impl Plan {
 }
 
 fn is_name(text: &str) -> bool {
-    check_letters("a name", text, LONGEST_NAME).is_ok()
+    name(text).is_ok()
+}
+
+fn settle(text: &str) -> Result<Duration, String> {
+    let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
+    length
+        .filter(|length| *length <= LONGEST_SETTLE)
+        .ok_or_else(|| "expected a duration from 0s to 24h such as 10s".into())
 }

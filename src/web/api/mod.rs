@@ -17,9 +17,9 @@ use super::Site;
 use super::answer::{ParsedQuery, Partial, Problem, ProblemBody};
 use super::compare::Choice;
 use super::lists::AlertPage;
+use crate::alert::Alert;
 use crate::job::Job;
 use crate::job::finish::Outlook;
-use crate::notify::AlertBody;
 use crate::report::account::{Account, Manner};
 use crate::series::when::{TimeQuery, including_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
@@ -172,15 +172,12 @@ pub struct AlertsQuery {
 
 /// Alerts, the latest first, in pages. Open alerts have no `cleared_at`.
 #[utoipa::path(get, path = "/api/v1/alerts", tag = "alerts", params(AlertsQuery),
-    responses((status = 200, body = Vec<AlertBody>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why only open alerts are listed"))), (status = 400, body = ProblemBody)))]
-pub async fn alerts(
-    State(site): State<Site>,
-    ParsedQuery(asked): ParsedQuery<AlertsQuery>,
-) -> List<AlertBody> {
+    responses((status = 200, body = Vec<Alert>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why only open alerts are listed"))), (status = 400, body = ProblemBody)))]
+pub async fn alerts(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<AlertsQuery>) -> List<Alert> {
     let limit = checked("limit", asked.limit, MOST_LISTED, MOST_LISTED)?;
     let Partial { found: AlertPage { alerts, next }, missing } = site.alert_page(asked.before, limit).await?;
     let next = next.map(|next| format!("alerts?limit={limit}&before={next}"));
-    Ok((next_page(next), Partial { found: Json(alerts.iter().map(AlertBody::from).collect()), missing }))
+    Ok((next_page(next), Partial { found: Json(alerts), missing }))
 }
 
 /// The query of a series.
