@@ -1,6 +1,6 @@
-//! Chance that is the same in every run: numbers by a seed, and the few distributions that devices need.
+//! Chance that is the same in every run: numbers by a seed, and the few distributions that devices need, with their entropy.
 
-use std::f64::consts::TAU;
+use std::f64::consts::{E, PI, TAU};
 
 /// `splitmix64`: good enough for a simulation, and three lines.
 #[derive(Clone, Debug)]
@@ -50,4 +50,22 @@ impl Chance {
         }
         count
     }
+}
+
+/// Entropy of a normal distribution that is rounded to whole numbers; nothing where it is narrow.
+pub fn bits_of_normal(deviation: f64) -> f64 {
+    (2.0 * PI * E * deviation * deviation).log2().max(0.0) / 2.0
+}
+
+/// Entropy of a Poisson distribution.
+pub fn bits_of_count(mean: f64) -> f64 {
+    if mean > 10.0 {
+        return (2.0 * PI * E * mean).log2() / 2.0;
+    }
+    let (mut share, mut bits) = ((-mean).exp(), 0.0);
+    for count in 1..40 {
+        bits -= if share > 0.0 { share * share.log2() } else { 0.0 };
+        share *= mean / f64::from(count);
+    }
+    bits
 }

@@ -6,8 +6,7 @@
 
 use std::f64::consts::TAU;
 
-use crate::chance::Chance;
-use crate::limit::{bits_of_count, bits_of_normal};
+use crate::chance::{Chance, bits_of_count, bits_of_normal};
 
 /// Columns of `/proc/diskstats` that are kept, in their order.
 pub const COUNTERS: usize = 8;

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use cowbell::job::figures::{Figures, PhaseTimes};
+use cowbell::job::figures::Figures;
 use cowbell::job::setup::{Setup, SnapshotKind};
 use cowbell::job::{Job, JobKind, MOST_PHASES};
 use cowbell::report::course::{Sources, Times};
 use cowbell::report::job::JobReport;
+use cowbell::source::PhaseMark;
 use cowbell::store::{StoreReader, Subject};
 use cowbell::units::Prefix;
 use jiff::{SignedDuration, Timestamp};
@@ -29,7 +30,6 @@ pub async fn figures(reader: &StoreReader, until: Timestamp) {
         snapshots: Some(1),
         ..Setup::default()
     };
-    let phases = phases();
     let (mut reading, mut summing, mut rows) = (Vec::new(), Vec::new(), 0);
     for _ in 0..TIMES {
         let started = Instant::now();
@@ -39,7 +39,7 @@ pub async fn figures(reader: &StoreReader, until: Timestamp) {
         rows = every.ends_ms.len();
         reading.push(started.elapsed());
         let course = sources.course(&every, times).expect("a course");
-        let figures = Figures::of(&course, &setup).with_phases(&course, &phases);
+        let figures = Figures::of(&course, &setup).with_phases(&course, &job);
         let report = JobReport::new("job", figures, &setup, None, Prefix::Decimal);
         assert!(report.figures.read.is_some() && report.figures.copied.write_cost.is_some());
         summing.push(started.elapsed());
@@ -54,15 +54,14 @@ pub async fn figures(reader: &StoreReader, until: Timestamp) {
     println!("| – the longest of {TIMES} | {:.0} ms |", ms(summing[TIMES - 1]));
 }
 
-/// As many as can be told, one after the other over the whole job.
-fn phases() -> Vec<PhaseTimes> {
-    let length_s = HOURS as f64 * 3600.0 / MOST_PHASES as f64;
-    let phase = |place: usize| PhaseTimes {
+/// As many as a job can have, one after the other over the whole job.
+fn phases(started_at: Timestamp) -> Vec<PhaseMark> {
+    let length_s = HOURS * 3600 / MOST_PHASES as i64;
+    let phase = |place: i64| PhaseMark {
+        at: started_at + SignedDuration::from_secs(place * length_s),
         name: format!("phase {place}"),
-        began_s: place as f64 * length_s,
-        ended_s: Some((place + 1) as f64 * length_s),
     };
-    (0..MOST_PHASES).map(phase).collect()
+    (0..MOST_PHASES as i64).map(phase).collect()
 }
 
 fn median(took: &mut [Duration]) -> Duration {
@@ -95,22 +94,7 @@ fn job(started_at: Timestamp, ended_at: Timestamp) -> Job {
         origin: Some("lv1".into()),
         started_at,
         ended_at: Some(ended_at),
-        outcome: None,
-        died_at: None,
-        io_error_at: None,
-        heard: None,
-        exit_status: None,
-        mounted_on: None,
-        unmounted_at: None,
-        partly_seen: false,
-        last_fill_percent: None,
-        peak_fill_percent: None,
-        bytes_read: None,
-        read_counter: None,
-        setup: Setup::default(),
-        label: None,
-        notes: Vec::new(),
-        told_phases: Vec::new(),
-        program: None,
+        phase_marks: phases(started_at),
+        ..Job::default()
     }
 }

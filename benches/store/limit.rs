@@ -6,31 +6,12 @@
 //! simulation: given the hidden rate of each second, how many bits the dice had.
 
 use std::collections::HashMap;
-use std::f64::consts::{E, PI};
 
 use crate::device::COUNTERS;
 use crate::machine::Machine;
 
 /// Seconds of a segment.
 const WINDOW: u64 = 600;
-
-/// Entropy of a normal distribution that is rounded to whole numbers; nothing where it is narrow.
-pub fn bits_of_normal(deviation: f64) -> f64 {
-    (2.0 * PI * E * deviation * deviation).log2().max(0.0) / 2.0
-}
-
-/// Entropy of a Poisson distribution.
-pub fn bits_of_count(mean: f64) -> f64 {
-    if mean > 10.0 {
-        return (2.0 * PI * E * mean).log2() / 2.0;
-    }
-    let (mut share, mut bits) = ((-mean).exp(), 0.0);
-    for count in 1..40 {
-        bits -= if share > 0.0 { share * share.log2() } else { 0.0 };
-        share *= mean / f64::from(count);
-    }
-    bits
-}
 
 /// How often each number was there.
 #[derive(Default)]

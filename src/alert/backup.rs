@@ -55,23 +55,12 @@ impl Rules {
         if self.open.iter().any(|alert| is_known(alert) && alert.raised_at >= job.started_at) {
             return None;
         }
-        self.last_id += 1;
-        let (severity, sentence) = (Severity::Critical, sentence(job));
-        let alert = Alert {
-            id: self.last_id,
-            rule: Rule::BackupUntrustworthy,
-            severity,
-            vg: job.vg.clone().unwrap_or_default(),
-            lv: subject(job).unwrap_or_default().into(),
-            uuid: job.key.clone(),
-            value: None,
-            raised_at: at,
-            cleared_at: None,
-            worst: severity,
-            sentence,
-        };
-        self.open.push(alert.clone());
-        Some(alert)
+        let index = self.raise(Rule::BackupUntrustworthy, Severity::Critical, &job.key, at);
+        let alert = &mut self.open[index];
+        alert.vg = job.vg.clone().unwrap_or_default();
+        alert.lv = subject(job).unwrap_or_default().into();
+        alert.sentence = sentence(job);
+        Some(alert.clone())
     }
 
     fn clear_backups(&mut self, at: Timestamp, how: &str, is_over: impl Fn(&Alert) -> bool) -> Vec<Alert> {

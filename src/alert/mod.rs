@@ -113,69 +113,44 @@ impl Rules {
         interval: &Interval,
     ) -> Option<Alert> {
         let index = self.open.iter().position(|alert| alert.rule == rule && alert.uuid == *volume.uuid);
-        let raised = index.map(|index| self.open[index].severity);
-        let evaluate = evaluate(rule, state, rule.thresholds(&self.settings), raised);
-        match (evaluate, index) {
-            (Evaluation::Raised(severity), None) => Some(self.raise(rule, severity, volume, state, interval)),
-            (Evaluation::Raised(severity), Some(index)) => {
-                self.update(index, severity, volume, state, interval);
-                (Some(severity) > raised).then(|| self.open[index].clone())
-            }
-            (Evaluation::Unchanged, Some(index)) if rule.fill(state).is_some() => {
-                self.update(index, self.open[index].severity, volume, state, interval);
-                None
-            }
-            (Evaluation::Clear, Some(index)) => {
+        let before = index.map(|index| self.open[index].severity);
+        let severity = match (evaluate(rule, state, rule.thresholds(&self.settings), before), before) {
+            (Evaluation::Raised(severity), _) => severity,
+            (Evaluation::Unchanged, Some(before)) if rule.fill(state).is_some() => before,
+            (Evaluation::Clear, Some(_)) => {
                 let how = sentence::cleared(rule, volume, state);
-                Some(self.clear(index, rule.fill(state).map(Fill::percent), interval.at, how))
+                return Some(self.clear(index?, rule.fill(state).map(Fill::percent), interval.at, how));
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        let index = index.unwrap_or_else(|| self.raise(rule, severity, &volume.uuid, interval.at));
+        let thresholds = rule.thresholds(&self.settings);
+        let alert = &mut self.open[index];
+        alert.severity = severity;
+        alert.worst = alert.worst.max(severity);
+        alert.value = rule.fill(state).map(Fill::percent);
+        alert.sentence = sentence::raised(rule, severity, volume, state, thresholds, interval);
+        (alert.vg, alert.lv) = (volume.vg.clone(), volume.lv.clone());
+        (Some(severity) > before).then(|| alert.clone())
     }
 
-    fn raise(
-        &mut self,
-        rule: Rule,
-        severity: Severity,
-        volume: &Volume,
-        state: &VolumeState,
-        interval: &Interval,
-    ) -> Alert {
+    /// Adds an alert without its volume and sentence; returns its index.
+    fn raise(&mut self, rule: Rule, severity: Severity, uuid: &str, at: Timestamp) -> usize {
         self.last_id += 1;
-        let thresholds = rule.thresholds(&self.settings);
-        let alert = Alert {
+        self.open.push(Alert {
             id: self.last_id,
             rule,
             severity,
-            vg: volume.vg.clone(),
-            lv: volume.lv.clone(),
-            uuid: volume.uuid.to_string(),
-            value: rule.fill(state).map(Fill::percent),
-            worst: severity,
-            raised_at: interval.at,
+            vg: String::new(),
+            lv: String::new(),
+            uuid: uuid.into(),
+            value: None,
+            raised_at: at,
             cleared_at: None,
-            sentence: sentence::raised(rule, severity, volume, state, thresholds, interval),
-        };
-        self.open.push(alert.clone());
-        alert
-    }
-
-    /// Updates an open alert. It is delivered again only if its severity rises.
-    fn update(
-        &mut self,
-        index: usize,
-        severity: Severity,
-        volume: &Volume,
-        state: &VolumeState,
-        interval: &Interval,
-    ) {
-        let alert = &mut self.open[index];
-        let thresholds = alert.rule.thresholds(&self.settings);
-        alert.severity = severity;
-        alert.worst = alert.worst.max(severity);
-        alert.value = alert.rule.fill(state).map(Fill::percent);
-        alert.sentence = sentence::raised(alert.rule, severity, volume, state, thresholds, interval);
-        (alert.vg, alert.lv) = (volume.vg.clone(), volume.lv.clone());
+            worst: severity,
+            sentence: String::new(),
+        });
+        self.open.len() - 1
     }
 
     fn clear(&mut self, index: usize, value: Option<f64>, at: Timestamp, how: String) -> Alert {

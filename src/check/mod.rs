@@ -63,14 +63,13 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
 
 fn devices(root: &Root) -> Finding {
     match root.keep("proc/diskstats").read().map(|text| diskstats::parse(&text)) {
-        Ok(found) if found.unparsed.is_empty() => Finding::Good(format!(
-            "/proc/diskstats shows {}",
-            count_text(found.devices.len(), "device", "devices")
-        )),
-        Ok(found) => Finding::Missing(format!(
+        Ok((devices, unparsed)) if unparsed.is_empty() => {
+            Finding::Good(format!("/proc/diskstats shows {}", count_text(devices.len(), "device", "devices")))
+        }
+        Ok((_, unparsed)) => Finding::Missing(format!(
             "/proc/diskstats has {}, such as {:?}: please report it",
-            count_text(found.unparsed.len(), "line that cannot be parsed", "lines that cannot be parsed"),
-            found.unparsed[0]
+            count_text(unparsed.len(), "line that cannot be parsed", "lines that cannot be parsed"),
+            unparsed[0]
         )),
         Err(error) => Finding::Fatal(format!("{error}: cowbell needs it to measure throughput")),
     }
@@ -117,7 +116,7 @@ async fn lvm_report() -> (Finding, Option<lvm::Report>) {
     let mut reporter = report::Reporter::default();
     reporter.start();
     let found =
-        reporter.answer().await.report.map_err(report::LvmError::sentence).and_then(|text| lvm::parse(&text));
+        reporter.answer().await.report.map_err(|error| error.sentence).and_then(|text| lvm::parse(&text));
     let sentence = found.as_ref().map_err(String::clone).map(|report| {
         let volumes: usize = report.groups.iter().map(|group| group.volumes.len()).sum();
         let groups = count_text(report.groups.len(), "volume group", "volume groups");
@@ -178,7 +177,7 @@ fn device_finding(root: &Root, path: &Path) -> Finding {
 /// Forecasts the size of the database, from its content or else from the number of devices.
 async fn size_forecast(config: &Config, root: &Root, path: &Path) -> Finding {
     let (keep, stock) = (&config.store, store::stock_of(path).await.ok());
-    let devices = root.keep("proc/diskstats").read().map_or(0, |text| diskstats::parse(&text).devices.len());
+    let devices = root.keep("proc/diskstats").read().map_or(0, |text| diskstats::parse(&text).0.len());
     let (basis, need) = match stock.as_ref().and_then(|stock| stock.forecast_bytes(keep)) {
         Some(need) => ("at the current rate".to_string(), need),
         None => (format!("if its {devices} devices are typical"), store::usual_bytes(keep, devices)),

@@ -106,7 +106,7 @@ async fn start(
     repeat: Option<u32>,
     at: Option<&str>,
 ) -> anyhow::Result<String> {
-    let key = format!("job-{}-{}", std::process::id(), crate::source::live::now().as_millisecond());
+    let key = format!("job-{}-{}", std::process::id(), crate::source::clock::now().as_millisecond());
     let put = PutJob {
         kind: MarkKind::Mark,
         set: set.set(&name, repeat.is_some()),
@@ -244,6 +244,6 @@ async fn jobs(daemon: &Daemon, from: &str) -> anyhow::Result<Vec<JobBody>> {
 
 /// A time, absolute or relative to now; now by default.
 fn time(at: Option<&str>) -> anyhow::Result<Timestamp> {
-    let now = crate::source::live::now();
+    let now = crate::source::clock::now();
     Ok(at.map_or(Ok(now), |at| instant("--at", at, now))?)
 }

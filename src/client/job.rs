@@ -85,7 +85,7 @@ fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
     let since = if job.partly_seen { " or longer" } else { "" };
     let of = job.vg.as_ref().zip(job.origin.as_ref());
     let of = of.map_or_else(|| job.kind.text().into(), |(vg, origin)| format!("{vg}/{origin}"));
-    let label = job.label.as_ref().map_or_else(String::new, |label| label.in_few_words(&job.name));
+    let label = job.label.as_ref().map_or_else(String::new, |label| label.short_text(&job.name));
     let host = job.imported_from.as_ref().map_or_else(String::new, |host| format!(" on {host}"));
     vec![
         job.id.to_string().into(),

@@ -67,8 +67,8 @@ impl Watcher {
         let change = match command {
             JobCommand::Mark(mark) => self.jobs.mark(mark, stored, at)?,
             JobCommand::Note(note) => self.jobs.note(note, stored)?,
-            JobCommand::Phase(phase) => self.jobs.enter(phase, stored, at)?,
-            JobCommand::Remove(remove) => self.jobs.forget(&remove.removed, stored)?,
+            JobCommand::Phase(phase) => self.jobs.begin_phase(phase, stored, at)?,
+            JobCommand::Remove(remove) => self.jobs.delete(&remove.key, stored)?,
         };
         let op = match (command, change.effect) {
             (JobCommand::Remove(remove), _) => Some(WriteOp::Remove(remove.clone())),
@@ -85,8 +85,8 @@ impl Watcher {
 
     /// A message that is not understood is counted, and the first one logged, so that nonsense does not fill the log.
     pub(super) fn hear(&mut self, hook: &Hook) -> Option<Job> {
-        match hooks::parse(&hook.said) {
-            Ok(told) => self.jobs.hear(&told, hook.at),
+        match hooks::parse(&hook.text) {
+            Ok(message) => self.jobs.take_hook(&message, hook.at),
             Err(error) => {
                 if self.not_understood.0 == 0 {
                     tracing::warn!("a hook's word is left out: {error}");

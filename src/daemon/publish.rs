@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::{Outlets, Watcher};
 use crate::present::{Percentiles, Present, Ticks};
+use crate::source::clock::micros;
 use crate::source::dm::ROOT_NEEDED;
 use crate::source::{Part, Reading, Source};
 use crate::units::count_text;
@@ -18,10 +19,10 @@ impl Watcher {
         if !reading.is_tick() {
             return;
         }
-        let length_us = u64::try_from(self.terms.interval_length.as_micros()).unwrap_or(u64::MAX).max(1);
+        let length_us = micros(self.terms.interval_length).max(1);
         let elapsed_us = self.last.as_ref().map_or(0, |interval| interval.elapsed_us);
         self.missed += (elapsed_us / length_us).saturating_sub(1);
-        let took_us = reading.took_us + u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let took_us = reading.took_us + micros(began.elapsed());
         if self.durations.len() < DURATIONS {
             self.durations.push(took_us);
         } else {

@@ -51,7 +51,7 @@ impl Copying {
 impl Interval {
     /// The cost of the thick snapshots of `volume` or its origin; `None` without snapshots or if unknown.
     pub fn copying(&self, volume: &Volume) -> Option<Copying> {
-        let origin = self.origin_of(volume)?;
+        let origin = self.copied_origin(volume)?;
         let work = |index: Option<usize>| self.devices.get(index?)?.work;
         let (top, real) = (work(origin.device)?, work(origin.real)?);
         let mut copying = Copying {
@@ -60,7 +60,7 @@ impl Interval {
             copied: signed(real.sectors_read.bytes()) - signed(top.sectors_read.bytes()),
             ..Copying::default()
         };
-        for snapshot in self.thick_snapshots(origin) {
+        for snapshot in self.topology.thick_snapshots(origin) {
             let (top, cow) = (work(snapshot.device)?, work(snapshot.cow)?);
             copying.copied -= through_real(&top, &cow);
             copying.cow_written += cow.sectors_written.bytes();
@@ -81,8 +81,8 @@ impl Interval {
     pub fn share(&self, pv: &Device) -> Option<Share> {
         let mut share = Share::default();
         let origins = self.topology.volumes.iter().filter(|volume| volume.real.is_some());
-        for origin in origins.filter(|origin| self.thick_snapshots(origin).next().is_some()) {
-            let snapshots = || self.thick_snapshots(origin);
+        for origin in origins.filter(|origin| self.topology.thick_snapshots(origin).next().is_some()) {
+            let snapshots = || self.topology.thick_snapshots(origin);
             let touches = |volume: &Volume| volume.pvs.iter().any(|name| **name == *pv.name);
             if !touches(origin) && !snapshots().any(touches) {
                 continue;
@@ -100,24 +100,16 @@ impl Interval {
 
     /// The origin that a volume is or that it is a thick snapshot of. Excludes origins of a merge, whose reads are the
     /// merge's.
-    pub(super) fn origin_of<'a>(&'a self, volume: &'a Volume) -> Option<&'a Volume> {
+    pub(super) fn copied_origin<'a>(&'a self, volume: &'a Volume) -> Option<&'a Volume> {
         let origin = match volume.kind {
-            VolumeKind::Snapshot => self.topology.volumes.iter().find(|other| {
-                other.vg == volume.vg && Some(&other.lv) == volume.origin.as_ref() && other.real.is_some()
-            }),
-            _ => volume.real.map(|_| volume),
-        }?;
-        let state = self.volumes().find(|(other, _)| other.uuid == origin.uuid).map(|(_, state)| state.state);
-        let has_snapshots = self.thick_snapshots(origin).next().is_some();
-        (state != Some(State::Merging) && has_snapshots).then_some(origin)
-    }
-
-    pub(super) fn thick_snapshots<'a>(&'a self, origin: &'a Volume) -> impl Iterator<Item = &'a Volume> {
-        self.topology.volumes.iter().filter(|other| {
-            other.kind == VolumeKind::Snapshot
-                && other.vg == origin.vg
-                && other.origin.as_ref() == Some(&origin.lv)
-        })
+            VolumeKind::Snapshot => self.topology.origin_of(volume)?,
+            _ => volume,
+        };
+        let mut volumes = self.volumes();
+        let is_merging =
+            volumes.any(|(other, state)| other.uuid == origin.uuid && state.state == State::Merging);
+        let has_snapshots = self.topology.thick_snapshots(origin).next().is_some();
+        (origin.real.is_some() && has_snapshots && !is_merging).then_some(origin)
     }
 }
 

@@ -1,7 +1,7 @@
-//! What would have helped a job, with the reason and the setting.
+//! Advice for the next run of a job, with the reason and the setting.
 //!
-//! Advice rests on this job's figures alone; if one of them is unknown there is none. Settings are those of mylvmbackup
-//! 0.15; scripts that run `lvcreate` can take the options from them.
+//! Advice follows from this job's figures only, and only from known ones. Settings are for mylvmbackup 0.15; scripts can
+//! use the options for `lvcreate`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -12,27 +12,23 @@ use super::setup::Setup;
 use super::words::{share, size, speed};
 use crate::units::Prefix;
 
-/// `lvcreate -c` takes powers of two from here.
+/// The range of `lvcreate -c`, which accepts powers of two.
 const SMALLEST_CHUNK: u64 = 4 * 1024;
-/// `lvcreate -c` takes powers of two up to here.
 const LARGEST_CHUNK: u64 = 512 * 1024;
-/// Bytes on disk for a byte of a write that fills whole chunks: itself, its copy, and at most one chunk of metadata for
-/// each. Only writes smaller than a chunk cost more, so only they gain from smaller chunks.
+/// The most bytes on disk per byte of a write that fills whole chunks: the write, its copy, and one chunk of metadata each.
+/// Only smaller writes cost more, and benefit from smaller chunks.
 const WHOLE_CHUNKS_COST: f64 = 3.0;
-/// Copies are small and scattered: a fiftieth of the bytes may be a quarter of the seeks. Less does not fill a disk.
+/// The least share of copying in a PV's bytes. Copies are small and scattered, so this may be a quarter of the seeks.
 const PART_OF_PV: f64 = 0.02;
-/// From here on copies cost more than the metadata of a thin pool.
+/// From this write cost on, copies cost more than the metadata of a thin pool.
 const COSTLY_FOR_THIN: f64 = 2.0;
 
-/// Something to do, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Advice {
     pub remedy: Remedy,
-    /// What to do.
     pub text: String,
-    /// The figures behind it.
     pub reason: String,
-    /// Lines of `mylvmbackup.conf`; `None` if nothing is to be set.
+    /// Lines for `mylvmbackup.conf`, if any.
     pub setting: Option<String>,
 }
 
@@ -46,7 +42,6 @@ pub enum Remedy {
     CompressLater,
 }
 
-/// What would have helped this job.
 pub fn advice(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Advice> {
     let chunks = smaller_chunks(figures, setup);
     let options = chunks.is_some().then(|| chunk_option(figures)).flatten();
@@ -60,21 +55,21 @@ pub fn advice(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Advice> {
     advice.into_iter().flatten().collect()
 }
 
-/// The most bytes on disk for each byte of a first write: the write, copies of the chunks that it touches, and a chunk of
-/// metadata. Source: dm-snap-persistent.c; measured to the hundredth with 4 and 16 KiB.
+/// The most bytes on disk per byte of a first write: the write, copies of the affected chunks, and a chunk of metadata.
+/// Source: dm-snap-persistent.c; confirmed by measurements with 4 and 16 KiB.
 pub fn first_write_cost(write_bytes: f64, chunk_bytes: u64) -> f64 {
     let chunk = chunk_bytes as f64;
     let chunks = (write_bytes / chunk).ceil().max(1.0);
     (write_bytes + chunks * chunk + chunk) / write_bytes
 }
 
-/// The largest chunk that a write of this size fills. Smaller ones would split later reads into smaller requests.
+/// The largest chunk that a write of this size fills. Smaller chunks would make later reads smaller.
 pub fn fitting_chunk(write_bytes: f64) -> u64 {
     let whole = (write_bytes.max(0.0) as u64).clamp(SMALLEST_CHUNK, LARGEST_CHUNK);
     1 << whole.ilog2()
 }
 
-/// Only if writes cost more than whole chunks can.
+/// If writes cost more than writes of whole chunks can.
 fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
     let chunk = setup.chunk_bytes.filter(|_| setup.is_thick())?;
     let cost = figures.copied.write_cost.filter(|cost| *cost > WHOLE_CHUNKS_COST)?;
@@ -96,19 +91,16 @@ fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
     })
 }
 
-/// An option of `lvcreate`, after a blank.
+/// An option of `lvcreate`, with a leading blank.
 fn chunk_option(figures: &Figures) -> Option<String> {
     Some(format!(" -c {}k", fitting_chunk(figures.origin.during.write_request_bytes?) / 1024))
 }
 
-/// Only if one PV carries both, is busy, and copying is part of its work.
-///
-/// Smaller chunks are set in the same line, so their option is included.
+/// If one busy PV carries both, and copies. The setting includes the option for smaller chunks, as both are one line.
 fn other_pv(figures: &Figures, setup: &Setup, options: Option<&str>, prefix: Prefix) -> Option<Advice> {
     let copying = copying(figures).filter(|_| setup.is_thick())?;
     let is_full = |pv: &&PvWork| pv.utilisation.is_some_and(|utilisation| utilisation >= BUSY);
-    let is_shared = |pv: &&PvWork| pv.carries_origin == Some(true) && pv.carries_cow == Some(true);
-    let pv = figures.pvs.iter().filter(is_shared).find(is_full)?;
+    let pv = figures.pvs.iter().filter(|pv| pv.is_shared()).find(is_full)?;
     let all = pv.read_bytes_per_s? + pv.written_bytes_per_s?;
     (copying >= all * PART_OF_PV).then(|| Advice {
         remedy: Remedy::OtherPv,
@@ -128,7 +120,7 @@ fn other_pv(figures: &Figures, setup: &Setup, options: Option<&str>, prefix: Pre
     })
 }
 
-/// Bytes a second read and written for copies; `None` if either is unknown.
+/// Bytes a second read and written for copies.
 fn copying(figures: &Figures) -> Option<f64> {
     let seconds = figures.seconds.filter(|seconds| *seconds > 0.0)?;
     Some(figures.copied.first_writes?.mean + figures.copied.cow_bytes? / seconds)
@@ -154,18 +146,18 @@ fn thin_snapshot(figures: &Figures, setup: &Setup) -> Option<Advice> {
     })
 }
 
-/// Only if reads were slower when there were more first writes.
+/// If reads were slower when there were more first writes.
 fn write_less(figures: &Figures, prefix: Prefix) -> Option<Advice> {
-    let known = figures.read_by_first_writes.falling()?;
+    let found = figures.read_by_first_writes.falling()?;
     let rate = figures.copied.first_writes?;
     Some(Advice {
         remedy: Remedy::WriteLess,
         text: "Write less to the origin during the backup: move batch jobs, pause replication, or flush the database's \
-               dirty pages before the snapshot is made."
+               dirty pages before the snapshot is created."
             .into(),
         reason: format!(
             "With each byte of first writes, {:.1} bytes less were read, and there were {} of first writes.",
-            known.slope.abs(),
+            found.slope.abs(),
             speed(rate.mean, prefix),
         ),
         setting: None,
@@ -175,8 +167,7 @@ fn write_less(figures: &Figures, prefix: Prefix) -> Option<Advice> {
 fn compress_later(figures: &Figures, setup: &Setup) -> Option<Advice> {
     is_limited_by_processors(figures, setup).then(|| Advice {
         remedy: Remedy::CompressLater,
-        text: "Compress less, or after the snapshot is removed: it fills and slows writes until the compressor is done."
-            .into(),
+        text: "Compress less, or after the snapshot is removed. Until then it fills and slows writes.".into(),
         reason: "The processors were probably the limit: no PV was busy for half of the time.".into(),
         setting: Some("[tools]\ncompress=".into()),
     })
@@ -198,19 +189,19 @@ mod tests {
 
     /// LVM.md 7.3 measured 2.25, 3.0, and 7.9 where some chunks were hit twice.
     #[test]
-    fn a_first_write_costs_what_was_measured() {
+    fn the_cost_of_a_first_write_matches_measurements() {
         let cost = |chunk_kib: u64| first_write_cost(16384.0, chunk_kib * 1024);
         assert_eq!([4, 16, 64].map(cost), [2.25, 3.0, 9.0]);
     }
 
     #[test]
-    fn a_chunk_fits_the_writes_that_were_seen() {
+    fn a_chunk_fits_the_observed_writes() {
         let kib = |bytes: f64| fitting_chunk(bytes * 1024.0) / 1024;
         assert_eq!([0.0, 4.0, 16.0, 23.0, 300.0, 9000.0].map(kib), [4, 4, 16, 16, 256, 512]);
     }
 
     #[test]
-    fn small_random_writes_want_small_chunks() {
+    fn small_random_writes_need_small_chunks() {
         let mut figures = example();
         figures.copied.write_cost = Some(7.9);
         let found = advised(&figures, &setup(), Remedy::SmallerChunks).unwrap();
@@ -224,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn both_are_set_in_one_line() {
+    fn smaller_chunks_and_another_pv_are_one_setting() {
         let mut figures = example();
         figures.copied.write_cost = Some(7.9);
         let setting = advised(&figures, &setup(), Remedy::OtherPv).unwrap().setting.unwrap();
@@ -232,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_may_have_filled_whole_chunks_want_none() {
+    fn writes_of_whole_chunks_need_no_smaller_chunks() {
         assert_eq!(advised(&example(), &setup(), Remedy::SmallerChunks), None, "2.9 may be sequential");
         let mut figures = example();
         figures.copied.write_cost = Some(7.9);
@@ -241,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn another_pv_helps_only_where_one_was_full_of_both() {
+    fn another_pv_helps_only_if_a_busy_one_carries_both() {
         let found = advised(&example(), &setup(), Remedy::OtherPv).unwrap();
         let setting = found.setting.unwrap();
         assert_eq!(setting.lines().nth(1), Some("lvcreate=/usr/local/sbin/lvcreate-on-other-pv"));
@@ -259,11 +250,11 @@ mod tests {
         let mut figures = example();
         figures.copied.cow_bytes = Some(0.0);
         figures.copied.first_writes = None;
-        assert_eq!(advised(&figures, &setup(), Remedy::OtherPv), None, "nobody knows what was copied");
+        assert_eq!(advised(&figures, &setup(), Remedy::OtherPv), None, "copies are unknown");
     }
 
     #[test]
-    fn a_thin_snapshot_is_advised_for_what_a_thick_one_cost() {
+    fn a_thin_snapshot_is_advised_if_a_thick_one_cost_much() {
         let found = advised(&example(), &setup(), Remedy::ThinSnapshot).unwrap();
         assert!(
             found.reason.starts_with("Each byte written to the origin cost 2.9 bytes on disk. A thin pool")
@@ -279,7 +270,7 @@ mod tests {
     fn writing_less_helps_where_first_writes_slowed_reads() {
         assert_eq!(advised(&example(), &setup(), Remedy::WriteLess), None);
         let mut figures = example();
-        figures.read_by_first_writes = Relation::Known(Correlation {
+        figures.read_by_first_writes = Relation::Correlation(Correlation {
             n: 100,
             slope: -4.0,
             rank: -0.8,
@@ -295,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compressor_that_was_the_limit_may_run_later() {
+    fn a_compressor_that_was_the_limit_can_run_later() {
         assert_eq!(advised(&example(), &setup(), Remedy::CompressLater), None);
         let mut figures = example();
         figures.host.pressure_io = None;
@@ -304,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_calls_for_nothing() {
+    fn unknown_figures_give_no_advice() {
         let span = crate::job::course::Span::new(Vec::new()).unwrap();
         let course = crate::job::course::Course { before: None, during: span, after: None, took_s: None };
         let figures = Figures::of(&course, &Setup::default());

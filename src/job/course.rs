@@ -1,7 +1,6 @@
-//! A job's course: one value a tick of each quantity, before, during and after the job.
+//! A job's course: one value per tick of each quantity, before, during and after the job.
 //!
-//! A column has one value for each tick: a number from 0 to what a machine can do, or `None`. The caller decides where
-//! values come from, and which device is the origin's.
+//! The caller provides the values, and knows which device is the origin's.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,17 +8,15 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// No machine does more in a second, whatever the unit: a petabyte. Larger values are taken as unknown.
+/// The largest possible value in any unit: a petabyte a second. Larger ones count as unknown.
 const MOST: f64 = 1e15;
-/// The smallest value above 0: one of anything in ten days of microseconds. Between the two no sum or ratio overflows.
+/// The smallest value above 0. With these limits, no sum or ratio overflows.
 const LEAST: f64 = 1e-12;
 
-/// A tick of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
     /// Seconds from the job's start to the tick's end; below 0 before the job.
     pub end_s: f64,
-    /// The length of the tick.
     pub seconds: f64,
 }
 
@@ -27,15 +24,15 @@ pub struct Tick {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Bytes a second read from the snapshot, which is what the backup reads. Of a job without one: from all disks.
+    /// Bytes a second read from the snapshot; for a job without one, from all disks.
     SnapshotRead,
-    /// Bytes a second that all disks wrote; only of a job without a snapshot.
+    /// Bytes a second written to all disks; only for a job without a snapshot.
     Written,
-    /// At the tick's end. The most of a roll-up, so that no peak is lost.
+    /// At the tick's end; the maximum of a roll-up.
     FillPercent,
-    /// Bytes a second written to the COW area for copies and their metadata, without writes into the snapshot.
+    /// Bytes a second of copies and metadata written to the COW area, without writes to the snapshot itself.
     CowWritten,
-    /// Bytes a second of chunks that were written for the first time, and so copied.
+    /// Bytes a second of chunks that were copied at their first write.
     Copied,
     /// Bytes a second.
     OriginRead,
@@ -48,11 +45,11 @@ pub enum Measure {
     Bi,
     /// KiB a second paged out.
     Bo,
-    /// From 0 to 1, of all processors together.
+    /// A share of all processors, from 0 to 1.
     User,
     System,
     Iowait,
-    /// The share of time in which at least one process waited for I/O.
+    /// The share of time during which at least one process waited for I/O.
     PressureIo,
 }
 
@@ -70,7 +67,7 @@ pub enum PvMeasure {
     ReadRequestBytes,
 }
 
-/// A column or the ticks cannot be right.
+/// Invalid ticks or columns.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CourseError {
     #[error(
@@ -83,25 +80,24 @@ pub enum CourseError {
     Order(usize),
 }
 
-/// Ticks, and what is known of each.
+/// Ticks with their values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     ticks: Vec<Tick>,
     columns: BTreeMap<Measure, Column>,
     pvs: BTreeMap<String, BTreeMap<PvMeasure, Column>>,
-    /// Stands for every missing column: in a long course each would take megabytes.
+    /// Replaces every missing column, to save memory.
     unknown: Column,
 }
 
 pub type Column = Vec<Option<f64>>;
 
-/// A job, with what is known of the time before and after it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
     pub before: Option<Span>,
     pub during: Span,
     pub after: Option<Span>,
-    /// How long the job took, if it has ended; its last tick seldom ends at the same time.
+    /// The job's duration once it has ended; its last tick rarely ends at the same time.
     pub took_s: Option<f64>,
 }
 
@@ -113,7 +109,7 @@ pub struct Stretch<'a> {
 }
 
 impl Measure {
-    /// No value is larger, but for the jitter of its tick.
+    /// The maximum, which jitter of a tick may exceed.
     pub fn most(self) -> f64 {
         match self {
             Self::FillPercent => 100.0,
@@ -124,31 +120,31 @@ impl Measure {
 }
 
 impl PvMeasure {
-    /// No value is larger, but for the jitter of its tick.
+    /// The maximum, which jitter of a tick may exceed.
     pub fn most(self) -> f64 {
         if self == Self::Utilisation { 1.0 } else { MOST }
     }
 }
 
 impl Span {
-    /// Ticks without any values yet.
+    /// Ticks without values.
     pub fn new(ticks: Vec<Tick>) -> Result<Self, CourseError> {
-        let is_one = |tick: &Tick| tick.end_s.abs() <= MOST && (LEAST..=MOST).contains(&tick.seconds);
+        let is_valid = |tick: &Tick| tick.end_s.abs() <= MOST && (LEAST..=MOST).contains(&tick.seconds);
         let follows = |index: usize| index == 0 || ticks[index - 1].end_s <= ticks[index].end_s;
-        if let Some(unfit) = (0..ticks.len()).find(|index| !is_one(&ticks[*index]) || !follows(*index)) {
-            return Err(CourseError::Order(unfit));
+        if let Some(invalid) = (0..ticks.len()).find(|index| !is_valid(&ticks[*index]) || !follows(*index)) {
+            return Err(CourseError::Order(invalid));
         }
         let unknown = vec![None; ticks.len()];
         Ok(Self { ticks, columns: BTreeMap::new(), pvs: BTreeMap::new(), unknown })
     }
 
-    /// With the values of a quantity; impossible numbers become `None`.
+    /// Adds the values of a quantity; impossible numbers become `None`.
     pub fn with(mut self, measure: Measure, values: Column) -> Result<Self, CourseError> {
         self.columns.insert(measure, fit(format!("{measure:?}"), self.ticks.len(), values)?);
         Ok(self)
     }
 
-    /// With the values of a quantity of a PV.
+    /// Adds the values of a quantity of a PV.
     pub fn with_pv(mut self, pv: &str, measure: PvMeasure, values: Column) -> Result<Self, CourseError> {
         let values = fit(format!("{measure:?} of {pv}"), self.ticks.len(), values)?;
         self.pvs.entry(pv.into()).or_default().insert(measure, values);
@@ -163,7 +159,6 @@ impl Span {
         &self.columns
     }
 
-    /// Of each PV.
     pub fn pvs(&self) -> &BTreeMap<String, BTreeMap<PvMeasure, Column>> {
         &self.pvs
     }
@@ -192,13 +187,13 @@ impl<'a> Stretch<'a> {
         self.ticks().last().map(|tick| tick.end_s)
     }
 
-    /// A part of it, by the places of its ticks.
-    pub fn part(&self, places: Range<usize>) -> Self {
-        let end = (self.ticks.start + places.end).min(self.ticks.end);
-        Self { span: self.span, ticks: (self.ticks.start + places.start).min(end)..end }
+    /// A part, by the indices of its ticks.
+    pub fn part(&self, part: Range<usize>) -> Self {
+        let end = (self.ticks.start + part.end).min(self.ticks.end);
+        Self { span: self.span, ticks: (self.ticks.start + part.start).min(end)..end }
     }
 
-    /// Its parts of at most so many ticks each.
+    /// Its parts of at most `most` ticks each.
     pub fn parts(&self, most: usize) -> impl Iterator<Item = Self> + '_ {
         let most = most.max(1);
         (0..self.len()).step_by(most).map(move |start| self.part(start..start + most))
@@ -218,7 +213,7 @@ impl<'a> Stretch<'a> {
         column.iter().zip(self.ticks()).filter_map(|(value, tick)| Some(((*value)?, tick.seconds)))
     }
 
-    /// The mean over time; `None` if nothing is known.
+    /// The mean over time; `None` without known values.
     pub fn mean(&self, measure: Measure) -> Option<f64> {
         self.mean_of(self.column(measure))
     }
@@ -227,13 +222,13 @@ impl<'a> Stretch<'a> {
         self.mean_of(self.pv_column(pv, measure))
     }
 
-    /// The sum of a rate over time; `None` if nothing is known.
+    /// The sum of a rate over time; `None` without known values.
     pub fn amount(&self, measure: Measure) -> Option<f64> {
         let known = || self.known(self.column(measure));
         known().next().map(|_| known().map(|(value, seconds)| value * seconds).sum())
     }
 
-    /// The share of its time in which a quantity is known; `None` without ticks.
+    /// The share of time for which a quantity is known; `None` without ticks.
     pub fn known_share(&self, measure: Measure) -> Option<f64> {
         let known: f64 = self.known(self.column(measure)).map(|(_, seconds)| seconds).sum();
         (!self.is_empty()).then(|| known / self.seconds())
@@ -269,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_tick_weighs_more_and_an_unknown_one_nothing() {
+    fn means_are_weighted_by_the_length_of_ticks() {
         let span =
             span(&[1.0, 3.0, 1.0]).with(Measure::SnapshotRead, vec![Some(10.0), Some(2.0), None]).unwrap();
         let whole = span.whole();
@@ -280,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_said_is_unknown_and_not_zero() {
+    fn a_missing_column_is_unknown_and_not_zero() {
         let span = span(&[1.0, 1.0]);
         assert_eq!((span.whole().mean(Measure::Bi), span.whole().amount(Measure::Bi)), (None, None));
         assert_eq!(span.whole().pv_mean("sda", PvMeasure::Read), None);
     }
 
     #[test]
-    fn what_is_no_number_is_unknown() {
+    fn impossible_numbers_are_unknown() {
         let values = vec![Some(f64::NAN), Some(1e300), Some(1e-300), Some(-1.0), Some(0.0)];
         let span = span(&[1.0; 5]).with(Measure::Bi, values).unwrap();
         assert_eq!(span.whole().column(Measure::Bi), [None, None, None, None, Some(0.0)]);

@@ -1,18 +1,16 @@
-//! What a tick says of a job that runs: its snapshot's state, its reads, and whether anybody still tells of it.
-//!
-//! Here a job learns and may end; which jobs there are is the book's.
+//! Updates a running job at a tick: its snapshot's state, its reads, and the end of a silent command.
 
 use jiff::Timestamp;
 
 use super::{Job, Outcome};
 use crate::interval::Interval;
 
-/// A command that nobody told of for so long was killed: `cowbell run` tells of it each half minute.
+/// `cowbell run` sends a mark every half minute. A command without one for this long was killed.
 const LONGEST_SILENCE_US: u64 = 120_000_000;
-/// What one tick adds to a silence at most: who told of it slept with the machine.
+/// The most that one tick adds to a silence: while the machine sleeps, `cowbell run` sleeps too.
 const LONGEST_TICK_US: u64 = 60_000_000;
 
-/// When a command was last heard of, and what was known of it then.
+/// The time since a command's last mark, and what was known then.
 #[derive(Debug)]
 pub(super) struct Silence {
     last_at: Timestamp,
@@ -26,35 +24,33 @@ impl Silence {
     }
 }
 
-/// What is kept at once when it changes.
-pub(super) fn turns(job: &Job) -> impl PartialEq + use<> {
+/// The properties whose changes are stored at once.
+pub(super) fn key_properties(job: &Job) -> impl PartialEq + use<> {
     let harm = (job.died_at, job.io_error_at, job.unmounted_at);
-    (job.ended_at, harm, job.lv.clone(), job.mounted_on.clone())
+    (job.ended_at, harm, job.lv.clone(), job.mounted_on.clone(), job.program.is_some())
 }
 
-/// A snapshot that is gone ended with this tick, or, when nobody looked for a while, after it was last seen.
+/// Updates a snapshot's job, or ends it at the last tick with the snapshot.
 pub(super) fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: Timestamp) {
     let Some((volume, state)) = interval.volumes().find(|(volume, _)| *volume.uuid == job.key) else {
         return job.end(last_seen_at, job.reported());
     };
-    // Names may change while it lives; what is no longer known was true before.
+    // A snapshot can be renamed.
     (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
     job.name.clone_from(&volume.lv);
     job.origin = volume.origin.clone().or(job.origin.take());
-    if let Some(created_at) =
-        volume.created_at.filter(|created_at| job.partly_seen && *created_at < job.started_at)
-    {
-        job.started_at = created_at;
+    if job.partly_seen {
+        job.started_at = volume.created_at.unwrap_or(job.started_at).min(job.started_at);
     }
-    job.see(interval.at, state);
-    job.setup.see(interval, volume);
-    job.see_mounts(interval.at, volume.mounted_on.as_deref());
+    job.update_state(interval.at, state);
+    job.setup.update(interval, volume);
+    job.update_mounts(interval.at, volume.mounted_on.as_deref());
     if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
         job.count_reads(counters.sectors_read.bytes());
     }
 }
 
-/// A command of which nobody tells any more ended when it was last heard of, as far as anybody knows.
+/// Ends a command that was killed, at its last mark.
 pub(super) fn abandon_silent(job: &mut Job, silence: &mut Silence, elapsed_us: u64) {
     silence.us += elapsed_us.min(LONGEST_TICK_US);
     if silence.us >= LONGEST_SILENCE_US {
@@ -63,13 +59,13 @@ pub(super) fn abandon_silent(job: &mut Job, silence: &mut Silence, elapsed_us: u
     }
 }
 
-/// Ticks that began before the job are left out: what they read was not the job's alone.
+/// Adds the host's reads. Skips a tick that began before the job, since it includes other reads.
 pub(super) fn follow_host(job: &mut Job, interval: &Interval) {
     let began_us = interval.at.as_microsecond().saturating_sub_unsigned(interval.elapsed_us);
     if began_us < job.started_at.as_microsecond() {
         return;
     }
-    job.setup.see_host(interval);
+    job.setup.update_host(interval);
     if let Some(total) = interval.total() {
         job.bytes_read = Some(job.bytes_read.unwrap_or_default() + total.sectors_read.bytes());
     }

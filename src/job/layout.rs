@@ -1,6 +1,4 @@
-//! What a job's volumes lie on: how they are laid out, and what the disks below them are.
-//!
-//! Of a topology only; what it does not know stays unknown.
+//! The layout of a job's volumes, and the disks below them.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,10 +6,10 @@ use utoipa::ToSchema;
 use crate::topology::{Device, Topology, Volume, VolumeKind};
 use crate::units::{Prefix, bytes_text};
 
-/// Devices that lie on one another, at most; sysfs has no circles, a recording may.
+/// Maximum depth of layers; a recording may contain a cycle.
 const DEEPEST: usize = 8;
 
-/// How a volume's bytes are spread over its PVs, as LVM reports it of its first segment.
+/// The layout of a volume's first segment, as LVM reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Layout {
     /// LVM's word, such as `linear` or `striped`.
@@ -20,26 +18,22 @@ pub struct Layout {
     pub stripe_bytes: Option<u64>,
 }
 
-/// A disk that carries something of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Disk {
     /// The kernel's name, such as `sda`.
     pub name: String,
     pub model: Option<String>,
-    /// Whether its heads must move.
     pub rotational: Option<bool>,
     pub scheduler: Option<String>,
     pub read_ahead_kib: Option<u64>,
 }
 
 impl Layout {
-    /// A thin volume's is that of its pool's data. `None` without LVM's report.
+    /// For a thin volume, the layout of its pool's data. `None` without LVM's report.
     pub fn of(volume: &Volume, topology: &Topology) -> Option<Self> {
         let part = match volume.kind {
             VolumeKind::Thin | VolumeKind::ThinSnapshot => {
-                let is_pool =
-                    |other: &&Volume| other.vg == volume.vg && Some(&other.lv) == volume.pool.as_ref();
-                let pool = topology.volumes.iter().find(is_pool)?;
+                let pool = topology.pool_of(volume)?;
                 pool.layout.iter().find(|part| part.lv == format!("{}_tdata", pool.lv))?
             }
             _ => volume.layout.first()?,
@@ -71,7 +65,7 @@ impl From<&Device> for Disk {
     }
 }
 
-/// The disks on which these PVs lie, each once.
+/// The disks below these PVs.
 pub fn disks_below<'a>(topology: &Topology, pvs: impl Iterator<Item = &'a String>) -> Vec<Disk> {
     let mut names: Vec<String> = pvs.cloned().collect();
     for _ in 0..DEEPEST {
@@ -82,7 +76,7 @@ pub fn disks_below<'a>(topology: &Topology, pvs: impl Iterator<Item = &'a String
     names.iter().filter_map(|name| topology.device(name)).map(Disk::from).collect()
 }
 
-/// The disks that make the host's total.
+/// The disks of the host's total.
 pub fn all_disks(topology: &Topology) -> Vec<Disk> {
     topology.devices.iter().filter(|device| device.counts).map(Disk::from).collect()
 }
@@ -103,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_is_told_with_its_stripes_where_it_has_several() {
+    fn a_layout_shows_several_stripes() {
         assert_eq!(layout("linear", Some(1), Some(0)).text(), "linear");
         assert_eq!(layout("striped", Some(2), Some(65_536)).text(), "striped, 2 stripes of 64.0 KiB");
         assert_eq!(layout("raid1", Some(2), None).text(), "raid1, 2 stripes");

@@ -1,54 +1,52 @@
 //! Jobs: when a backup, a benchmark or a copy ran, and what is known of it.
 //!
-//! A snapshot volume that appears and goes is a job, known by its UUID: one life, one job. Others are told by marks.
-//! What nobody said is not known: an outcome that was not reported is never success, and what was reported is weighed
-//! against what became of the snapshot.
+//! The life of a snapshot volume is a job, identified by its UUID. Marks begin and end all other jobs. An outcome that was
+//! not reported is never success, and a reported one is compared with the state of the snapshot.
 
 pub mod advice;
-mod tracker;
+pub mod backup_run;
 pub mod course;
 pub mod diagnosis;
 pub mod figures;
 pub mod finish;
 mod follow;
 pub mod layout;
-pub mod remaining;
 mod outcome;
+mod pending_runs;
+mod phases;
 pub mod rates;
-pub mod phase;
-mod runs;
+pub mod remaining;
 pub mod setup;
 pub mod sizing;
 pub mod statistics;
-mod told;
 pub mod tool;
-pub mod failed_run;
+mod tracker;
 mod words;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::source::{Label, MarkKind, Note, ToldPhase};
+use crate::source::{Label, MarkKind, Note, PhaseMark};
 use crate::topology::{State, VolumeState};
+use backup_run::BackupRun;
 pub use outcome::{Harm, Outcome};
-use phase::BackupRun;
+pub use phases::{MOST_PHASES, PhaseError, PhaseSpan};
 use setup::Setup;
-pub use told::{MOST_PHASES, PhaseError, PhaseSpan};
 pub use tracker::{CommandError, Effect, JobChange, JobTracker};
 
-/// What the key of a job begins with that was brought here from another host.
+/// The prefix of an imported job's key.
 pub const IMPORTED: &str = "imported:";
-/// Notes of a job at most.
+/// Maximum number of notes of a job.
 pub const MOST_NOTES: usize = 200;
 
-/// As it is kept, and as a file has it, but for its number and key there.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// As stored, and as in an exported file except for id and key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     #[serde(skip)]
     pub id: i64,
     pub kind: JobKind,
-    /// What makes it the same job after a restart: the snapshot's UUID, or the key that its mark chose.
+    /// Identifies the job across restarts: the snapshot's UUID, or the key in its mark.
     #[serde(skip)]
     pub key: String,
     pub name: String,
@@ -59,51 +57,53 @@ pub struct Job {
     pub ended_at: Option<Timestamp>,
     /// `None` while it runs.
     pub outcome: Option<Outcome>,
-    /// When its snapshot was seen to be invalid. Of a command: one that was made while it ran.
+    /// When its snapshot became invalid. For a command, a snapshot that was created while it ran.
     pub died_at: Option<Timestamp>,
-    /// When its snapshot was seen to answer nothing but errors.
+    /// When its snapshot first returned only I/O errors.
     pub io_error_at: Option<Timestamp>,
-    /// What hooks told of the run that made its snapshot.
-    pub heard: Option<BackupRun>,
-    /// Of a command that ended by itself.
+    /// The mylvmbackup run that created its snapshot, from hooks.
+    #[serde(rename = "heard")]
+    pub backup_run: Option<BackupRun>,
+    /// For a command that exited.
     pub exit_status: Option<i32>,
-    /// The folder on which its snapshot is mounted, or was at last.
+    /// The last directory that its snapshot was mounted on.
     pub mounted_on: Option<String>,
-    /// When it was seen to be unmounted; `None` while it is mounted, or where it never was.
+    /// When its snapshot was unmounted; `None` while mounted or if it never was.
     pub unmounted_at: Option<Timestamp>,
-    /// It had begun before anybody looked, or went on while nobody did.
+    /// Whether it began, or went on, while cowbell did not run.
     #[serde(default)]
     pub partly_seen: bool,
     pub last_fill_percent: Option<f64>,
     pub peak_fill_percent: Option<f64>,
-    /// Of a snapshot: read from it. Of a command: read from all disks in the whole ticks while it ran.
+    /// Bytes read from the snapshot. For a command, from all disks in the whole ticks while it ran.
     pub bytes_read: Option<u64>,
-    /// What its device's counter of bytes read said last, to go on from.
+    /// The last value of its device's counter of bytes read.
     #[serde(skip)]
     pub read_counter: Option<u64>,
-    /// What its snapshot, its origin and the machine were like.
+    /// Properties of its snapshot, its origin and the machine.
     #[serde(default)]
     pub setup: Setup,
-    /// To which set of runs it belongs, where somebody said so.
+    /// The set of runs that it belongs to.
     pub label: Option<Label>,
-    /// In the order of time.
+    /// In order of time.
     #[serde(default)]
     pub notes: Vec<Note>,
-    /// Phases that somebody told, in the order of time; those of hooks are in `heard`.
-    #[serde(default)]
-    pub told_phases: Vec<ToldPhase>,
-    /// Of a snapshot: the name of the program that made it, where it was seen.
+    /// Phases from marks in order of time; those from hooks are in `backup_run`.
+    #[serde(default, rename = "told_phases")]
+    pub phase_marks: Vec<PhaseMark>,
+    /// The program that created its snapshot, if observed.
     pub program: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobKind {
     /// The life of a snapshot volume.
+    #[default]
     Snapshot,
     /// A command under `cowbell run`.
     Command,
-    /// A span that somebody marked.
+    /// A span between two marks.
     Mark,
 }
 
@@ -128,53 +128,36 @@ impl From<MarkKind> for JobKind {
 
 impl Job {
     pub(crate) fn new(id: i64, kind: JobKind, key: &str, name: &str, started_at: Timestamp) -> Self {
-        Self {
-            id,
-            kind,
-            key: key.into(),
-            name: name.into(),
-            vg: None,
-            lv: None,
-            origin: None,
-            started_at,
-            ended_at: None,
-            outcome: None,
-            died_at: None,
-            io_error_at: None,
-            heard: None,
-            exit_status: None,
-            mounted_on: None,
-            unmounted_at: None,
-            partly_seen: false,
-            last_fill_percent: None,
-            peak_fill_percent: None,
-            bytes_read: None,
-            read_counter: None,
-            setup: Setup::default(),
-            label: None,
-            notes: Vec::new(),
-            told_phases: Vec::new(),
-            program: None,
-        }
+        Self { id, kind, key: key.into(), name: name.into(), started_at, ..Self::default() }
     }
 
-    /// Adds a note; false if there is no room for it. The same note twice is one.
+    /// Adds a note once; false if there is no room for it.
     fn note(&mut self, note: &Note) -> bool {
-        let is_there = self.notes.contains(note);
+        let exists = self.notes.contains(note);
         let has_room = self.notes.len() < MOST_NOTES;
-        if !is_there && has_room {
+        if !exists && has_room {
             let place = self.notes.partition_point(|other| other.at <= note.at);
             self.notes.insert(place, note.clone());
         }
-        is_there || has_room
+        exists || has_room
     }
 
-    /// Whether it ran on another host: then nothing here is known of its volumes.
+    /// `vg0/data_snapshot`
+    pub fn volume_name(&self) -> Option<String> {
+        Some(format!("{}/{}", self.vg.as_ref()?, self.lv.as_ref()?))
+    }
+
+    /// `vg0/data`
+    pub fn origin_name(&self) -> Option<String> {
+        Some(format!("{}/{}", self.vg.as_ref()?, self.origin.as_ref()?))
+    }
+
+    /// Whether it ran on another host, so that this host's volumes are not its own.
     pub fn is_imported(&self) -> bool {
         self.key.starts_with(IMPORTED)
     }
 
-    /// The host that it was brought from.
+    /// The host that it was imported from.
     pub fn imported_from(&self) -> Option<&str> {
         self.setup.host.as_deref().filter(|_| self.is_imported())
     }
@@ -183,12 +166,17 @@ impl Job {
         self.ended_at.is_none()
     }
 
+    /// Whether it is a run of mylvmbackup that ended without a snapshot.
+    pub fn made_no_snapshot(&self) -> bool {
+        self.setup.made_no_snapshot()
+    }
+
     pub fn seconds(&self, now: Timestamp) -> f64 {
         let end = self.ended_at.unwrap_or(now);
         (end.as_millisecond() - self.started_at.as_millisecond()).max(0) as f64 / 1000.0
     }
 
-    fn see(&mut self, at: Timestamp, state: &VolumeState) {
+    fn update_state(&mut self, at: Timestamp, state: &VolumeState) {
         match state.state {
             State::Invalid => self.died_at = self.died_at.or(Some(at)),
             State::Failed => self.io_error_at = self.io_error_at.or(Some(at)),
@@ -200,30 +188,22 @@ impl Job {
         }
     }
 
-    fn see_mounts(&mut self, at: Timestamp, mounts: Option<&[String]>) {
+    fn update_mounts(&mut self, at: Timestamp, mounts: Option<&[String]>) {
         match mounts {
-            Some([first, ..]) => {
-                (self.mounted_on, self.unmounted_at) = (Some(first.clone()), None);
-            }
-            Some([]) if self.mounted_on.is_some() => {
-                self.unmounted_at.get_or_insert(at);
-            }
+            Some([first, ..]) => (self.mounted_on, self.unmounted_at) = (Some(first.clone()), None),
+            Some([]) if self.mounted_on.is_some() => self.unmounted_at = self.unmounted_at.or(Some(at)),
             _ => {}
         }
     }
 
-    /// A device's counter starts with the device, so what it says is what was read in the snapshot's life.
+    /// A device's counter starts at 0 with the device, so all of it was read during the snapshot's life.
     fn count_reads(&mut self, counter: u64) {
-        let grown = match self.read_counter {
+        let increase = match self.read_counter {
             Some(before) if before <= counter => counter - before,
             _ => counter,
         };
-        self.bytes_read = Some(self.bytes_read.unwrap_or_default() + grown);
+        self.bytes_read = Some(self.bytes_read.unwrap_or_default() + increase);
         self.read_counter = Some(counter);
-    }
-
-    fn is_of(&self, run: u32) -> bool {
-        self.heard.as_ref().is_some_and(|heard| heard.run == run)
     }
 }
 

@@ -1,6 +1,6 @@
-//! How a job ended: what was reported of it, weighed against what became of its snapshot.
+//! The outcome of a job: what was reported, compared with the state of its snapshot.
 //!
-//! A backup that pipes into a compressor does not notice that what it reads is lost, so its word alone is no outcome.
+//! A backup that pipes into a compressor does not notice read errors, so its report alone is no outcome.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,26 +8,26 @@ use utoipa::ToSchema;
 
 use super::{Job, JobKind};
 
-/// dmeventd looks every 10 s at the latest, and then takes a moment.
-const DEATH_AND_UNMOUNT_MS: i64 = 12_000;
-/// Both may be seen in one tick, or the mount first.
-const ONE_MOMENT_MS: i64 = 1_000;
-/// What died so soon after success was reported may have been dead before: where the kernel's word comes late, it is
-/// known no better than by the longest tick.
-const DEATH_IS_KNOWN_MS: i64 = 60_000;
+/// dmeventd checks snapshots every 10 s at the latest, and then takes a moment to unmount them.
+const UNMOUNT_AFTER_DEATH_MS: i64 = 12_000;
+/// The unmount may be observed first, within one tick.
+const UNMOUNT_BEFORE_DEATH_MS: i64 = 1_000;
+/// A snapshot whose death is observed this soon after a reported success may have been invalid before: without the
+/// device-mapper, the status may be as old as the longest tick.
+const LATE_DEATH_MS: i64 = 60_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Succeeded,
     Failed,
-    /// Success was reported, but what was read was lost meanwhile.
+    /// Success was reported, but the snapshot was lost during the backup.
     Untrustworthy,
-    /// The snapshot became invalid while it lived.
+    /// The snapshot became invalid.
     Overflowed,
-    /// It was killed, or the machine went down: nobody came to say how it ended.
+    /// The job was killed, or the machine went down, so its end was not reported.
     Abandoned,
-    /// Nobody said.
+    /// Not reported.
     Unknown,
 }
 
@@ -44,70 +44,64 @@ impl Outcome {
     }
 }
 
-/// What takes from a backup what it reads.
+/// How a backup can lose what it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {
     /// The snapshot became invalid.
     Death,
     IoError,
-    /// Somebody else unmounted it.
+    /// Another process unmounted it.
     Unmount,
 }
 
 impl Job {
-    /// Ends it as reported, unless what is known of its snapshot says otherwise.
+    /// Ends it as reported, unless its snapshot contradicts that.
     pub(super) fn end(&mut self, at: Timestamp, reported: Outcome) {
         self.ended_at = Some(at.max(self.started_at));
-        self.outcome = Some(self.weighed(reported));
-    }
-
-    fn weighed(&self, reported: Outcome) -> Outcome {
-        match (self.kind, reported) {
+        let has_died = self.died_at.is_some();
+        self.outcome = Some(match (self.kind, reported) {
             _ if self.is_untrustworthy() => Outcome::Untrustworthy,
-            (JobKind::Command | JobKind::Mark, Outcome::Succeeded) if self.died_at.is_some() => {
-                Outcome::Untrustworthy
-            }
-            // A backup that was done before its snapshot died is none the worse for it.
+            (JobKind::Command | JobKind::Mark, Outcome::Succeeded) if has_died => Outcome::Untrustworthy,
+            // The backup finished before its snapshot died.
             (_, Outcome::Succeeded) => Outcome::Succeeded,
-            (JobKind::Snapshot, _) if self.died_at.is_some() => Outcome::Overflowed,
+            (JobKind::Snapshot, _) if has_died => Outcome::Overflowed,
             (_, reported) => reported,
-        }
+        });
     }
 
-    /// What its hooks reported; `abandoned` where they fell silent while somebody listened.
+    /// The outcome that hooks reported. `Abandoned` if they stopped while cowbell listened.
     pub(super) fn reported(&self) -> Outcome {
-        let Some(heard) = &self.heard else { return Outcome::Unknown };
-        match heard.reported {
+        let Some(run) = &self.backup_run else { return Outcome::Unknown };
+        match run.report {
             Some(report) => report.outcome(),
-            None if heard.is_unbroken && !heard.is_over() => Outcome::Abandoned,
+            None if run.is_unbroken && !run.is_over() => Outcome::Abandoned,
             None => Outcome::Unknown,
         }
     }
 
-    /// Whether its run reported success, but lost what it read: a backup that pipes into a compressor does not notice.
+    /// Whether its run reported success after it had lost its snapshot.
     pub fn is_untrustworthy(&self) -> bool {
         self.harm().is_some()
     }
 
-    /// When, and by what, a run that reported success lost what it read.
+    /// How and when a run that reported success lost its snapshot.
     pub fn harm(&self) -> Option<(Harm, Timestamp)> {
-        let report = self.heard.as_ref()?.reported.filter(|report| report.succeeded)?;
-        let done_ms = report.at.as_millisecond();
-        let within = |at: &Timestamp, more_ms: i64| at.as_millisecond() < done_ms + more_ms;
-        let died = self.died_at.filter(|at| within(at, DEATH_IS_KNOWN_MS)).map(|at| (Harm::Death, at));
-        let failed =
-            self.io_error_at.filter(|at| within(at, DEATH_IS_KNOWN_MS)).map(|at| (Harm::IoError, at));
-        // A run unmounts its snapshot itself, after it has said that it is done.
-        let unmounted = self.unmounted_at.filter(|at| within(at, 0)).map(|at| (Harm::Unmount, at));
-        died.or(failed).or(unmounted)
+        let report = self.backup_run.as_ref()?.report.filter(|report| report.succeeded)?;
+        let before = |at: Option<Timestamp>, late_ms: i64| {
+            at.filter(|at| at.as_millisecond() < report.at.as_millisecond() + late_ms)
+        };
+        let died = before(self.died_at, LATE_DEATH_MS).map(|at| (Harm::Death, at));
+        let failed = || before(self.io_error_at, LATE_DEATH_MS).map(|at| (Harm::IoError, at));
+        // A run unmounts its snapshot itself after it reported success.
+        let unmounted = || before(self.unmounted_at, 0).map(|at| (Harm::Unmount, at));
+        died.or_else(failed).or_else(unmounted)
     }
 
-    /// Whether it was unmounted so soon after its snapshot died that LVM's monitoring may have done it.
-    pub fn was_unmounted_with_its_death(&self) -> bool {
-        let between = self.died_at.zip(self.unmounted_at);
-        between.is_some_and(|(died, unmounted)| {
+    /// Whether LVM's monitoring may have unmounted it, since it was invalid.
+    pub fn was_unmounted_at_its_death(&self) -> bool {
+        self.died_at.zip(self.unmounted_at).is_some_and(|(died, unmounted)| {
             let ms = unmounted.as_millisecond() - died.as_millisecond();
-            (-ONE_MOMENT_MS..=DEATH_AND_UNMOUNT_MS).contains(&ms)
+            (-UNMOUNT_BEFORE_DEATH_MS..=UNMOUNT_AFTER_DEATH_MS).contains(&ms)
         })
     }
 }

@@ -1,7 +1,7 @@
-//! How much a backup still has to read of its snapshot, and how that is known.
+//! The bytes that a backup still has to read from its snapshot.
 //!
-//! The usage of the snapshot's file system is the first source; a backup that skips files reads less, and one that reads
-//! files twice reads more. If no file system is mounted, the totals of earlier runs are used, with their range.
+//! The total is the used space of the snapshot's file system; a backup that skips files reads less. Without a mounted file
+//! system, it is the total of earlier runs, with their range.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,20 +10,19 @@ use super::statistics::Sorted;
 use super::words::size;
 use super::{Job, JobKind, Outcome};
 
-/// Earlier runs that count: two weeks of nights.
+/// Maximum number of earlier runs: two weeks of nights.
 const MOST_RUNS: usize = 14;
 
-/// How much is still to be read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RemainingReads {
     pub from: Basis,
-    /// What it read so far; `null` if that was not observed.
+    /// Read so far; `null` if not observed.
     pub read_bytes: Option<u64>,
-    /// What it will have read in the end, the median of earlier runs; `null` if not known.
+    /// The expected total, the median of earlier runs; `null` if unknown.
     pub expected_bytes: Option<u64>,
-    /// What is left of that; `null` if not known.
+    /// `null` if unknown.
     pub left_bytes: Option<u64>,
-    /// Earlier runs that were used.
+    /// The number of earlier runs.
     pub runs: usize,
     pub text: String,
     /// Amounts that may be left, each equally likely.
@@ -32,23 +31,23 @@ pub struct RemainingReads {
     pub may_be: Vec<f64>,
 }
 
-/// How it is known what is still to be read.
+/// The source of the expected total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// What the snapshot's file system uses.
+    /// The used space of the snapshot's file system.
     FileSystem,
-    /// What earlier runs of the same origin read.
+    /// Earlier runs of the same origin.
     EarlierRuns,
     /// Neither is known.
     Nothing,
 }
 
-/// What earlier runs read in all.
+/// The bytes that earlier runs read in total.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PastRuns {
     pub totals: Vec<u64>,
-    /// Their outcomes were not reported.
+    /// Whether their outcomes were not reported.
     pub is_unreported: bool,
 }
 
@@ -60,7 +59,7 @@ impl RemainingReads {
             None if earlier.totals.is_empty() => (Basis::Nothing, Vec::new()),
             None => (Basis::EarlierRuns, earlier.totals.clone()),
         };
-        // A run whose total is below what this one has read already says nothing about what is left.
+        // Excludes totals that this run has already exceeded.
         let left = |total: &u64| Some(total.checked_sub(read?)? as f64);
         let may_be: Vec<f64> = totals.iter().filter_map(left).collect();
         let left_bytes = Sorted::new(may_be.iter().copied()).map(|sorted| sorted.median() as u64);
@@ -71,9 +70,9 @@ impl RemainingReads {
             _ => "No file system is mounted on it, and there is no earlier run of the same origin".into(),
         };
         let read_text = match read {
-            None => "what was read so far is not known".into(),
+            None => "the bytes read so far are unknown".into(),
             Some(read) if left_bytes.is_some() => format!("{} are read", size(read as f64)),
-            Some(read) => format!("{} are read, and what is left is not known", size(read as f64)),
+            Some(read) => format!("{} are read, and the rest is unknown", size(read as f64)),
         };
         Self {
             from,
@@ -88,7 +87,7 @@ impl RemainingReads {
 }
 
 impl PastRuns {
-    /// From jobs, the latest first: runs that succeeded or, if no outcome was ever reported, those without one.
+    /// From jobs, the latest first: successful runs or, if there are none, those without a reported outcome.
     pub fn of<'a>(job: &Job, jobs: impl Iterator<Item = &'a Job>) -> Self {
         let alike: Vec<&Job> = jobs.filter(|other| is_alike(other, job)).collect();
         let totals = |outcome| -> Vec<u64> {
@@ -115,7 +114,7 @@ impl PastRuns {
     }
 }
 
-/// Whether it was a snapshot of the same kind and origin, and was observed from its beginning to its end.
+/// Whether it was a snapshot of the same kind and origin, and fully observed.
 fn is_alike(other: &Job, job: &Job) -> bool {
     other.id != job.id
         && other.kind == JobKind::Snapshot
@@ -153,34 +152,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_what_the_file_system_uses_and_was_not_read() {
+    fn the_rest_is_used_space_minus_reads() {
         check(Some(40), Some(12), &[99], Some(28), "Its file system uses 40.0 GiB; 12.0 GiB are read.");
-        check(Some(40), None, &[], None, "Its file system uses 40.0 GiB; what was read so far is not known.");
-        let text = "Its file system uses 40.0 GiB; 41.0 GiB are read, and what is left is not known.";
+        check(Some(40), None, &[], None, "Its file system uses 40.0 GiB; the bytes read so far are unknown.");
+        let text = "Its file system uses 40.0 GiB; 41.0 GiB are read, and the rest is unknown.";
         check(Some(40), Some(41), &[50], None, text);
     }
 
     #[test]
-    fn without_a_file_system_earlier_runs_tell_with_their_spread() {
+    fn without_a_file_system_the_total_is_that_of_earlier_runs() {
         let text =
             "The last 3 runs of the same origin read 40.0 GiB (36.0 GiB to 44.0 GiB); 12.0 GiB are read.";
         check(None, Some(12), &[44, 36, 40], Some(28), text);
         let text =
             "The last 3 runs of the same origin read 40.0 GiB (36.0 GiB to 44.0 GiB); 38.0 GiB are read.";
         check(None, Some(38), &[44, 36, 40], Some(4), text);
-        let text = "The last run of the same origin read 40.0 GiB; 41.0 GiB are read, and what is left is not known.";
+        let text =
+            "The last run of the same origin read 40.0 GiB; 41.0 GiB are read, and the rest is unknown.";
         check(None, Some(41), &[40], None, text);
     }
 
     #[test]
-    fn where_neither_tells_it_is_said() {
+    fn an_unknown_total_is_reported() {
         let text = "No file system is mounted on it, and there is no earlier run of the same origin; 12.0 GiB are read, and \
-                    what is left is not known.";
+                    the rest is unknown.";
         check(None, Some(12), &[], None, text);
     }
 
     #[test]
-    fn only_runs_that_succeeded_tell_and_others_where_nobody_ever_said() {
+    fn only_successful_runs_count_or_else_unreported_ones() {
         let mut jobs = vec![
             job(2, Some(5), Some(Outcome::Succeeded)),
             job(3, Some(6), Some(Outcome::Unknown)),

@@ -1,6 +1,6 @@
-//! How large the COW area of the next run should be, from what earlier runs needed.
+//! The recommended size of the next run's COW area, from the peaks of earlier runs.
 //!
-//! A run that overflowed needed an unknown amount more than it had; it counts with what it had.
+//! A run that overflowed counts with its full COW area, although it needed more.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,54 +11,50 @@ use super::words::size;
 pub const DEFAULT_EXTENT: u64 = 4 * 1024 * 1024;
 /// LVM's default chunk.
 const DEFAULT_CHUNK: u64 = 4 * 1024;
-/// What one copied chunk takes in the COW area's exception tables.
+/// The size of a copied chunk's entry in the COW area's exception tables.
 const BYTES_OF_AN_EXCEPTION: u64 = 16;
-/// The default for how many times the peak the next run should have: nights differ, and an overflow loses the backup.
+/// The default ratio of size to peak: nights differ, and an overflow loses the backup.
 pub const DEFAULT_MARGIN: f64 = 2.0;
 
-/// The most that a run had in its COW area.
+/// The peak usage of a run's COW area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peak {
     pub bytes: u64,
-    /// Then it needed more.
     pub overflowed: bool,
 }
 
-/// What limits sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// `None` for LVM's own.
+    /// The default is LVM's.
     pub extent: Option<u64>,
-    /// `None` for LVM's own.
+    /// The default is LVM's.
     pub chunk: Option<u64>,
     pub origin_bytes: Option<u64>,
 }
 
-/// How large the COW area of the next run should be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Sizing {
     /// Runs with a known peak.
     pub runs: usize,
-    /// Of those, how many overflowed.
+    /// The number of those that overflowed.
     pub overflowed: usize,
     pub peak_bytes: u64,
-    /// How many times the peak the advised size should be.
+    /// The ratio of the recommended size to the peak.
     pub margin: f64,
     pub advised_bytes: u64,
-    /// No run can need more than the advised size, whatever is written.
+    /// Whether the recommended size holds every chunk of the origin.
     pub cannot_overflow: bool,
     pub text: String,
-    /// What to set in `mylvmbackup.conf`.
+    /// Lines for `mylvmbackup.conf`.
     pub setting: String,
 }
 
-/// The size for the next run; `None` if no run's peak is known.
-///
-/// `had_bytes` is what the last run had, if known. A margin below 1 counts as 1.
+/// The recommended size; `None` without a known peak. `had_bytes` is the size in the last run. A margin below 1 counts as
+/// 1.
 pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits, had_bytes: Option<u64>) -> Option<Sizing> {
     let peak_bytes = peaks.iter().map(|peak| peak.bytes).max()?;
     let overflowed = peaks.iter().filter(|peak| peak.overflowed).count();
-    // At least twice as much if the largest was too small: with less the next run may only find that out again.
+    // At least twice as much after an overflow, so that the next run does not overflow as well.
     let least = if overflowed > 0 { DEFAULT_MARGIN } else { 1.0 };
     let margin = if margin.is_finite() { margin.max(least) } else { DEFAULT_MARGIN };
     let extent = limits.extent.filter(|extent| *extent > 0).unwrap_or(DEFAULT_EXTENT);
@@ -80,8 +76,8 @@ pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits, had_bytes: Option<u64
     Some(sizing)
 }
 
-/// The size of a COW area that holds every chunk of its origin, and the kernel's tables. Source: dm-snap-persistent.c: a
-/// header, and one chunk of exceptions for each area.
+/// The size of a COW area that holds every chunk of its origin, and the kernel's tables: a header, and one chunk of
+/// exceptions per area. Source: dm-snap-persistent.c.
 pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
     let chunk = chunk.filter(|chunk| *chunk >= BYTES_OF_AN_EXCEPTION).unwrap_or(DEFAULT_CHUNK);
     let chunks = origin_bytes.div_ceil(chunk);
@@ -101,7 +97,7 @@ impl Sizing {
         if self.overflowed > 0 {
             let these = if self.runs == 1 { runs } else { format!("{} of {runs}", self.overflowed) };
             return format!(
-                "{peak}, and {these} overflowed; how much was needed is not known. {advised} is {} what the largest had.",
+                "{peak}, and {these} overflowed, so the required size is unknown. {advised} is {} the largest peak.",
                 times(self.margin)
             );
         }
@@ -117,7 +113,7 @@ fn times(margin: f64) -> String {
     }
 }
 
-/// For `lvcreate`: whole numbers, in powers of 1024.
+/// A size for `lvcreate`: a whole number in powers of 1024.
 fn lvm_size(bytes: u64) -> String {
     let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M")];
     let fits = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
@@ -143,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_holds_what_was_needed_with_a_margin() {
+    fn the_size_is_the_peak_times_the_margin() {
         let mut peaks = vec![held(9.0); 13];
         peaks.push(held(15.7));
         let text = "Peak 15.7 MiB of 120 MiB; 32.0 MiB would have held the last 14 runs twice over.";
@@ -151,19 +147,19 @@ mod tests {
     }
 
     #[test]
-    fn what_overflowed_needed_more_than_is_known() {
+    fn after_an_overflow_the_size_at_least_doubles() {
         let peaks = [held(40.0), Peak { bytes: 120 * MIB, overflowed: true }];
-        let text = "Peak 120 MiB of 120 MiB, and 1 of the last 2 runs overflowed; how much was needed is not known. \
-                    240 MiB is twice what the largest had.";
+        let text = "Peak 120 MiB of 120 MiB, and 1 of the last 2 runs overflowed, so the required size is unknown. \
+                    240 MiB is twice the largest peak.";
         check(&peaks, Limits::default(), 120, text, "[lvm]\nlvsize=240M");
         assert_eq!(sizing(&peaks, 1.0, Limits::default(), None).unwrap().margin, 2.0);
-        let text = "Peak 120 MiB of 120 MiB, and the run overflowed; how much was needed is not known. 240 MiB is \
-                    twice what the largest had.";
+        let text = "Peak 120 MiB of 120 MiB, and the run overflowed, so the required size is unknown. 240 MiB is \
+                    twice the largest peak.";
         check(&peaks[1..], Limits::default(), 120, text, "[lvm]\nlvsize=240M");
     }
 
     #[test]
-    fn no_more_is_advised_than_can_ever_be_needed() {
+    fn the_size_is_limited_to_a_full_copy() {
         let limits = Limits { origin_bytes: Some(100 * MIB), ..Limits::default() };
         let text =
             "Peak 80.0 MiB of 90.0 MiB; 104 MiB cannot overflow, however much is written to the origin.";
@@ -172,7 +168,7 @@ mod tests {
 
     /// LVM.md 7.2, by hand: 25,600 chunks of 4 KiB, 256 to an area, 101 areas, and the header.
     #[test]
-    fn a_full_copy_has_its_lists() {
+    fn a_full_copy_includes_the_exception_tables() {
         assert_eq!(never_overflows(100 * MIB, None), (1 + 25_600 + 101) * 4096);
         assert_eq!(never_overflows(0, Some(16384)), 2 * 16384);
     }
@@ -186,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn no_runs_say_nothing() {
+    fn without_runs_there_is_no_size() {
         assert_eq!(sizing(&[], 2.0, Limits::default(), None), None);
         assert_eq!(sizing(&[held(1.0)], f64::NAN, Limits::default(), None).unwrap().margin, 2.0);
     }

@@ -1,10 +1,10 @@
-//! How a job is judged by all that is known of it.
+//! Outcomes of jobs.
 
 pub(crate) mod example;
 
 use jiff::Timestamp;
 
-use super::phase::{BackupRun, Report};
+use super::backup_run::{BackupRun, Report};
 use super::{Job, JobKind, Outcome};
 
 fn at(second: i64) -> Timestamp {
@@ -14,14 +14,14 @@ fn at(second: i64) -> Timestamp {
 /// A snapshot's job whose run reported this after a hundred seconds.
 fn reported(succeeded: Option<bool>) -> Job {
     let mut job = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
-    let reported = succeeded.map(|succeeded| Report { at: at(100), succeeded });
-    job.heard = Some(BackupRun { reported, is_unbroken: true, ..BackupRun::new(4711, at(0)) });
+    let report = succeeded.map(|succeeded| Report { at: at(100), succeeded });
+    job.backup_run = Some(BackupRun { report, is_unbroken: true, ..BackupRun::new(4711, at(0)) });
     job
 }
 
 fn ended(mut job: Job) -> Outcome {
-    let said = job.reported();
-    job.end(at(110), said);
+    let reported = job.reported();
+    job.end(at(110), reported);
     job.outcome.unwrap()
 }
 
@@ -31,13 +31,13 @@ fn dead(mut job: Job, second: i64) -> Job {
 }
 
 #[test]
-fn what_was_reported_holds_where_nothing_speaks_against_it() {
+fn a_report_is_the_outcome_unless_the_snapshot_contradicts_it() {
     assert_eq!(ended(reported(Some(true))), Outcome::Succeeded);
     assert_eq!(ended(reported(Some(false))), Outcome::Failed);
 }
 
 #[test]
-fn success_from_a_snapshot_that_died_is_untrustworthy() {
+fn success_with_a_dead_snapshot_is_untrustworthy() {
     assert_eq!(ended(dead(reported(Some(true)), 50)), Outcome::Untrustworthy);
     assert_eq!(
         ended(dead(reported(Some(true)), 105)),
@@ -47,12 +47,12 @@ fn success_from_a_snapshot_that_died_is_untrustworthy() {
 }
 
 #[test]
-fn a_snapshot_that_is_kept_and_dies_long_after_the_backup_did_it_no_harm() {
+fn a_snapshot_that_dies_long_after_the_backup_is_harmless() {
     assert_eq!(ended(dead(reported(Some(true)), 100 + 3600)), Outcome::Succeeded);
 }
 
 #[test]
-fn a_failure_from_a_snapshot_that_died_is_its_overflow() {
+fn a_failure_with_a_dead_snapshot_is_an_overflow() {
     assert_eq!(ended(dead(reported(Some(false)), 50)), Outcome::Overflowed);
     assert_eq!(ended(dead(reported(None), 50)), Outcome::Overflowed);
 }
@@ -70,10 +70,10 @@ fn io_errors_and_a_forced_unmount_override_success_too() {
 }
 
 #[test]
-fn a_run_that_falls_silent_is_abandoned_only_where_somebody_listened() {
+fn a_silent_run_is_abandoned_only_if_cowbell_listened() {
     assert_eq!(ended(reported(None)), Outcome::Abandoned);
     let mut unheard = reported(None);
-    unheard.heard.as_mut().unwrap().is_unbroken = false;
+    unheard.backup_run.as_mut().unwrap().is_unbroken = false;
     assert_eq!(ended(unheard), Outcome::Unknown);
     let without_hooks = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
     assert_eq!(ended(without_hooks.clone()), Outcome::Unknown);
@@ -82,14 +82,14 @@ fn a_run_that_falls_silent_is_abandoned_only_where_somebody_listened() {
 
 #[test]
 fn a_command_that_succeeds_with_a_dead_snapshot_is_untrustworthy() {
-    for (died, said, expected) in [
+    for (died, reported, expected) in [
         (true, Outcome::Succeeded, Outcome::Untrustworthy),
         (true, Outcome::Failed, Outcome::Failed),
         (false, Outcome::Succeeded, Outcome::Succeeded),
     ] {
         let mut job = Job::new(1, JobKind::Command, "run-1", "nightly", at(0));
         job.died_at = died.then(|| at(50));
-        job.end(at(100), said);
+        job.end(at(100), reported);
         assert_eq!(job.outcome, Some(expected));
     }
 }

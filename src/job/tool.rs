@@ -1,81 +1,66 @@
-//! Which tool a snapshot is of, by the name that the tool usually gives it; used where nobody saw who made it.
+//! Which tool created a snapshot, by the name that the tool usually gives it; used if the program was not observed.
 //!
 //! A name is no proof: mylvmbackup and holland use the same one.
 
 use super::{Job, JobKind};
 
-/// How a name is made of its origin's.
-enum Pattern {
-    /// Before it, and behind it.
-    Around(&'static str, &'static str),
-    /// Before it and a dash, and behind it a number.
-    Numbered(&'static str),
-    /// Behind it, and then anything.
-    Begins(&'static str),
-}
-
-/// Sources: mylvmbackup 0.15; holland's mysql-lvm; borgmatic's LVM hook; snapper; snapm; wyng; pve-container; and names
-/// that scripts are often written with.
-const NAMES: [(Pattern, &str); 16] = [
-    (Pattern::Around("", "_snapshot"), "mylvmbackup or holland"),
-    (Pattern::Numbered("_borgmatic-"), "borgmatic"),
-    (Pattern::Numbered("-snapshot"), "snapper"),
-    (Pattern::Begins("-snapset_"), "snapm"),
-    (Pattern::Around("", ".tick"), "wyng"),
-    (Pattern::Around("", ".tock"), "wyng"),
-    (Pattern::Around("snap_", "_vzdump"), "vzdump"),
-    (Pattern::Around("", "-snap"), SCRIPT),
-    (Pattern::Around("", "_snap"), SCRIPT),
-    (Pattern::Around("", "snap"), SCRIPT),
-    (Pattern::Around("", "-snapshot"), SCRIPT),
-    (Pattern::Around("", "_backup"), SCRIPT),
-    (Pattern::Around("", "-backup"), SCRIPT),
-    (Pattern::Around("snap_", ""), SCRIPT),
-    (Pattern::Around("snap-", ""), SCRIPT),
-    (Pattern::Around("backup_", ""), SCRIPT),
+/// The first that fits counts. `@` is the origin's name; at the end, `#` is a number and `*` is anything.
+///
+/// Sources: mylvmbackup 0.15; holland's mysql-lvm; borgmatic's LVM hook; snapper; snapm; wyng; pve-container; names of
+/// guests' volumes in Proxmox; names that scripts often use.
+const NAMES: [(&str, &str); 20] = [
+    ("@_snapshot", "mylvmbackup or holland"),
+    ("@_borgmatic-#", "borgmatic"),
+    ("@-snapshot#", "snapper"),
+    ("@-snapset_*", "snapm"),
+    ("@.tick", "wyng"),
+    ("@.tock", "wyng"),
+    ("snap_@_vzdump", "vzdump"),
+    ("snap_vm-*", "Proxmox VE"),
+    ("snap_subvol-*", "Proxmox VE"),
+    ("snap_base-*", "Proxmox VE"),
+    ("vzsnap-*", "vzdump"),
+    ("@-snap", "a backup script"),
+    ("@_snap", "a backup script"),
+    ("@snap", "a backup script"),
+    ("@-snapshot", "a backup script"),
+    ("@_backup", "a backup script"),
+    ("@-backup", "a backup script"),
+    ("snap_@", "a backup script"),
+    ("snap-@", "a backup script"),
+    ("backup_@", "a backup script"),
 ];
-const SCRIPT: &str = "a backup script";
 
-/// Guests' volumes, of which Proxmox makes snapshots that people name.
-const PROXMOX: [&str; 3] = ["snap_vm-", "snap_subvol-", "snap_base-"];
-
-impl Pattern {
-    fn fits(&self, name: &str, origin: &str) -> bool {
-        let behind = |start: &str| name.strip_prefix(start)?.strip_prefix(origin);
-        match self {
-            Self::Around(start, end) => behind(start) == Some(*end),
-            Self::Numbered(word) => {
-                behind("").and_then(|rest| rest.strip_prefix(word)).is_some_and(is_number)
-            }
-            Self::Begins(word) => behind("").is_some_and(|rest| rest.starts_with(word)),
+fn fits(pattern: &str, name: &str, origin: &str) -> bool {
+    let rest = match pattern.split_once('@') {
+        Some((start, end)) => {
+            name.strip_prefix(start).and_then(|rest| rest.strip_prefix(origin)).map(|rest| (rest, end))
         }
+        None => Some((name, pattern)),
+    };
+    let Some((rest, end)) = rest else { return false };
+    let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    match end.strip_suffix(['#', '*']) {
+        Some(end_text) if end.ends_with('#') => rest.strip_prefix(end_text).is_some_and(is_number),
+        Some(end_text) => rest.starts_with(end_text),
+        None => rest == end,
     }
 }
 
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// The tool whose usual name this is of a snapshot of that origin.
+/// The tool that usually gives a snapshot of this origin this name.
 pub fn usual_tool(name: &str, origin: &str) -> Option<&'static str> {
-    let found = NAMES.iter().find(|(pattern, _)| pattern.fits(name, origin)).map(|(_, tool)| *tool);
-    let of_a_guest = || PROXMOX.iter().any(|start| name.starts_with(start)).then_some("Proxmox VE");
-    let of_vzdump = || name.starts_with("vzsnap-").then_some("vzdump");
-    match found {
-        Some(SCRIPT) | None => of_a_guest().or_else(of_vzdump).or(found),
-        found => found,
-    }
+    NAMES.iter().find(|(pattern, _)| fits(pattern, name, origin)).map(|(_, tool)| *tool)
 }
 
-/// Which program a snapshot is of: the one whose hooks told of it, the one that was seen to make it, or the one whose
-/// name it has. `None` where it is not known, or somebody ran lvcreate by hand.
+/// The program that created a snapshot: from hooks, as observed, or by the name. `None` if unknown, or if lvcreate was
+/// typed.
 pub fn above_lvcreate(job: &Job) -> Option<&str> {
     if job.kind != JobKind::Snapshot {
         return None;
     }
-    let heard = job.heard.as_ref().map(|_| "mylvmbackup");
+    let from_hooks = job.backup_run.as_ref().map(|_| "mylvmbackup");
     let by_name = || usual_tool(job.lv.as_deref()?, job.origin.as_deref()?);
-    let found = heard.or(job.program.as_deref()).or_else(by_name);
+    let found = from_hooks.or(job.program.as_deref()).or_else(by_name);
     found.filter(|program| !matches!(*program, "lvcreate" | "lvm"))
 }
 

@@ -1,4 +1,4 @@
-//! How diagnosis, advice and forecasts write numbers.
+//! Formats numbers for diagnosis, advice and forecasts.
 
 use crate::units::{Prefix, bytes_text, three_figures};
 

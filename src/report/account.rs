@@ -1,49 +1,51 @@
-//! One job in sentences: what it was and when, how it ended, and whether what it left can be relied on.
+//! One job in sentences, without figures: what it was and when, how it ended, and whether its result is reliable.
 //!
-//! Page, API and command line say the same. What the job cost, and why, is `job::diagnosis`.
+//! Page, API and command line show the same sentences. `job::diagnosis` explains the job's cost.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::{Harm, Job, JobKind, Outcome, failed_run, tool};
+use crate::job::{Harm, Job, JobKind, Outcome, tool};
 use crate::units::took_text;
 
-/// What is told of a job without a figure.
+/// The warning of a job without a snapshot.
+const NO_SNAPSHOT: &str = "No snapshot was made, as far as cowbell observed, so nothing was backed up. See mylvmbackup's \
+                           log. Often the volume group has no free space, or a snapshot of that name exists.";
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Account {
     /// What ran, and when.
     pub heading: String,
-    /// In one word; `running` while it does.
+    /// One word; `running` until it ends.
     pub outcome: String,
-    /// What the outcome rests on; empty while it runs.
+    /// How the outcome is known; empty while it runs.
     pub basis: String,
-    /// What nobody should overlook.
     pub warning: Option<String>,
     pub remarks: Vec<String>,
 }
 
-/// How times are written, and what is known of the machine besides.
-pub struct Manner<'a> {
-    /// A time without its zone, which is UTC.
+/// How to format times, and a property of the machine.
+pub struct AccountStyle<'a> {
+    /// Formats a time in UTC, without the zone.
     pub time: &'a dyn Fn(Timestamp) -> String,
-    /// Whether LVM's dmeventd watches snapshots here, and unmounts those that die.
+    /// Whether LVM's dmeventd monitors snapshots here, and unmounts invalid ones.
     pub is_monitored: bool,
 }
 
 impl Account {
-    pub fn of(job: &Job, manner: &Manner) -> Self {
-        let remarks = [labelled(job), made_by(job), mounted(job, manner), locked(job, manner)];
+    pub fn of(job: &Job, style: &AccountStyle) -> Self {
+        let remarks = [labelled(job), made_by(job), mounted(job, style), locked(job, style)];
         Self {
-            heading: heading(job, manner),
+            heading: heading(job, style),
             outcome: job.outcome.map_or("running", Outcome::text).into(),
-            basis: basis(job, manner),
-            warning: warning(job, manner),
+            basis: basis(job, style),
+            warning: warning(job, style),
             remarks: remarks.into_iter().flatten().collect(),
         }
     }
 
-    /// How it ended, and what that rests on.
+    /// The outcome and its basis.
     pub fn ended(&self) -> String {
         match &*self.basis {
             "" => self.outcome.clone(),
@@ -52,7 +54,7 @@ impl Account {
     }
 }
 
-fn heading(job: &Job, manner: &Manner) -> String {
+fn heading(job: &Job, style: &AccountStyle) -> String {
     let what = match (job.kind, &job.vg, &job.lv, &job.origin) {
         _ if job.made_no_snapshot() => without_snapshot(job),
         (JobKind::Snapshot, Some(vg), Some(lv), Some(origin)) => {
@@ -62,60 +64,56 @@ fn heading(job: &Job, manner: &Manner) -> String {
         (JobKind::Mark, ..) => "Marked span".to_string(),
         _ => "Command".to_string(),
     };
-    let until = job.ended_at.map_or_else(String::new, |at| format!(" to {}", (manner.time)(at)));
+    let until = job.ended_at.map_or_else(String::new, |at| format!(" to {}", (style.time)(at)));
     let host = job.imported_from().map_or_else(String::new, |host| format!("From {host} · "));
-    format!("{host}{what} · {}{until} UTC", (manner.time)(job.started_at))
+    format!("{host}{what} · {}{until} UTC", (style.time)(job.started_at))
 }
 
 fn without_snapshot(job: &Job) -> String {
-    let named = |lv: &Option<String>| Some(format!("{}/{}", job.vg.as_ref()?, lv.as_ref()?));
-    let lv = named(&job.lv).map_or_else(String::new, |lv| format!(" {lv}"));
-    let of = named(&job.origin).map_or_else(String::new, |origin| format!(" of {origin}"));
+    let lv = job.volume_name().map_or_else(String::new, |lv| format!(" {lv}"));
+    let of = job.origin_name().map_or_else(String::new, |origin| format!(" of {origin}"));
     format!("Run of mylvmbackup that made no snapshot{lv}{of}")
 }
 
-fn basis(job: &Job, manner: &Manner) -> String {
-    match job.outcome {
-        None => String::new(),
-        Some(Outcome::Unknown) => "nobody reported one".into(),
-        Some(Outcome::Overflowed) => {
-            job.died_at.map_or("seen by cowbell".into(), |at| format!("at {} UTC", (manner.time)(at)))
-        }
-        Some(Outcome::Untrustworthy) => "success was reported, but the snapshot was lost".into(),
-        Some(Outcome::Abandoned) => "it never came to its end".into(),
-        Some(Outcome::Failed) => match job.exit_status {
-            Some(status) => format!("with status {status}"),
-            None => "reported".into(),
-        },
-        Some(Outcome::Succeeded) => "reported".into(),
-    }
+fn basis(job: &Job, style: &AccountStyle) -> String {
+    let text = match (job.outcome, job.exit_status, job.died_at) {
+        (None, ..) => "",
+        (Some(Outcome::Unknown), ..) => "not reported",
+        (Some(Outcome::Overflowed), _, Some(at)) => return format!("at {} UTC", (style.time)(at)),
+        (Some(Outcome::Overflowed), ..) => "observed by cowbell",
+        (Some(Outcome::Untrustworthy), ..) => "success was reported, but the snapshot was lost",
+        (Some(Outcome::Abandoned), ..) => "its end was not reported",
+        (Some(Outcome::Failed), Some(status), _) => return format!("with status {status}"),
+        (Some(Outcome::Failed | Outcome::Succeeded), ..) => "reported",
+    };
+    text.into()
 }
 
-fn warning(job: &Job, manner: &Manner) -> Option<String> {
+fn warning(job: &Job, style: &AccountStyle) -> Option<String> {
     if job.made_no_snapshot() {
-        return Some(failed_run::SENTENCE.into());
+        return Some(NO_SNAPSHOT.into());
     }
-    if let Some((harm, at)) = job.harm() {
-        let lost = untrustworthy(harm, &(manner.time)(at));
-        return Some(format!("{lost}{}", unmounted_by_its_death(job, manner)));
-    }
-    if let Some(died_at) = job.died_at {
-        let died = died(job, &(manner.time)(died_at));
-        let unmounted = unmounted_by_its_death(job, manner);
-        return Some(format!("{died}: what read it then is lost, whatever it reported.{unmounted}"));
-    }
-    match job.outcome {
-        Some(Outcome::Abandoned) => Some(abandoned(job)),
-        _ => job.partly_seen.then(|| {
-            "This job was seen in part only: it had begun, or went on, while cowbell did not run.".into()
-        }),
-    }
+    let lost = match (job.harm(), job.died_at) {
+        (Some((harm, at)), _) => untrustworthy(harm, &(style.time)(at)),
+        (None, Some(at)) => {
+            format!(
+                "{}: anything that read it then is lost, whatever it reported.",
+                died(job, &(style.time)(at))
+            )
+        }
+        (None, None) if job.outcome == Some(Outcome::Abandoned) => return Some(abandoned(job)),
+        (None, None) => {
+            let text = "This job was observed only in part: it began, or went on, while cowbell did not run.";
+            return job.partly_seen.then(|| text.into());
+        }
+    };
+    Some(format!("{lost}{}", unmounted_at_its_death(job, style)))
 }
 
 fn died(job: &Job, at: &str) -> String {
-    match (job.kind, &job.vg, &job.lv) {
-        (JobKind::Command | JobKind::Mark, Some(vg), Some(lv)) => {
-            format!("Snapshot {vg}/{lv}, which was made while it ran, became invalid at {at} UTC")
+    match (job.kind, job.volume_name()) {
+        (JobKind::Command | JobKind::Mark, Some(name)) => {
+            format!("Snapshot {name}, which was made while it ran, became invalid at {at} UTC")
         }
         _ => format!("The snapshot became invalid at {at} UTC"),
     }
@@ -124,44 +122,38 @@ fn died(job: &Job, at: &str) -> String {
 fn untrustworthy(harm: Harm, at: &str) -> String {
     let what = match harm {
         Harm::Death => "became invalid",
-        Harm::IoError => "answered with I/O errors",
-        Harm::Unmount => "was unmounted by somebody else",
+        Harm::IoError => "returned I/O errors",
+        Harm::Unmount => "was unmounted by another process",
     };
     format!(
-        "The backup reported success, but its snapshot {what} at {at} UTC: what it wrote may be cut short or filled up \
-         with zeros. Do not rely on it."
+        "The backup reported success, but its snapshot {what} at {at} UTC. The backup may be truncated or padded with \
+         zeros. Do not rely on it."
     )
 }
 
 fn abandoned(job: &Job) -> String {
-    let last = job.heard.as_ref().and_then(|heard| heard.phases.last());
-    match last {
+    match job.backup_run.as_ref().and_then(|run| run.phases.last()) {
         Some(last) => format!(
-            "The backup never came to its end: the last that its hooks told is the phase {}. It was killed, or ended \
-             without a word.",
+            "The backup did not finish: its last reported phase is {}. It was killed, or ended without a message.",
             last.phase.text()
         ),
-        None => "Nobody told how it ended: it was killed, or the machine went down. It is closed at the time at which it \
-                 was last known to run."
+        None => "Its end was not reported: it was killed, or the machine went down. Its end is the last time at which it \
+                 was known to run."
             .into(),
     }
 }
 
-/// What a backup's own log does not say: why its files were suddenly gone.
-pub fn unmounted_by_its_death(job: &Job, manner: &Manner) -> String {
+/// Explains a missing directory, which a backup's own log does not.
+pub fn unmounted_at_its_death(job: &Job, style: &AccountStyle) -> String {
     let unmounted = job.unmounted_at.zip(job.mounted_on.as_ref());
-    match unmounted.filter(|_| job.was_unmounted_with_its_death()) {
-        Some((at, folder)) => {
-            let who =
-                if manner.is_monitored { ", as LVM's dmeventd does with an invalid snapshot" } else { "" };
-            format!(
-                " It was unmounted from {folder} at {}{who}: a backup may report missing files, or none at all, \
-                 instead of an I/O error.",
-                (manner.time)(at)
-            )
-        }
-        None => String::new(),
-    }
+    let Some((at, folder)) = unmounted.filter(|_| job.was_unmounted_at_its_death()) else {
+        return String::new();
+    };
+    let by = if style.is_monitored { ", as LVM's dmeventd does with invalid snapshots" } else { "" };
+    format!(
+        " It was unmounted from {folder} at {}{by}. A backup may then report missing files, or no error at all.",
+        (style.time)(at)
+    )
 }
 
 fn labelled(job: &Job) -> Option<String> {
@@ -172,51 +164,52 @@ fn labelled(job: &Job) -> Option<String> {
 }
 
 fn made_by(job: &Job) -> Option<String> {
-    match (&job.program, tool::above_lvcreate(job)) {
-        (Some(program), _) => Some(format!("Made by {program}.")),
-        (None, Some(tool)) if job.heard.is_some() => Some(format!("Made by {tool}.")),
-        (None, Some(tool)) => Some(format!("By its name it is of {tool}; who made it was not seen.")),
-        (None, None) => None,
+    match (job.program.as_deref(), tool::above_lvcreate(job)) {
+        (None, Some(tool)) if job.backup_run.is_none() => {
+            Some(format!("Probably made by {tool}, judging by its name; its creator was not observed."))
+        }
+        (program, tool) => program.or(tool).map(|maker| format!("Made by {maker}.")),
     }
 }
 
-fn mounted(job: &Job, manner: &Manner) -> Option<String> {
+fn mounted(job: &Job, style: &AccountStyle) -> Option<String> {
     let folder = job.mounted_on.as_ref()?;
     Some(match job.unmounted_at {
-        Some(at) => format!("Was mounted on {folder} until {} UTC.", (manner.time)(at)),
+        Some(at) => format!("Was mounted on {folder} until {} UTC.", (style.time)(at)),
         None if job.is_running() => format!("Mounted on {folder}."),
         None => format!("Was mounted on {folder}."),
     })
 }
 
-/// For how long the database may have been locked.
-fn locked(job: &Job, manner: &Manner) -> Option<String> {
-    let span = job.heard.as_ref()?.locked_at_most()?;
-    let seconds = (span.until.as_millisecond() - span.from.as_millisecond()) as f64 / 1000.0;
-    // "At most" is never less than it was.
+/// The longest time that the database can have been locked.
+fn locked(job: &Job, style: &AccountStyle) -> Option<String> {
+    let range = job.backup_run.as_ref()?.lock_range()?;
+    let seconds = range.seconds();
+    // Rounds up, since this is a maximum.
     let most = if seconds < 9.0 { (seconds * 100.0).ceil() / 100.0 } else { seconds.ceil() };
     Some(format!(
         "The database's global read lock was held for {} at most, from {} to {} UTC.",
         took_text(most),
-        (manner.time)(span.from),
-        (manner.time)(span.until)
+        (style.time)(range.from),
+        (style.time)(range.to)
     ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::phase::BackupRun;
+    use crate::job::backup_run::BackupRun;
 
     #[test]
     fn a_lock_of_parts_of_a_second_was_not_held_for_none() {
         let at = |ms: i64| Timestamp::from_millisecond(1_772_330_400_000 + ms).unwrap();
         let mut job = Job::new(1, JobKind::Snapshot, "key", "data_snapshot", at(0));
         let (from, until) = (Some(at(100)), Some(at(400)));
-        job.heard = Some(BackupRun { locked_from: from, locked_until: until, ..BackupRun::new(7, at(0)) });
-        let manner = Manner { time: &|at| at.strftime("%T%.1f").to_string(), is_monitored: false };
+        job.backup_run =
+            Some(BackupRun { locked_from: from, locked_until: until, ..BackupRun::new(7, at(0)) });
+        let style = AccountStyle { time: &|at| at.strftime("%T%.1f").to_string(), is_monitored: false };
         let expected =
             "The database's global read lock was held for 0.30 s at most, from 02:00:00.1 to 02:00:00.4 UTC.";
-        assert_eq!(locked(&job, &manner).as_deref(), Some(expected));
+        assert_eq!(locked(&job, &style).as_deref(), Some(expected));
     }
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::facts::{ContextDiff, Fact, besides};
+use super::facts::{ContextDiff, Fact, context_diffs};
 use super::figure::{DURATION, Figure, Unit, figures};
 use super::outlier::{Slow, is_cold_first, outliers};
 use super::phases;
@@ -124,6 +124,10 @@ impl Set {
     fn known(&self, figure: &str) -> (Vec<&Run>, Vec<f64>) {
         self.runs.iter().filter_map(|run| Some((run, run.figure(figure)?))).unzip()
     }
+
+    fn facts(&self) -> Vec<&Fact> {
+        self.runs.iter().flat_map(|run| &run.facts).collect()
+    }
 }
 
 impl Comparison {
@@ -163,7 +167,7 @@ pub fn compare(sets: &[Set]) -> Comparison {
         sets: bodies.collect(),
         rows: names(sets).into_iter().map(|(figure, unit)| row(sets, figure, unit)).collect(),
         remarks: sets.iter().flat_map(remarks).collect(),
-        besides: besides(sets),
+        besides: context_diffs(&sets.iter().map(Set::facts).collect::<Vec<_>>()),
     }
 }
 

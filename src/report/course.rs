@@ -123,7 +123,7 @@ impl Sources {
     fn snapshot(&mut self, job: &Job, setup: &Setup, identity: impl Fn(&str) -> Option<String>) {
         let snapshot = Subject::Volume(job.key.clone());
         self.device(Slot::Measure(Measure::SnapshotRead), &snapshot, DeviceQuantity::ReadBytes);
-        let origin = job.vg.as_ref().zip(job.origin.as_ref()).map(|(vg, origin)| format!("{vg}/{origin}"));
+        let origin = job.origin_name();
         if let Some(origin) = &origin {
             let subject = Subject::Volume(origin.clone());
             for (measure, quantity) in OF_ORIGIN {

@@ -5,7 +5,6 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::compare::Set;
 use crate::job::layout::{Disk, Layout};
 use crate::job::setup::{Setup, SnapshotKind};
 use crate::job::{Job, Outcome};
@@ -34,12 +33,11 @@ pub fn facts(job: &Job, setup: &Setup) -> Vec<Fact> {
     let names = |names: &Option<Vec<String>>| names.as_ref().map(|names| names.join(", "));
     let disks =
         |value: fn(&Disk) -> Option<String>| of_disks(setup.disks.as_deref().unwrap_or_default(), value);
-    let origin = job.vg.as_ref().zip(job.origin.as_ref()).map(|(vg, origin)| format!("{vg}/{origin}"));
     let list = [
         ("how it ended", Some(job.outcome.map_or("it runs", Outcome::text).to_string())),
         ("host", setup.host.clone()),
         ("kernel", setup.kernel.clone()),
-        ("snapshot of", origin),
+        ("snapshot of", job.origin_name()),
         ("made by", job.program.clone()),
         ("kind of snapshot", setup.kind.map(kind_text)),
         ("snapshots of the origin", setup.snapshots.map(|count| count.to_string())),
@@ -60,11 +58,11 @@ pub fn facts(job: &Job, setup: &Setup) -> Vec<Fact> {
     list.into_iter().map(|(name, value)| Fact { name, value }).collect()
 }
 
-/// Facts of which two values are known in these sets.
-pub fn besides(sets: &[Set]) -> Vec<ContextDiff> {
+/// Facts with two different known values in these sets.
+pub fn context_diffs(sets: &[Vec<&Fact>]) -> Vec<ContextDiff> {
     let mut found: Vec<ContextDiff> = Vec::new();
     for (place, set) in sets.iter().enumerate() {
-        for fact in set.runs.iter().flat_map(|run| &run.facts) {
+        for fact in set {
             let index = found.iter().position(|other| other.fact == fact.name).unwrap_or_else(|| {
                 found.push(ContextDiff { fact: fact.name.into(), values: vec![Vec::new(); sets.len()] });
                 found.len() - 1
@@ -75,8 +73,8 @@ pub fn besides(sets: &[Set]) -> Vec<ContextDiff> {
             }
         }
     }
-    let differs = |besides: &ContextDiff| {
-        let mut known = besides.values.iter().flatten();
+    let differs = |diff: &ContextDiff| {
+        let mut known = diff.values.iter().flatten();
         known.next().is_some_and(|first| known.any(|other| other != first))
     };
     found.retain(differs);
@@ -101,36 +99,30 @@ fn of_disks(disks: &[Disk], value: fn(&Disk) -> Option<String>) -> Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::compare::Run;
 
-    fn set(name: &str, values: &[Option<&str>]) -> Set {
-        let run = |value: &Option<&str>| Run {
-            name: String::new(),
-            figures: Vec::new(),
-            facts: vec![Fact { name: "chunk size", value: value.map(String::from) }],
-        };
-        Set { name: name.into(), runs: values.iter().map(run).collect() }
-    }
-
-    fn values(sets: &[Set]) -> Vec<Vec<String>> {
-        besides(sets).pop().map(|besides| besides.values).unwrap_or_default()
+    /// The values of a fact that differs, by set.
+    fn differing(sets: &[&[Option<&str>]]) -> Vec<Vec<String>> {
+        let fact = |value: &Option<&str>| Fact { name: "chunk size", value: value.map(String::from) };
+        let sets: Vec<Vec<Fact>> = sets.iter().map(|values| values.iter().map(fact).collect()).collect();
+        let sets: Vec<Vec<&Fact>> = sets.iter().map(|facts| facts.iter().collect()).collect();
+        context_diffs(&sets).pop().map(|diff| diff.values).unwrap_or_default()
     }
 
     #[test]
-    fn what_is_known_to_be_another_is_named_for_each_set() {
-        let sets = [set("a", &[Some("4 KiB"), Some("4 KiB")]), set("b", &[Some("64 KiB"), None])];
-        assert_eq!(values(&sets), [["4 KiB"], ["64 KiB"]]);
+    fn different_values_are_listed_by_set() {
+        let sets: [&[_]; 2] = [&[Some("4 KiB"), Some("4 KiB")], &[Some("64 KiB"), None]];
+        assert_eq!(differing(&sets), [["4 KiB"], ["64 KiB"]]);
     }
 
     #[test]
-    fn what_differs_within_a_set_is_named_too() {
-        assert_eq!(values(&[set("a", &[Some("4 KiB"), Some("64 KiB")])]), [["4 KiB", "64 KiB"]]);
+    fn different_values_within_a_set_are_listed() {
+        assert_eq!(differing(&[&[Some("4 KiB"), Some("64 KiB")]]), [["4 KiB", "64 KiB"]]);
     }
 
     #[test]
-    fn of_what_is_unknown_nothing_is_said() {
-        let unknown: [Vec<String>; 0] = [];
-        assert_eq!(values(&[set("a", &[Some("4 KiB")]), set("b", &[None])]), unknown);
-        assert_eq!(values(&[set("a", &[Some("4 KiB")]), set("b", &[Some("4 KiB")])]), unknown);
+    fn unknown_and_equal_values_are_no_difference() {
+        let none: [Vec<String>; 0] = [];
+        assert_eq!(differing(&[&[Some("4 KiB")], &[None]]), none);
+        assert_eq!(differing(&[&[Some("4 KiB")], &[Some("4 KiB")]]), none);
     }
 }

@@ -128,8 +128,8 @@ impl List {
         self.ends("write speed", Unit::Rate, of.written.and_then(|written| written.ends));
         self.spread("bi", Unit::KibPerS, of.bi);
         self.spread("bo", Unit::KibPerS, of.bo);
-        self.relation("read speed by fill", Unit::Rate, of.read_by_fill.known());
-        self.relation("read speed by first writes", Unit::Number, of.read_by_first_writes.known());
+        self.relation("read speed by fill", Unit::Rate, of.read_by_fill.correlation());
+        self.relation("read speed by first writes", Unit::Number, of.read_by_first_writes.correlation());
     }
 
     fn filling(&mut self, of: &Figures) {

@@ -53,23 +53,9 @@ impl Counters {
     }
 }
 
-/// Parsed lines of `/proc/diskstats`, and invalid lines verbatim.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Diskstats {
-    pub devices: Vec<DeviceLine>,
-    pub unparsed: Vec<String>,
-}
-
-/// Parses `/proc/diskstats` of kernels 2.6.25 to today (14, 18 and 20 columns).
-pub fn parse(text: &str) -> Diskstats {
-    let mut found = Diskstats::default();
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        match DiskStat::from_line(line).ok().and_then(device_line) {
-            Some(device) => found.devices.push(device),
-            None => found.unparsed.push(line.to_string()),
-        }
-    }
-    found
+/// Parses `/proc/diskstats` of kernels 2.6.25 to today (14, 18 and 20 columns); also returns invalid lines.
+pub fn parse(text: &str) -> (Vec<DeviceLine>, Vec<String>) {
+    super::parse_lines(text, |line| device_line(DiskStat::from_line(line).ok()?))
 }
 
 fn device_line(stat: DiskStat) -> Option<DeviceLine> {
@@ -100,9 +86,9 @@ mod tests {
     #[test]
     fn kernels_of_14_18_and_20_columns_are_read() {
         for rest in ["", " 1 2 3 4", " 1 2 3 4 5 6", " 1 2 3 4 5 6 7 8"] {
-            let found = parse(&format!(" 254       0 vda 10 1 80 5 20 2 160 6 3 7 11{rest}\n"));
-            assert_eq!(found.unparsed, Vec::<String>::new());
-            let device = &found.devices[0];
+            let (devices, unparsed) = parse(&format!(" 254       0 vda 10 1 80 5 20 2 160 6 3 7 11{rest}\n"));
+            assert_eq!(unparsed, Vec::<String>::new());
+            let device = &devices[0];
             assert_eq!(device.name, "vda");
             assert_eq!(device.counters.sectors_written, Sectors(160));
             assert_eq!(device.counters.queue_ms, 11);
@@ -112,9 +98,9 @@ mod tests {
     #[test]
     fn an_invalid_line_affects_no_other() {
         let text = "8 0 sda 1 0 8 1 1 0 8 1 0 1 1\nnonsense\n8 1 sda1 x 0 8 1 1 0 8 1 0 1 1\n8 16 sdb 1 0 8 1 1 0 8 1 0 1 1\n";
-        let found = parse(text);
-        assert_eq!(found.devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["sda", "sdb"]);
-        assert_eq!(found.unparsed, ["nonsense", "8 1 sda1 x 0 8 1 1 0 8 1 0 1 1"]);
+        let (devices, unparsed) = parse(text);
+        assert_eq!(devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["sda", "sdb"]);
+        assert_eq!(unparsed, ["nonsense", "8 1 sda1 x 0 8 1 1 0 8 1 0 1 1"]);
     }
 
     proptest::proptest! {
@@ -125,8 +111,8 @@ mod tests {
 
         #[test]
         fn any_numbers_parse_without_panic(lines in "([0-9]{1,10} [0-9]{1,10} sd[a-z]( -?(0|[0-9]{1,9}|18446744073709551615|99999999999999999999)){8,20}\n){0,5}") {
-            let found = parse(&lines);
-            assert_eq!(found.devices.len() + found.unparsed.len(), lines.lines().count());
+            let (devices, unparsed) = parse(&lines);
+            assert_eq!(devices.len() + unparsed.len(), lines.lines().count());
         }
     }
 }

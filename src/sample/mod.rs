@@ -36,7 +36,7 @@ const FILLS_MAX_AGE_US: u64 = 25_000_000;
 const FREE_SPACE_MAX_AGE_US: u64 = 300_000_000;
 
 /// Counters and fills at one instant. `None`: not read in this tick, or not parseable.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Sample {
     pub at: Timestamp,
     pub uptime_us: u64,
@@ -124,24 +124,7 @@ pub struct Sampler {
 impl Sampler {
     /// Parses one reading. Errors go to [`Sampler::parts`] and, once each, to the log.
     pub fn sample(&mut self, reading: &Reading) -> Sample {
-        let mut sample = Sample {
-            at: reading.at,
-            uptime_us: reading.uptime_us,
-            devices: None,
-            paging: None,
-            cpu: None,
-            blocked: None,
-            pressure_us: None,
-            dm: None,
-            dm_identities: Arc::clone(&self.dm_identities),
-            names: Arc::clone(&self.names),
-            report: None,
-            report_has_current_fills: false,
-            policies: None,
-            mounts: None,
-            usages: Arc::default(),
-            maker: None,
-        };
+        let mut sample = Sample { at: reading.at, uptime_us: reading.uptime_us, ..Sample::default() };
         for text in &reading.texts {
             let error = match &text.result {
                 ReadResult::Text(content) => self.parse_part(text.part, content, &mut sample).err(),
@@ -158,14 +141,16 @@ impl Sampler {
             self.record_result(reading.at, text, error);
         }
         self.forget_free_space(reading.uptime_us);
-        sample.names = Arc::clone(&self.names);
-        sample.dm_identities = Arc::clone(&self.dm_identities);
-        sample.report = self.report.clone();
-        sample.report_has_current_fills = self.report_has_current_fills(reading.uptime_us);
-        sample.policies = self.policies;
-        sample.mounts = self.mounts.clone();
-        sample.usages = Arc::clone(&self.usages);
-        sample
+        Sample {
+            names: Arc::clone(&self.names),
+            dm_identities: Arc::clone(&self.dm_identities),
+            report: self.report.clone(),
+            report_has_current_fills: self.report_has_current_fills(reading.uptime_us),
+            policies: self.policies,
+            mounts: self.mounts.clone(),
+            usages: Arc::clone(&self.usages),
+            ..sample
+        }
     }
 
     /// Discards free space from an old report, since it changes.
@@ -190,9 +175,9 @@ impl Sampler {
     fn parse_part(&mut self, part: Part, text: &str, sample: &mut Sample) -> Result<(), String> {
         match part {
             Part::Diskstats => {
-                let found = diskstats::parse(text);
-                sample.devices = Some(found.devices);
-                require_parsed(&found.unparsed)?;
+                let (devices, unparsed) = diskstats::parse(text);
+                sample.devices = Some(devices);
+                require_parsed(&unparsed)?;
             }
             Part::Vmstat => sample.paging = Some(host::parse_vmstat(text)?),
             Part::Stat => {
@@ -280,6 +265,18 @@ fn log_error(text: &PartReading, error: &str) {
         ReadResult::Text(_) => tracing::warn!("{part}: {error}"),
         ReadResult::Error(_) => tracing::info!("{part}: {error}"),
     }
+}
+
+/// Parses each line that is not blank; also returns the lines that failed.
+fn parse_lines<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> (Vec<T>, Vec<String>) {
+    let (mut parsed, mut unparsed) = (Vec::new(), Vec::new());
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        match parse(line) {
+            Some(value) => parsed.push(value),
+            None => unparsed.push(line.to_string()),
+        }
+    }
+    (parsed, unparsed)
 }
 
 fn require_parsed(lines: &[String]) -> Result<(), String> {

@@ -15,14 +15,7 @@ pub struct Mount {
 ///
 /// Source: `Documentation/filesystems/proc.rst`, section 3.5.
 pub fn parse(text: &str) -> (Vec<Mount>, Vec<String>) {
-    let (mut mounts, mut unparsed) = (Vec::new(), Vec::new());
-    for line in text.lines().filter(|line| !line.is_empty()) {
-        match mount(line) {
-            Some(mount) => mounts.push(mount),
-            None => unparsed.push(line.to_string()),
-        }
-    }
-    (mounts, unparsed)
+    super::parse_lines(text, mount)
 }
 
 fn mount(line: &str) -> Option<Mount> {

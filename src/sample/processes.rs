@@ -13,83 +13,6 @@ pub struct Process {
 /// Programs that create snapshots, the more specific one first: `lvm` also runs for reports.
 const CREATORS: [&str; 2] = ["lvcreate", "lvm"];
 
-/// Programs that run other programs.
-const WRAPPERS: [&str; 36] = [
-    "sh",
-    "bash",
-    "rbash",
-    "dash",
-    "ash",
-    "ksh",
-    "ksh93",
-    "mksh",
-    "zsh",
-    "fish",
-    "csh",
-    "tcsh",
-    "busybox",
-    "sudo",
-    "doas",
-    "su",
-    "runuser",
-    "env",
-    "timeout",
-    "nice",
-    "ionice",
-    "chrt",
-    "taskset",
-    "flock",
-    "nohup",
-    "setsid",
-    "time",
-    "stdbuf",
-    "xargs",
-    "setpriv",
-    "chroot",
-    "nsenter",
-    "unshare",
-    "run-parts",
-    "strace",
-    "cowbell",
-];
-
-/// Programs that start sessions or services; a command below one of them was typed or configured directly.
-const SESSION_LEADERS: [&str; 30] = [
-    "systemd",
-    "(sd-pam)",
-    "systemd-executo",
-    "init",
-    "init.sh",
-    "linuxrc",
-    "runit",
-    "runsv",
-    "s6-supervise",
-    "openrc-run",
-    "tini",
-    "dumb-init",
-    "containerd-shim",
-    "conmon",
-    "cron",
-    "crond",
-    "CRON",
-    "anacron",
-    "atd",
-    "fcron",
-    "sshd",
-    "sshd-session",
-    "dropbear",
-    "login",
-    "agetty",
-    "getty",
-    "screen",
-    "SCREEN",
-    "xinetd",
-    "script",
-];
-
-/// Prefixes of such names, as in `tmux: server`.
-const SESSION_LEADER_PREFIXES: [&str; 3] = ["tmux", "gnome-terminal", "kthreadd"];
-
 /// At least the length that the kernel keeps, even in multi-byte characters.
 const LONGEST_NAME: usize = 32;
 /// Maximum depth of the search for a parent.
@@ -97,14 +20,7 @@ const MAX_DEPTH: usize = 64;
 
 /// Parses the lines; also returns invalid ones.
 pub fn parse(text: &str) -> (Vec<Process>, Vec<String>) {
-    let (mut processes, mut unparsed) = (Vec::new(), Vec::new());
-    for line in text.lines().filter(|line| !line.is_empty()) {
-        match process(line) {
-            Some(process) => processes.push(process),
-            None => unparsed.push(line.to_string()),
-        }
-    }
-    (processes, unparsed)
+    super::parse_lines(text, process)
 }
 
 fn process(line: &str) -> Option<Process> {
@@ -133,22 +49,41 @@ pub fn maker(processes: &[Process]) -> Option<String> {
 /// The nearest ancestor that is no wrapper, or the process itself below a session leader.
 fn program_above(maker: &Process, processes: &[Process]) -> String {
     let parent_of = |process: &Process| processes.iter().find(|other| other.number == process.parent);
-    let mut above = parent_of(maker);
-    for _ in 0..MAX_DEPTH {
-        match above {
-            Some(process) if WRAPPERS.contains(&process.name.as_str()) => above = parent_of(process),
-            Some(process) if !is_session_leader(process) => return shown(&process.name),
-            _ => break,
-        }
+    let above = std::iter::successors(parent_of(maker), |process| parent_of(process)).take(MAX_DEPTH);
+    let nearest = above.map(|process| (role(process), process)).find(|(role, _)| *role != Role::Wrapper);
+    match nearest {
+        Some((Role::Program, process)) => shown(&process.name),
+        _ => shown(&maker.name),
     }
-    shown(&maker.name)
 }
 
-fn is_session_leader(process: &Process) -> bool {
-    let name = process.name.as_str();
-    process.number <= 1
-        || SESSION_LEADERS.contains(&name)
-        || SESSION_LEADER_PREFIXES.iter().any(|start| name.starts_with(start))
+/// What a process is to the one below it.
+#[derive(PartialEq)]
+enum Role {
+    /// It runs other programs.
+    Wrapper,
+    /// It starts sessions or services; a command below it was typed or configured directly.
+    SessionLeader,
+    Program,
+}
+
+fn role(process: &Process) -> Role {
+    match &*process.name {
+        "sh" | "bash" | "rbash" | "dash" | "ash" | "ksh" | "ksh93" | "mksh" | "zsh" | "fish" | "csh"
+        | "tcsh" | "busybox" | "sudo" | "doas" | "su" | "runuser" | "env" | "timeout" | "nice" | "ionice"
+        | "chrt" | "taskset" | "flock" | "nohup" | "setsid" | "time" | "stdbuf" | "xargs" | "setpriv"
+        | "chroot" | "nsenter" | "unshare" | "run-parts" | "strace" | "cowbell" => Role::Wrapper,
+        _ if process.number <= 1 => Role::SessionLeader,
+        "systemd" | "(sd-pam)" | "systemd-executo" | "init" | "init.sh" | "linuxrc" | "runit" | "runsv"
+        | "s6-supervise" | "openrc-run" | "tini" | "dumb-init" | "containerd-shim" | "conmon" | "cron"
+        | "crond" | "CRON" | "anacron" | "atd" | "fcron" | "sshd" | "sshd-session" | "dropbear" | "login"
+        | "agetty" | "getty" | "screen" | "SCREEN" | "xinetd" | "script" => Role::SessionLeader,
+        // As in `tmux: server`.
+        name if ["tmux", "gnome-terminal", "kthreadd"].iter().any(|start| name.starts_with(start)) => {
+            Role::SessionLeader
+        }
+        _ => Role::Program,
+    }
 }
 
 fn shown(name: &str) -> String {

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::Hook;
-use super::live::now;
+use super::clock::now;
 
 /// The socket's name in the service's runtime directory.
 pub const FILE_NAME: &str = "hooks";
@@ -122,8 +122,8 @@ async fn listen(socket: UnixDatagram, hear: mpsc::Sender<Hook>) {
             Ok(length) if length > MAX_LENGTH => Some("longer than any hook's message"),
             Ok(_) if !rate.allows(Instant::now()) => Some("more than hooks can send"),
             Ok(length) => {
-                let said = String::from_utf8_lossy(&buffer[..length]).into_owned();
-                hear.try_send(Hook { at: now(), said }).err().map(|_| "more than the loop could take")
+                let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                hear.try_send(Hook { at: now(), text }).err().map(|_| "more than the loop could take")
             }
             Err(_) => {
                 tokio::time::sleep(PAUSE).await;
@@ -167,7 +167,7 @@ mod tests {
 
     async fn said(hook_listener: &mut HookListener) -> Option<String> {
         let next = tokio::time::timeout(Duration::from_secs(5), hook_listener.next()).await;
-        next.ok().map(|hook| hook.said)
+        next.ok().map(|hook| hook.text)
     }
 
     fn send(path: &Path, text: &[u8]) -> std::io::Result<usize> {

@@ -61,35 +61,31 @@ pub struct LvmOutput {
 
 /// Why a query failed.
 #[derive(Debug)]
-pub enum LvmError {
-    /// LVM is busy or did not answer; worth a retry.
-    Temporary(String),
-    /// Permanent: no permission, or no LVM.
-    Permanent(String),
+pub struct LvmError {
+    pub sentence: String,
+    /// Whether a retry may help: LVM is busy or did not answer.
+    pub is_temporary: bool,
 }
 
 impl LvmError {
-    pub fn sentence(self) -> String {
-        match self {
-            Self::Temporary(sentence) | Self::Permanent(sentence) => sentence,
-        }
+    fn temporary(sentence: String) -> Self {
+        Self { sentence, is_temporary: true }
+    }
+
+    fn permanent(sentence: &str) -> Self {
+        Self { sentence: sentence.into(), is_temporary: false }
     }
 }
 
 /// Runs at most one query at a time.
 pub struct Reporter {
     program: PathBuf,
-    running: Option<JoinHandle<FinishedQuery>>,
+    /// Returns the output, and the child if it could not be killed.
+    running: Option<JoinHandle<(LvmOutput, Option<Child>)>>,
     /// A child that survived SIGKILL, since it waits in the kernel.
     stuck: Option<Child>,
     /// The policies' last modification when they were last read.
     policy_fingerprint: Option<PolicyFingerprint>,
-}
-
-/// The output, and the child if it could not be killed.
-struct FinishedQuery {
-    answer: LvmOutput,
-    stuck: Option<Child>,
 }
 
 impl Default for Reporter {
@@ -127,83 +123,68 @@ impl Reporter {
     /// Waits for the output; forever without a query. Cancel-safe.
     pub async fn answer(&mut self) -> LvmOutput {
         let Some(running) = &mut self.running else { return std::future::pending().await };
-        let lvm_config = running.await.unwrap_or_else(|error| {
-            let why = format!("the LVM query ended early: {error}");
-            FinishedQuery {
-                answer: LvmOutput { report: Err(LvmError::Temporary(why)), policies: None },
-                stuck: None,
-            }
+        let (output, stuck) = running.await.unwrap_or_else(|error| {
+            let why = LvmError::temporary(format!("the LVM query ended early: {error}"));
+            (LvmOutput { report: Err(why), policies: None }, None)
         });
         self.running = None;
-        self.stuck = lvm_config.stuck;
-        if lvm_config.answer.report.is_err() || matches!(lvm_config.answer.policies, Some(Err(_))) {
+        self.stuck = stuck;
+        if output.report.is_err() || matches!(output.policies, Some(Err(_))) {
             self.policy_fingerprint = None;
         }
-        lvm_config.answer
+        output
     }
 }
 
-async fn ask(program: PathBuf, reads_policies: bool) -> FinishedQuery {
+async fn ask(program: PathBuf, reads_policies: bool) -> (LvmOutput, Option<Child>) {
     let mut arguments = vec!["fullreport", "-a", "--reportformat", "json", "--config", SETTINGS];
     for (report, fields) in FIELDS {
         arguments.extend(["--configreport", report, "-o", fields]);
     }
-    let mut report = run(&program, &arguments).await;
+    let mut stuck = None;
+    let report = run(&program, &arguments, &mut stuck).await;
     let mut policies = None;
-    if reads_policies && report.stdout.is_ok() {
-        let lvm_config = run(&program, &[["config", "--type", "full"].as_slice(), &POLICIES].concat()).await;
-        policies = Some(lvm_config.stdout.map(with_dmeventd).map_err(LvmError::sentence));
-        report.stuck = lvm_config.stuck;
+    if reads_policies && report.is_ok() {
+        let arguments = [["config", "--type", "full"].as_slice(), &POLICIES].concat();
+        let output = run(&program, &arguments, &mut stuck).await;
+        policies = Some(output.map(with_dmeventd).map_err(|error| error.sentence));
     }
-    FinishedQuery { answer: LvmOutput { report: report.stdout, policies }, stuck: report.stuck }
+    (LvmOutput { report, policies }, stuck)
 }
 
 /// The value of one LVM setting, such as `activation/auto_set_activation_skip`.
 pub async fn setting(key: &str) -> Result<String, String> {
-    let stdout =
-        run(Path::new("lvm"), &["config", "--type", "full", key]).await.stdout.map_err(LvmError::sentence)?;
+    let stdout = run(Path::new("lvm"), &["config", "--type", "full", key], &mut None).await;
+    let stdout = stdout.map_err(|error| error.sentence)?;
     let value = stdout.trim().rsplit_once('=').map(|(_, value)| value.to_string());
     value.ok_or_else(|| format!("expected `…=value` from `lvm config`, but found {stdout:?}"))
 }
 
-/// The output of a child, and the child if it could not be killed.
-struct ChildOutput {
-    stdout: Result<String, LvmError>,
-    stuck: Option<Child>,
-}
-
-async fn run(program: &Path, arguments: &[&str]) -> ChildOutput {
-    let temporary = |sentence: String| Err(LvmError::Temporary(sentence));
+/// The output of a child. If it cannot be killed, it is put into `stuck`.
+async fn run(program: &Path, arguments: &[&str], stuck: &mut Option<Child>) -> Result<String, LvmError> {
     if !rustix::process::geteuid().is_root() {
-        let sentence = "LVM's report needs root; names and throughput do not";
-        return ChildOutput { stdout: Err(LvmError::Permanent(sentence.into())), stuck: None };
+        return Err(LvmError::permanent("LVM's report needs root; names and throughput do not"));
     }
     let name = format!("lvm {}", arguments[0]);
-    let mut child = match command(program, arguments).spawn() {
-        Ok(child) => child,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let sentence = "`lvm` is not installed; install lvm2 if this host uses LVM";
-            return ChildOutput { stdout: Err(LvmError::Permanent(sentence.into())), stuck: None };
+    let mut child = command(program, arguments).spawn().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            LvmError::permanent("`lvm` is not installed; install lvm2 if this host uses LVM")
         }
-        Err(error) => {
-            return ChildOutput { stdout: temporary(format!("cannot run `{name}`: {error}")), stuck: None };
-        }
-    };
+        _ => LvmError::temporary(format!("cannot run `{name}`: {error}")),
+    })?;
     if let Ok(stdout) = tokio::time::timeout(TIME_LIMIT, collect(&name, &mut child)).await {
-        return ChildOutput { stdout: stdout.map_err(LvmError::Temporary), stuck: None };
+        return stdout.map_err(LvmError::temporary);
     }
     let waited = TIME_LIMIT.as_secs();
     if has_ended(&mut child).await {
-        return ChildOutput {
-            stdout: temporary(format!("`{name}` did not answer for {waited} s and was terminated")),
-            stuck: None,
-        };
+        let sentence = format!("`{name}` did not answer for {waited} s and was terminated");
+        return Err(LvmError::temporary(sentence));
     }
-    let sentence = format!(
+    *stuck = Some(child);
+    Err(LvmError::temporary(format!(
         "`{name}` did not answer for {waited} s and cannot be killed: a disk below LVM does not answer; cowbell retries \
          after that process ends"
-    );
-    ChildOutput { stdout: temporary(sentence), stuck: Some(child) }
+    )))
 }
 
 /// Sends SIGTERM, then SIGKILL; whether the child ended.

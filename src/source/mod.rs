@@ -4,6 +4,7 @@
 //! machine or from a recording. Texts are not parsed here.
 
 pub mod backup;
+pub mod clock;
 pub mod dm;
 pub mod files;
 pub mod hooks;
@@ -32,7 +33,7 @@ pub struct Reading {
     /// Commands on jobs since the last reading.
     #[serde(default, rename = "marks", skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<JobCommand>,
-    /// What hooks said since the last reading.
+    /// Messages of hooks since the last reading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
 }
@@ -131,10 +132,11 @@ impl Part {
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Hook {
     pub at: Timestamp,
-    pub said: String,
+    #[serde(rename = "said")]
+    pub text: String,
 }
 
-/// A command on a job, which its key names.
+/// A command on a job, by the job's key. The name of the key in a recording tells the commands apart.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(untagged)]
 pub enum JobCommand {
@@ -147,8 +149,8 @@ pub enum JobCommand {
 /// Adds a note to a job.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct NoteCommand {
-    /// The job's key.
-    pub noted: String,
+    #[serde(rename = "noted")]
+    pub key: String,
     #[serde(flatten)]
     pub note: Note,
 }
@@ -156,26 +158,26 @@ pub struct NoteCommand {
 /// Begins a phase of a job.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct PhaseCommand {
-    /// The job's key.
-    pub phased: String,
+    #[serde(rename = "phased")]
+    pub key: String,
     pub name: String,
-    /// When the reading was taken if not given.
+    /// The default is the time of the reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
-/// What a job does from an instant on, until it does something else or is over.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct ToldPhase {
-    pub at: Timestamp,
-    pub name: String,
-}
-
-/// Deletes a job that is over.
+/// Deletes an ended job.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct RemoveCommand {
-    /// The job's key.
-    pub removed: String,
+    #[serde(rename = "removed")]
+    pub key: String,
+}
+
+/// The beginning of a phase, which lasts until the next one or the job's end.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct PhaseMark {
+    pub at: Timestamp,
+    pub name: String,
 }
 
 /// A sentence on a job, and the instant that it is about.
@@ -186,75 +188,76 @@ pub struct Note {
     pub text: String,
 }
 
-/// To which set of runs a job belongs: runs of one set are compared by their variants, each with its repeats.
+/// The set that a run belongs to. Runs of a set are compared by variant, each with its repeats.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq, ToSchema)]
 pub struct Label {
     pub set: String,
     /// `null` in a set of a single variant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// From 1; `null` where nobody counted.
+    /// From 1; `null` if not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
 }
 
 impl Label {
-    /// Set, variant and repeat, without what the job's own name says.
-    pub fn in_few_words(&self, name: &str) -> String {
+    /// Set, variant and repeat, without a set that has the job's own name.
+    pub fn short_text(&self, name: &str) -> String {
         let set = Some(self.set.clone()).filter(|set| set != name);
         let repeat = self.repeat.map(|repeat| format!("#{repeat}"));
         [set, self.variant.clone(), repeat].into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }
 }
 
-/// Letters of the name of a job, a phase, a set or a variant at most.
+/// Maximum number of characters in the name of a job, a phase, a set or a variant.
 pub const LONGEST_NAME: usize = 200;
 
-/// Whether a text is fit to be shown as one line: something is to be seen, not too long, without control characters, and without
-/// those that turn the writing of what follows. Markup is text. Else a sentence.
+/// Checks that a text can be shown as one line: visible, at most `most` characters, without control characters and without
+/// those that change the direction of text. The error names `what`.
 pub fn check_letters(what: &str, text: &str, most: usize) -> Result<(), String> {
-    let turns = |letter: char| matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let is_unfit = |letter: char| letter.is_control() || turns(letter);
-    let is_unseen = |letter: char| {
+    let is_invisible = |letter: char| {
         letter.is_whitespace() || matches!(letter, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
     };
-    let is_fine = !text.chars().all(is_unseen) && text.chars().count() <= most && !text.chars().any(is_unfit);
-    is_fine
-        .then_some(())
-        .ok_or_else(|| format!("expected {what} to be 1 to {most} letters without control characters"))
+    let is_invalid = |letter: char| {
+        letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if text.chars().all(is_invisible) || text.chars().count() > most || text.chars().any(is_invalid) {
+        return Err(format!("expected {what} to be 1 to {most} letters without control characters"));
+    }
+    Ok(())
 }
 
-/// Begins or ends a job. The same mark may come twice.
+/// Begins or ends a job. A mark may be repeated.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Mark {
-    /// Chosen by who runs the job; names it for ever.
+    /// Identifies the job; chosen by the client.
     pub key: String,
     pub kind: MarkKind,
     pub name: String,
     #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
     pub label: Option<Label>,
     pub started_at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<MarkedEnd>,
+    #[serde(default, rename = "ended", skip_serializing_if = "Option::is_none")]
+    pub end: Option<MarkEnd>,
 }
 
-/// What a mark is of.
+/// The kind of job that a mark begins.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MarkKind {
-    /// A span that somebody marked.
+    /// A span between two marks.
     #[default]
     Mark,
     /// A command under `cowbell run`.
     Command,
 }
 
-/// How a job ended, by the word of who ran it.
+/// The end of a job, as its client reports it.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct MarkedEnd {
+pub struct MarkEnd {
     pub at: Timestamp,
     pub succeeded: bool,
-    /// Of a command that ended by itself.
+    /// For a command that exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<i32>,
 }
@@ -266,7 +269,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The next reading; `None` when a recording is at its end. May be dropped and called again at any time.
+    /// The next reading; `None` at the end of a recording. Cancel-safe.
     pub async fn next(&mut self) -> Option<Reading> {
         match self {
             Self::Live(live) => Some(live.next().await),
@@ -274,7 +277,7 @@ impl Source {
         }
     }
 
-    /// Whether readings come at their own pace and cannot wait.
+    /// Whether readings cannot wait.
     pub fn is_live(&self) -> bool {
         matches!(self, Self::Live(_))
     }

@@ -51,7 +51,7 @@ impl Header {
             kernel: system.release().to_string_lossy().into_owned(),
             cowbell: env!("CARGO_PKG_VERSION").into(),
             interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
-            started_at: super::live::now(),
+            started_at: super::clock::now(),
         }
     }
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, fstat, fstatvfs, major, minor, open};
 
+use super::clock::micros;
 use super::files::{Root, unescaped};
 use super::{Part, PartReading};
 
@@ -133,11 +134,7 @@ impl UsageQuery {
 }
 
 fn reading(text: Result<String, String>, took: Duration) -> PartReading {
-    PartReading {
-        part: Part::Usage,
-        result: text.into(),
-        took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-    }
+    PartReading { part: Part::Usage, result: text.into(), took_us: micros(took) }
 }
 
 fn late(took: Duration) -> String {

@@ -84,7 +84,7 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
 
 /// Adds a note to a job that only the database has.
 pub async fn write_note(connection: &mut SqliteConnection, command: &NoteCommand) -> anyhow::Result<()> {
-    let row = sqlx::query("SELECT * FROM job_record WHERE key = ?").bind(&command.noted);
+    let row = sqlx::query("SELECT * FROM job_record WHERE key = ?").bind(&command.key);
     let Some(row) = row.fetch_optional(&mut *connection).await? else { return Ok(()) };
     let mut job = Job::from_row(&row)?;
     add_note(&mut job.notes, &command.note);

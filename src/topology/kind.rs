@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::sample::lvm;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VolumeKind {
     Linear,
@@ -22,6 +22,7 @@ pub enum VolumeKind {
     Writecache,
     VdoPool,
     Vdo,
+    #[default]
     Other,
 }
 
@@ -29,6 +30,24 @@ impl VolumeKind {
     /// Whether the kernel reports usage for an active volume of this kind.
     pub fn fills(self) -> bool {
         matches!(self, Self::Snapshot | Self::ThinPool | Self::Thin | Self::ThinSnapshot)
+    }
+
+    /// The kind of a volume by the name of its segment type or kernel target.
+    pub(super) fn of_type(name: &str) -> Self {
+        match name {
+            "linear" => Self::Linear,
+            "striped" => Self::Striped,
+            "mirror" => Self::Mirror,
+            "snapshot" => Self::Snapshot,
+            "thin-pool" => Self::ThinPool,
+            "thin" => Self::Thin,
+            "cache" | "cache-pool" => Self::Cache,
+            "writecache" => Self::Writecache,
+            "vdo-pool" => Self::VdoPool,
+            "vdo" => Self::Vdo,
+            _ if name.starts_with("raid") => Self::Raid,
+            _ => Self::Other,
+        }
     }
 
     /// For display.
@@ -54,18 +73,8 @@ impl VolumeKind {
 pub(super) fn from_report(volume: &lvm::Volume) -> VolumeKind {
     match volume.segment_type().unwrap_or_default() {
         "linear" if volume.attributes.starts_with(['s', 'S']) => VolumeKind::Snapshot,
-        "linear" | "error" | "zero" => VolumeKind::Linear,
-        "striped" => VolumeKind::Striped,
-        "mirror" => VolumeKind::Mirror,
-        "snapshot" => VolumeKind::Snapshot,
-        "thin-pool" => VolumeKind::ThinPool,
+        "error" | "zero" => VolumeKind::Linear,
         "thin" if volume.origin.is_some() => VolumeKind::ThinSnapshot,
-        "thin" => VolumeKind::Thin,
-        "cache" | "cache-pool" => VolumeKind::Cache,
-        "writecache" => VolumeKind::Writecache,
-        "vdo-pool" => VolumeKind::VdoPool,
-        "vdo" => VolumeKind::Vdo,
-        segments if segments.starts_with("raid") => VolumeKind::Raid,
-        _ => VolumeKind::Other,
+        segments => VolumeKind::of_type(segments),
     }
 }

@@ -72,7 +72,7 @@ pub enum DeviceKind {
 }
 
 /// A volume group. Sizes are in bytes, and `None` without LVM's report.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
     pub name: String,
     pub size: Option<u64>,
@@ -87,7 +87,7 @@ pub struct Group {
 }
 
 /// A visible logical volume.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Volume {
     pub vg: String,
     pub lv: String,
@@ -250,6 +250,29 @@ impl Topology {
     pub fn device(&self, name: &str) -> Option<&Device> {
         let is_named = |device: &&Device| *device.name == *name || *device.identity == *name;
         self.devices.iter().find(is_named).or_else(|| self.devices.iter().find(|device| device.label == name))
+    }
+
+    /// The pool of a thin volume.
+    pub fn pool_of(&self, volume: &Volume) -> Option<&Volume> {
+        self.neighbour(volume, volume.pool.as_deref()?)
+    }
+
+    /// The origin of a snapshot.
+    pub fn origin_of(&self, snapshot: &Volume) -> Option<&Volume> {
+        self.neighbour(snapshot, snapshot.origin.as_deref()?)
+    }
+
+    pub fn thick_snapshots<'a>(&'a self, origin: &'a Volume) -> impl Iterator<Item = &'a Volume> {
+        self.volumes.iter().filter(|other| {
+            other.kind == VolumeKind::Snapshot
+                && other.vg == origin.vg
+                && other.origin.as_ref() == Some(&origin.lv)
+        })
+    }
+
+    /// Another volume of the same group.
+    fn neighbour(&self, volume: &Volume, lv: &str) -> Option<&Volume> {
+        self.volumes.iter().find(|other| other.vg == volume.vg && other.lv == lv)
     }
 
     /// Finds a volume by `vg/lv` or UUID.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{State, Topology, Volume, VolumeKind, VolumeState};
+use super::{State, Topology, Volume, VolumeState};
 use crate::sample::diskstats::Number;
 use crate::sample::dm::{CowArea, DmDevice, Health, Pool, PoolMode, Status, Thin};
 use crate::sample::{Sample, lvm};
@@ -94,12 +94,7 @@ impl<'a> StateSources<'a> {
     /// A thin volume's mapped part of its size, rounded up to whole chunks of its pool as in `lvs`.
     fn thin_fill(&self, topology: &Topology, volume: &Volume, mapped: u64) -> Option<Fill> {
         let size = volume.size? / SECTOR;
-        let pool = topology.volumes.iter().find(|other| {
-            other.kind == VolumeKind::ThinPool
-                && other.vg == volume.vg
-                && Some(&other.lv) == volume.pool.as_ref()
-        })?;
-        let device = &topology.devices[pool.device?];
+        let device = &topology.devices[topology.pool_of(volume)?.device?];
         let status = &self.dm.as_ref()?.get(&device.number)?.targets.first()?.status;
         let Status::ThinPool(Pool::Working { data, .. }) = status else { return None };
         let chunk = (data.unit / SECTOR).max(1);

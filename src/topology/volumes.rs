@@ -59,7 +59,7 @@ impl<'a> LvmInputs<'a> {
                 && reported.is_inactive()
                 && !volumes.iter().any(|volume| *volume.uuid == *reported.uuid)
             {
-                volumes.push(self.inactive_volume(group, reported));
+                volumes.push(self.reported_volume(group, reported));
             }
         }
         volumes.sort_by_cached_key(|volume| (volume.vg.clone(), volume.lv.clone()));
@@ -75,7 +75,8 @@ impl<'a> LvmInputs<'a> {
         for layers in self.active.values() {
             for device in layers.values().map(|index| &self.devices[*index]) {
                 let Some(vg) = &device.vg else { continue };
-                let group = groups.entry(vg.clone()).or_insert_with(|| unreported_group(vg));
+                let group = groups.entry(vg.clone()).or_default();
+                group.name.clone_from(vg);
                 group.pvs.extend(self.pvs_below(device));
             }
         }
@@ -119,51 +120,46 @@ impl<'a> LvmInputs<'a> {
         let uuid = lvm_name::dashed(uuid);
         let found = self.reported().find(|(_, volume)| volume.uuid == uuid);
         let reported = found.map(|(_, volume)| volume);
-        let origin = self.thick_origin(device).or_else(|| reported.and_then(|volume| volume.origin.clone()));
+        let volume = found.map(|(group, volume)| self.reported_volume(group, volume)).unwrap_or_default();
+        let origin = self.thick_origin(device).or(volume.origin);
         // For an origin of thick snapshots, its data lies on the `-real` device.
         let below = layers.get("real").map_or(device, |index| &self.devices[*index]);
+        // A snapshot's size is that of its COW area, as in `lvs`.
+        let sized = layers.get("cow").map_or(device, |index| &self.devices[*index]);
         Some(Volume {
             vg: device.vg.clone()?,
             lv,
             kind: self.kind(device, layers, reported, origin.is_some()),
             device: Some(index),
-            pool: self.pool_below(below).or_else(|| reported.and_then(|volume| volume.pool.clone())),
+            pool: self.pool_below(below).or(volume.pool),
             origin,
-            size: self.size(device, layers, reported),
-            created_at: reported.and_then(|volume| volume.created_at),
+            size: sized.size.map(|sectors| sectors.bytes()).or(volume.size),
             pvs: self.pvs_of(device, layers),
-            health: reported.and_then(|volume| volume.health.clone()),
-            tags: reported.map(|volume| volume.tags.clone()).unwrap_or_default(),
-            when_full: reported.and_then(|volume| volume.when_full.clone()),
-            layout: found
-                .map(|(group, volume)| layout::of(group, volume, &|part| self.is_visible(part)))
-                .unwrap_or_default(),
             real: layers.get("real").copied(),
             cow: layers.get("cow").copied(),
             mounted_on: self.mounts.map(|mounts| points(mounts, device.number)),
             uuid: uuid.into(),
+            ..volume
         })
     }
 
-    fn inactive_volume(&self, group: &lvm::Group, reported: &lvm::Volume) -> Volume {
+    /// An inactive volume.
+    fn reported_volume(&self, group: &lvm::Group, reported: &lvm::Volume) -> Volume {
         Volume {
             vg: group.name.clone(),
             lv: reported.name.clone(),
             uuid: reported.uuid.as_str().into(),
-            device: None,
             kind: kind::from_report(reported),
             origin: reported.origin.clone(),
             pool: reported.pool.clone(),
             size: reported.size,
             created_at: reported.created_at,
-            pvs: Vec::new(),
             health: reported.health.clone(),
             tags: reported.tags.clone(),
             when_full: reported.when_full.clone(),
             layout: layout::of(group, reported, &|part| self.is_visible(part)),
-            real: None,
-            cow: None,
             mounted_on: Some(Vec::new()),
+            ..Volume::default()
         }
     }
 
@@ -241,35 +237,15 @@ impl<'a> LvmInputs<'a> {
         }
         // The kind of an origin is that of its `-real` device.
         let index = layers.get("real").or_else(|| layers.get("")).copied();
+        let has_pool = self.pool_below(device).is_some();
         match index.and_then(|index| self.target(index)).unwrap_or_default() {
-            "linear" if self.pool_below(device).is_some() => VolumeKind::Vdo,
-            "linear" => VolumeKind::Linear,
-            "striped" => VolumeKind::Striped,
-            "mirror" => VolumeKind::Mirror,
-            "raid" => VolumeKind::Raid,
-            "thin" if has_origin => VolumeKind::ThinSnapshot,
-            "thin" => VolumeKind::Thin,
-            "cache" => VolumeKind::Cache,
-            "writecache" => VolumeKind::Writecache,
-            "vdo" => VolumeKind::Vdo,
-            "" => self.kind_from_layers(device, has_origin),
-            _ => VolumeKind::Other,
+            "linear" if has_pool => VolumeKind::Vdo,
+            "" if !has_pool => VolumeKind::Other,
+            // Without the device-mapper, only the layers show the kind.
+            "thin" | "" if has_origin => VolumeKind::ThinSnapshot,
+            "thin" | "" => VolumeKind::Thin,
+            target => VolumeKind::of_type(target),
         }
-    }
-
-    /// Derives the kind without the device-mapper, from the layers only.
-    fn kind_from_layers(&self, device: &Device, has_origin: bool) -> VolumeKind {
-        match self.pool_below(device) {
-            Some(_) if has_origin => VolumeKind::ThinSnapshot,
-            Some(_) => VolumeKind::Thin,
-            None => VolumeKind::Other,
-        }
-    }
-
-    /// A snapshot's size is that of its COW area, as in `lvs`.
-    fn size(&self, device: &Device, layers: &Layers, reported: Option<&lvm::Volume>) -> Option<u64> {
-        let own = layers.get("cow").map_or(device, |index| &self.devices[*index]);
-        own.size.map(|sectors| sectors.bytes()).or_else(|| reported.and_then(|volume| volume.size))
     }
 
     fn pvs_of(&self, device: &Device, layers: &Layers) -> Vec<String> {
@@ -294,19 +270,6 @@ impl<'a> LvmInputs<'a> {
             }
         }
         pvs
-    }
-}
-
-fn unreported_group(name: &str) -> Group {
-    Group {
-        name: name.into(),
-        size: None,
-        free: None,
-        extent: None,
-        missing_pvs: 0,
-        spare: None,
-        tags: Vec::new(),
-        pvs: Vec::new(),
     }
 }
 

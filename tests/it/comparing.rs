@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cowbell::source::{JobCommand, Label, Mark, MarkKind, MarkedEnd};
+use cowbell::source::{JobCommand, Label, Mark, MarkEnd, MarkKind};
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ fn mark(number: usize, variant: &str, ended_at: jiff::Timestamp) -> JobCommand {
         name: "dd".into(),
         label,
         started_at: ended_at - SignedDuration::from_secs(RUN as i64),
-        ended: Some(MarkedEnd { at: ended_at, succeeded: number != 3, status: None }),
+        end: Some(MarkEnd { at: ended_at, succeeded: number != 3, status: None }),
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cowbell::job::{Job, JobKind, JobTracker, Outcome};
 use cowbell::sample::hooks;
-use cowbell::source::{Hook, Mark, MarkKind, MarkedEnd, Reading};
+use cowbell::source::{Hook, Mark, MarkEnd, MarkKind, Reading};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -33,7 +33,7 @@ pub fn tape(story: Story) -> Tape {
     for (snapshot, run, words) in story {
         let reading = tape.tick(*snapshot, Done::default(), Done::default());
         let at = reading.at;
-        let said = |word: &&str| Hook { at, said: format!("mylvmbackup {run} {word}") };
+        let said = |word: &&str| Hook { at, text: format!("mylvmbackup {run} {word}") };
         reading.hooks = words.iter().map(said).collect();
     }
     tape
@@ -49,8 +49,8 @@ pub struct Watcher {
 impl Watcher {
     fn take(&mut self, reading: &Reading) {
         for hook in &reading.hooks {
-            if let Ok(told) = hooks::parse(&hook.said) {
-                self.book.hear(&told, hook.at);
+            if let Ok(message) = hooks::parse(&hook.text) {
+                self.book.take_hook(&message, hook.at);
             }
         }
         let interval = self.observer.observe(reading);
@@ -104,9 +104,9 @@ fn a_backup_is_one_job_with_its_phases_and_its_success() {
     let all = "flush 0, snapshot 10, mount 20, backup 20, cleanup 30";
     check(&[BEFORE, MADE, READ, DONE, GONE], Outcome::Succeeded, all);
     let job = Watcher::watched(&[BEFORE, MADE, READ, DONE, GONE]).only_job();
-    let span = job.heard.as_ref().unwrap().locked_at_most().unwrap();
-    assert_eq!((span.from, job.started_at), (BEGIN, BEGIN));
-    assert_eq!(span.until.as_second() - span.from.as_second(), 20);
+    let range = job.backup_run.as_ref().unwrap().lock_range().unwrap();
+    assert_eq!((range.from, job.started_at), (BEGIN, BEGIN));
+    assert_eq!(range.to.as_second() - range.from.as_second(), 20);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_daemon_that_is_restarted_in_the_middle_goes_on_with_the_same_job() {
 
 #[test]
 fn a_daemon_that_did_not_run_when_success_was_told_does_not_know() {
-    // Success is told while nobody listens.
+    // Success is reported while cowbell does not listen.
     let unheard = (ALIVE, 8, &[][..]);
     let story = [BEFORE, MADE, READ, unheard, (ALIVE, 7, &["precleanup"][..]), GONE];
     let job = Watcher::watched_twice(&story, 4).only_job();
@@ -186,22 +186,22 @@ fn words_of_another_run_at_the_same_time_are_not_this_ones() {
 #[test]
 fn a_command_around_a_backup_is_a_job_of_its_own_and_no_better_than_its_snapshot() {
     let mut watcher = Watcher::default();
-    let begun = Mark {
+    let mark = Mark {
         key: "run-1".into(),
         kind: MarkKind::Command,
         name: "nightly".into(),
         label: None,
         started_at: BEGIN,
-        ended: None,
+        end: None,
     };
     let done = (DEAD, 7, &["backupsuccess", "precleanup"][..]);
     let readings = tape(&[BEFORE, MADE, READ, (DEAD, 7, &[]), done, GONE]).readings;
     watcher.take(&readings[0]);
-    watcher.book.mark(&begun, None, BEGIN).unwrap();
+    watcher.book.mark(&mark, None, BEGIN).unwrap();
     readings[1..].iter().for_each(|reading| watcher.take(reading));
     let at = readings.last().unwrap().at;
-    let ended = Some(MarkedEnd { at, succeeded: true, status: Some(0) });
-    watcher.book.mark(&Mark { ended, ..begun }, None, at).unwrap();
+    let end = Some(MarkEnd { at, succeeded: true, status: Some(0) });
+    watcher.book.mark(&Mark { end, ..mark }, None, at).unwrap();
     let outcomes: Vec<_> = watcher.book.ended().iter().map(|job| (job.kind, job.outcome)).collect();
     assert_eq!(
         outcomes,
@@ -212,7 +212,7 @@ fn a_command_around_a_backup_is_a_job_of_its_own_and_no_better_than_its_snapshot
 #[test]
 fn a_command_that_ran_when_the_machine_went_down_is_closed() {
     let mut job = Watcher::watched(&[BEFORE, MADE, READ]).only_job();
-    (job.kind, job.heard) = (JobKind::Command, None);
+    (job.kind, job.backup_run) = (JobKind::Command, None);
     let seen_at = job.started_at + jiff::SignedDuration::from_secs(20);
     let mut book = JobTracker::resume(vec![job], 1, Some(seen_at));
     assert!(book.booted(BEGIN - jiff::SignedDuration::from_secs(60)).is_empty(), "the machine stayed up");
@@ -220,39 +220,39 @@ fn a_command_that_ran_when_the_machine_went_down_is_closed() {
     assert_eq!((closed[0].outcome, closed[0].ended_at), (Some(Outcome::Abandoned), Some(seen_at)));
 }
 
-/// A command that `cowbell run` told of, in a machine that is read each ten seconds.
-fn command_told_at_the_first_of(ticks: usize) -> (Watcher, Mark, Vec<Reading>) {
+/// A command that began with the first of so many ticks, ten seconds apart.
+fn command_begun_at_the_first_of(ticks: usize) -> (Watcher, Mark, Vec<Reading>) {
     let readings = tape(&vec![(NONE, 0, &[][..]); ticks]).readings;
     let (key, name) = ("mark:run-1".to_string(), "nightly".to_string());
-    let begun = Mark { key, kind: MarkKind::Command, name, label: None, started_at: BEGIN, ended: None };
+    let mark = Mark { key, kind: MarkKind::Command, name, label: None, started_at: BEGIN, end: None };
     let mut watcher = Watcher::default();
     watcher.take(&readings[0]);
-    watcher.book.mark(&begun, None, readings[0].at).unwrap();
-    (watcher, begun, readings)
+    watcher.book.mark(&mark, None, readings[0].at).unwrap();
+    (watcher, mark, readings)
 }
 
 #[test]
-fn a_command_of_which_nobody_tells_any_more_is_abandoned_when_it_was_last_heard_of() {
-    let (mut watcher, begun, readings) = command_told_at_the_first_of(30);
+fn a_command_without_marks_is_abandoned_at_its_last_mark() {
+    let (mut watcher, mark, readings) = command_begun_at_the_first_of(30);
     readings[1..5].iter().for_each(|reading| watcher.take(reading));
-    watcher.book.mark(&begun, None, readings[4].at).unwrap();
+    watcher.book.mark(&mark, None, readings[4].at).unwrap();
     readings[5..16].iter().for_each(|reading| watcher.take(reading));
     assert_eq!(watcher.only_job().outcome, None, "not before two minutes are over");
     readings[16..20].iter().for_each(|reading| watcher.take(reading));
     let job = watcher.only_job();
     assert_eq!((job.outcome, job.ended_at), (Some(Outcome::Abandoned), Some(readings[4].at)));
-    watcher.book.mark(&begun, None, readings[19].at).unwrap();
-    assert_eq!(watcher.only_job().outcome, None, "who tells of it again was only held up");
+    watcher.book.mark(&mark, None, readings[19].at).unwrap();
+    assert_eq!(watcher.only_job().outcome, None, "a late mark continues it");
     let at = readings[20].at;
-    let ended = Some(MarkedEnd { at, succeeded: true, status: Some(0) });
-    watcher.book.mark(&Mark { ended, ..begun }, None, at).unwrap();
+    let end = Some(MarkEnd { at, succeeded: true, status: Some(0) });
+    watcher.book.mark(&Mark { end, ..mark }, None, at).unwrap();
     let job = watcher.only_job();
     assert_eq!((job.id, job.outcome, job.ended_at), (1, Some(Outcome::Succeeded), Some(at)));
 }
 
 #[test]
 fn a_machine_that_slept_has_not_heard_a_command_being_silent() {
-    let (mut watcher, _, mut readings) = command_told_at_the_first_of(4);
+    let (mut watcher, _, mut readings) = command_begun_at_the_first_of(4);
     for reading in &mut readings[2..] {
         reading.uptime_us += 8 * 3600 * 1_000_000;
         reading.at += jiff::SignedDuration::from_hours(8);
@@ -262,8 +262,8 @@ fn a_machine_that_slept_has_not_heard_a_command_being_silent() {
 }
 
 #[test]
-fn a_command_that_died_while_nobody_watched_is_abandoned_where_it_was_last_known_to_run() {
-    let (mut watcher, _, readings) = command_told_at_the_first_of(30);
+fn a_command_that_died_while_cowbell_did_not_run_is_abandoned_at_its_last_mark() {
+    let (mut watcher, _, readings) = command_begun_at_the_first_of(30);
     readings[1..5].iter().for_each(|reading| watcher.take(reading));
     watcher.book = JobTracker::resume(watcher.book.running().to_vec(), 1, Some(readings[4].at));
     readings[10..].iter().for_each(|reading| watcher.take(reading));

@@ -84,7 +84,7 @@ async fn answer_of(reporter: &mut Reporter) -> LvmOutput {
 }
 
 fn said(answer: LvmOutput) -> ReadResult {
-    answer.report.map_err(LvmError::sentence).into()
+    answer.report.map_err(|error| error.sentence).into()
 }
 
 /// Whether questions are put at all: that needs root.
@@ -214,7 +214,7 @@ async fn warnings_beside_a_good_report_are_no_error() {
     let answer = Lvm::reporting(script).answer().await;
     assert_eq!(answer.policies.map(|policies| policies.unwrap().starts_with("monitoring=1")), Some(true));
     let mut watched = Watched::new();
-    let interval = watched.tick(Some(answer.report.map_err(LvmError::sentence).into()), None);
+    let interval = watched.tick(Some(answer.report.map_err(|error| error.sentence).into()), None);
     assert_eq!(names(&interval), ["awake", "data", "snap"]);
     assert_eq!(complaint(&watched.observer, Part::Lvm), None);
 }
@@ -242,7 +242,7 @@ async fn a_refusal_is_no_report_though_it_looks_like_one() {
                 );
                 continue;
             }
-            assert!(matches!(answer.report, Err(LvmError::Temporary(_))), "{what}");
+            assert!(matches!(answer.report, Err(LvmError { is_temporary: true, .. })), "{what}");
             let sentence = Watched::new().sentence_after(said(answer));
             assert!(sentence.contains(&status.replace("exit", "exit status:")), "{what}: {sentence}");
             assert!(sentence.contains(complaint.lines().next().unwrap().trim()), "{what}: {sentence}");
@@ -256,7 +256,7 @@ async fn without_lvm_there_is_a_sentence_that_says_so() {
         return;
     }
     let answer = answer_of(&mut Reporter::of("/nowhere/at/all/lvm")).await;
-    assert!(matches!(answer.report, Err(LvmError::Permanent(_))), "{answer:?}");
+    assert!(matches!(answer.report, Err(LvmError { is_temporary: false, .. })), "{answer:?}");
     assert!(answer.policies.is_none());
     let sentence = Watched::new().sentence_after(said(answer));
     assert_eq!(sentence, "`lvm` is not installed; install lvm2 if this host uses LVM");
@@ -273,7 +273,7 @@ async fn who_is_not_root_is_told_so() {
     }
     let lvm = Lvm::reporting("cat report");
     let answer = lvm.answer().await;
-    assert!(matches!(answer.report, Err(LvmError::Permanent(_))), "{answer:?}");
+    assert!(matches!(answer.report, Err(LvmError { is_temporary: false, .. })), "{answer:?}");
     let sentence = Watched::new().sentence_after(said(answer));
     assert_eq!(sentence, "LVM's report needs root; names and throughput do not");
     assert_eq!(lvm.asked(), [""; 0], "nothing was run");
@@ -397,7 +397,7 @@ async fn an_lvm_that_does_not_answer_is_ended() {
     for (lvm, answer) in [(&sleeping, asleep), (&deaf, deaf_one), (&mute, mute_one), (&talking, talking_one)]
     {
         assert!(
-            matches!(answer.report, Err(LvmError::Temporary(_))) && answer.policies.is_none(),
+            matches!(answer.report, Err(LvmError { is_temporary: true, .. })) && answer.policies.is_none(),
             "{answer:?}"
         );
         let sentence = Watched::new().sentence_after(said(answer));

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cowbell::source::{JobCommand, Label, Mark, MarkKind, MarkedEnd, PhaseCommand};
+use cowbell::source::{JobCommand, Label, Mark, MarkEnd, MarkKind, PhaseCommand};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -28,9 +28,9 @@ fn words(run: usize, second: u64) -> Vec<JobCommand> {
     let began = run as u64 * TURN;
     let key = format!("mark:{run}");
     let phase = |name: &str, at: Timestamp| {
-        JobCommand::Phase(PhaseCommand { phased: key.clone(), name: name.into(), at: Some(at) })
+        JobCommand::Phase(PhaseCommand { key: key.clone(), name: name.into(), at: Some(at) })
     };
-    let mark = |ended: Option<MarkedEnd>| {
+    let mark = |end: Option<MarkEnd>| {
         let variant = Some(RUNS[run].0.into());
         JobCommand::Mark(Mark {
             key: key.clone(),
@@ -38,7 +38,7 @@ fn words(run: usize, second: u64) -> Vec<JobCommand> {
             name: "bonnie++".into(),
             label: Some(Label { set: "bonnie++".into(), variant, repeat: None }),
             started_at: after(began),
-            ended,
+            end,
         })
     };
     let over = after(began + 2 * PHASE) + SignedDuration::from_millis(300);
@@ -47,7 +47,7 @@ fn words(run: usize, second: u64) -> Vec<JobCommand> {
         PHASE => vec![phase("idle", after(began + PHASE)), phase("idle", after(began + PHASE))],
         second if second == 2 * PHASE => vec![phase("seeking", after(began + second))],
         second if second == 2 * PHASE + 1 => {
-            vec![mark(Some(MarkedEnd { at: over, succeeded: true, status: None }))]
+            vec![mark(Some(MarkEnd { at: over, succeeded: true, status: None }))]
         }
         _ => Vec::new(),
     }

@@ -48,7 +48,7 @@ fn without_a_name_it_is_called_by_its_tool_and_of_nothing() {
 fn a_snapshot_that_somebody_makes_afterwards_is_another_job() {
     let [before, begun, failed, gone] = REFUSED;
     let found = jobs(&[before, begun, failed, (ALIVE, 0, &[]), gone]);
-    let outcomes: Vec<_> = found.iter().map(|job| (job.outcome, job.heard.is_some())).collect();
+    let outcomes: Vec<_> = found.iter().map(|job| (job.outcome, job.backup_run.is_some())).collect();
     assert_eq!(outcomes, [(Some(Outcome::Failed), true), (Some(Outcome::Unknown), false)]);
 }
 

@@ -153,7 +153,7 @@ async fn once(
     };
     let running = reporter.start(&key, &start);
     let status = signals.wait(&mut child).await.with_context(|| format!("cannot wait for `{program}`"))?;
-    let ended_at = crate::source::live::now().max(started_at);
+    let ended_at = crate::source::clock::now().max(started_at);
     let (succeeded, code) = (status.success(), status.code().and_then(|code| u8::try_from(code).ok()));
     let ended = PutJob { ended_at: Some(ended_at), succeeded: Some(succeeded), status: code, ..start };
     reporter.end(&key, &ended, Some(running), signals).await;
@@ -171,7 +171,7 @@ impl Plan {
             repeat: is_repeated.then_some(number),
             name,
             kind: MarkKind::Command,
-            started_at: crate::source::live::now(),
+            started_at: crate::source::clock::now(),
             ..PutJob::default()
         }
     }

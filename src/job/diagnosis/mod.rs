@@ -1,7 +1,7 @@
-//! What a job's figures say, in sentences. Each rule stands by itself.
+//! Explains a job's figures in sentences, one per rule.
 //!
-//! A rule is silent if a figure it needs is unknown, or if the difference is too small to matter. A rank correlation is
-//! called just that, never a cause.
+//! A rule finds nothing if a figure is unknown, or if the difference is too small to matter. A rank correlation is never
+//! called a cause.
 
 mod machine;
 mod reading;
@@ -15,7 +15,6 @@ use super::figures::{EndMeans, Figures};
 use super::setup::Setup;
 use crate::units::Prefix;
 
-/// One thing that the figures say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Sentence {
     pub finding: Finding,
@@ -46,42 +45,37 @@ pub enum Finding {
     WaitedForDisks,
 }
 
-/// What rules judge.
+type FindingText = (Finding, String);
+
+/// The input of all rules.
 struct Case<'a> {
     figures: &'a Figures,
     setup: &'a Setup,
     prefix: Prefix,
 }
 
-/// What the figures say, in the order in which people ask: how fast, why, what it cost, what else.
+/// The findings, in this order: how fast, why, what it cost, what else.
 pub fn diagnosis(figures: &Figures, setup: &Setup, prefix: Prefix) -> Vec<Sentence> {
     let case = &Case { figures, setup, prefix };
-    let mut said = Vec::new();
-    said.extend(reading::nothing_read(case));
-    said.extend(reading::partly_known(case));
-    said.extend(reading::course(case));
-    said.extend(reading::with_fill(case));
-    said.extend(reading::with_first_writes(case));
-    said.extend(machine::requests_shrank(case));
-    said.extend(machine::awaits_grew(case));
-    said.extend(machine::several_snapshots(case));
-    said.extend(machine::write_cost(case));
-    said.extend(machine::shared_pv_busy(case));
-    said.extend(machine::pv_busy(case));
-    said.extend(machine::writes_took_longer(case));
-    said.extend(machine::writes_fell(case));
-    said.extend(machine::processors(case));
-    said.extend(machine::pressure(case));
-    said
+    let mut found: Vec<FindingText> = Vec::new();
+    found.extend(reading::nothing_read(case));
+    found.extend(reading::partly_known(case));
+    found.extend(reading::course(case));
+    found.extend(reading::with_fill(case));
+    found.extend(reading::with_first_writes(case));
+    found.extend(machine::requests_shrank(case));
+    found.extend(machine::awaits_grew(case));
+    found.extend(machine::several_snapshots(case));
+    found.extend(machine::write_cost(case));
+    found.extend(machine::busy_pvs(case));
+    found.extend(machine::writes_took_longer(case));
+    found.extend(machine::writes_fell(case));
+    found.extend(machine::processors(case));
+    found.extend(machine::pressure(case));
+    found.into_iter().map(|(finding, text)| Sentence { finding, text }).collect()
 }
 
-impl Sentence {
-    fn new(finding: Finding, text: String) -> Self {
-        Self { finding, text }
-    }
-}
-
-/// How many times as much the last is as the first; `None` if the first is 0.
+/// The ratio of the last to the first; `None` if the first is 0.
 fn growth(ends: EndMeans) -> Option<f64> {
     (ends.first > 0.0).then(|| ends.last / ends.first)
 }

@@ -1,31 +1,31 @@
-//! What the figures say about reading: how fast it was, and what it went with.
+//! Findings about reading: its speed, and what the speed correlated with.
 
-use super::{Case, Finding, Sentence, growth};
+use super::{Case, Finding, FindingText, growth};
 use crate::job::statistics::{Correlation, Relation, Trend};
 use crate::job::words::{share, speed};
 
-/// The speed of one backup varies by a fifth for no reason.
+/// Ratios up to this are ordinary variation.
 const SAME_SPEED: f64 = 1.2;
-/// People ask why when the speed falls by a third.
+/// A speed that falls by a third needs an explanation.
 const SLOWED: f64 = 1.5;
-/// Below this share a gap is long enough to hide what happened.
+/// Below this known share, the gaps may hide what happened.
 const WELL_KNOWN: f64 = 0.9;
-/// From this rank correlation on, fill and time cannot be told apart.
+/// From this rank correlation of fill and time on, either may explain the speed.
 const TOGETHER: f64 = 0.9;
 
-pub fn nothing_read(case: &Case) -> Option<Sentence> {
+pub fn nothing_read(case: &Case) -> Option<FindingText> {
     let from = if case.setup.kind.is_some() { " from the snapshot" } else { "" };
     let is_one = case.figures.read.is_none() && !case.setup.made_no_snapshot();
-    is_one.then(|| Sentence::new(Finding::NothingRead, format!("No reads{from} were observed.")))
+    is_one.then(|| (Finding::NothingRead, format!("No reads{from} were observed.")))
 }
 
-pub fn partly_known(case: &Case) -> Option<Sentence> {
+pub fn partly_known(case: &Case) -> Option<FindingText> {
     let known = share(case.figures.read.filter(|read| read.known_share < WELL_KNOWN)?.known_share);
     let text = format!("The read speed is known for {known} of the time. The figures below cover only that.");
-    Some(Sentence::new(Finding::PartlyKnown, text))
+    Some((Finding::PartlyKnown, text))
 }
 
-pub fn course(case: &Case) -> Option<Sentence> {
+pub fn course(case: &Case) -> Option<FindingText> {
     let ends = case.figures.read?.ends?;
     let [first, last] = [ends.first, ends.last].map(|end| speed(end, case.prefix));
     let (finding, text) = match growth(ends)? {
@@ -41,10 +41,10 @@ pub fn course(case: &Case) -> Option<Sentence> {
         ),
         _ => return None,
     };
-    Some(Sentence::new(finding, text))
+    Some((finding, text))
 }
 
-/// Only if the whole job shows it, and not its beginning and end alone.
+/// Empty unless the correlation over the whole job shows it.
 fn as_it_filled(case: &Case) -> String {
     let fill = case.figures.read_by_fill.falling().and(case.figures.fill).and_then(|fill| fill.ends);
     fill.map_or_else(String::new, |fill| {
@@ -52,7 +52,7 @@ fn as_it_filled(case: &Case) -> String {
     })
 }
 
-pub fn with_fill(case: &Case) -> Option<Sentence> {
+pub fn with_fill(case: &Case) -> Option<FindingText> {
     case.figures.read.as_ref().and(case.figures.fill.as_ref())?;
     let (finding, text) = match case.figures.read_by_fill {
         Relation::TooFew { n } => (
@@ -60,16 +60,16 @@ pub fn with_fill(case: &Case) -> Option<Sentence> {
             format!("Too few points ({n}) to say whether read speed depended on fill."),
         ),
         Relation::Unvaried { .. } => return None,
-        Relation::Known(known) if known.trend == Trend::Unclear => (
+        Relation::Correlation(found) if found.trend == Trend::Unclear => (
             Finding::ReadsDidNotGoWithFill,
-            format!("No clear relation between read speed and fill ({}).", correlation(known)),
+            format!("No clear relation between read speed and fill ({}).", correlation(found)),
         ),
-        Relation::Known(known) => (Finding::ReadsWentWithFill, went_with_fill(case, known)),
+        Relation::Correlation(found) => (Finding::ReadsWentWithFill, went_with_fill(case, found)),
     };
-    Some(Sentence::new(finding, text))
+    Some((finding, text))
 }
 
-fn went_with_fill(case: &Case, known: Correlation) -> String {
+fn went_with_fill(case: &Case, found: Correlation) -> String {
     let together = case.figures.fill_by_time.filter(|rank| rank.abs() >= TOGETHER);
     let caution = together.map_or_else(String::new, |rank| {
         format!(
@@ -79,23 +79,23 @@ fn went_with_fill(case: &Case, known: Correlation) -> String {
     });
     format!(
         "Reads were {} {} for each percentage point of fill ({}).{caution}",
-        speed(known.slope.abs(), case.prefix),
-        if known.trend == Trend::Falling { "slower" } else { "faster" },
-        correlation(known),
+        speed(found.slope.abs(), case.prefix),
+        if found.trend == Trend::Falling { "slower" } else { "faster" },
+        correlation(found),
     )
 }
 
-/// The rate of first writes goes up and down, so it is not confused with time.
-pub fn with_first_writes(case: &Case) -> Option<Sentence> {
-    let known = case.figures.read_by_first_writes.falling()?;
+/// The rate of first writes rises and falls, so time cannot explain this correlation.
+pub fn with_first_writes(case: &Case) -> Option<FindingText> {
+    let found = case.figures.read_by_first_writes.falling()?;
     let text = format!(
         "Reads were slower when there were more first writes: {:.1} bytes less for each byte ({}).",
-        known.slope.abs(),
-        correlation(known),
+        found.slope.abs(),
+        correlation(found),
     );
-    Some(Sentence::new(Finding::ReadsWentWithFirstWrites, text))
+    Some((Finding::ReadsWentWithFirstWrites, text))
 }
 
-fn correlation(known: Correlation) -> String {
-    format!("rank correlation {:.2}, {} points", known.rank, known.n)
+fn correlation(found: Correlation) -> String {
+    format!("rank correlation {:.2}, {} points", found.rank, found.n)
 }

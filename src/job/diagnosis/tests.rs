@@ -19,11 +19,11 @@ fn check(figures: &Figures, finding: Finding, expected: &str) {
 }
 
 fn relation(slope: f64, rank: f64, trend: Trend) -> Relation {
-    Relation::Known(Correlation { n: 480, slope, rank, independent: 60.0, trend })
+    Relation::Correlation(Correlation { n: 480, slope, rank, independent: 60.0, trend })
 }
 
 #[test]
-fn a_slow_backup_is_told_from_how_fast_to_why() {
+fn a_slow_backup_is_explained() {
     let texts: Vec<String> =
         diagnosis(&example(), &setup(), Prefix::Decimal).into_iter().map(|sentence| sentence.text).collect();
     assert_eq!(texts[0], "Reads slowed from 114 MB/s to 19.7 MB/s as the snapshot filled from 3 to 57 %.");
@@ -43,7 +43,7 @@ fn a_slow_backup_is_told_from_how_fast_to_why() {
 }
 
 #[test]
-fn nothing_known_is_said_to_be_so_and_nothing_else() {
+fn without_figures_only_missing_reads_are_reported() {
     let span = crate::job::course::Span::new(Vec::new()).unwrap();
     let course = crate::job::course::Course { before: None, during: span, after: None, took_s: None };
     let found = diagnosis(&Figures::of(&course, &Setup::default()), &Setup::default(), Prefix::Decimal);
@@ -52,7 +52,7 @@ fn nothing_known_is_said_to_be_so_and_nothing_else() {
 }
 
 #[test]
-fn a_fill_that_the_whole_course_does_not_bear_out_is_left_out() {
+fn the_fill_is_omitted_without_a_correlation() {
     let mut figures = example();
     figures.read_by_fill = relation(-1e6, -0.1, Trend::Unclear);
     check(&figures, Finding::ReadsSlowed, "Reads slowed from 114 MB/s to 19.7 MB/s.");
@@ -64,28 +64,28 @@ fn a_fill_that_the_whole_course_does_not_bear_out_is_left_out() {
 }
 
 #[test]
-fn few_points_are_said_to_be_too_few() {
+fn too_few_points_are_reported() {
     let figures = Figures::of(&slowing(12), &setup());
     check(&figures, Finding::TooFewPoints, "Too few points (12) to say whether read speed depended on fill.");
     assert_eq!(said(&figures, Finding::ReadsWentWithFill).len(), 0);
 }
 
 #[test]
-fn several_snapshots_at_once_are_why_first_writes_are_not_known() {
+fn several_snapshots_explain_unknown_first_writes() {
     let mut figures = example();
     figures.copied.first_writes = None;
     let of = |snapshots| {
         let setup = Setup { snapshots: Some(snapshots), ..setup() };
         diagnosis(&figures, &setup, Prefix::Decimal).into_iter().map(|said| said.text).collect::<Vec<_>>()
     };
-    let said = "The origin had 2 snapshots. The kernel does not count for which of them a chunk was copied, so first \
-                writes and chunks copied are unknown. COW writes and write cost are of this snapshot alone.";
+    let said = "The origin had 2 snapshots. The kernel does not count copies by snapshot, so first writes and \
+                copied chunks are unknown. COW writes and write cost are of this snapshot alone.";
     assert!(of(2).iter().any(|text| text == said), "{:?}", of(2));
     assert!(!of(1).iter().any(|text| text.contains("The origin had")));
 }
 
 #[test]
-fn steady_reads_are_said_to_be_steady() {
+fn steady_reads_are_reported() {
     let mut figures = example();
     let read = figures.read.as_mut().unwrap();
     read.ends = Some(EndMeans { first: 118e6, last: 112e6 });
@@ -100,7 +100,7 @@ fn steady_reads_are_said_to_be_steady() {
 }
 
 #[test]
-fn first_writes_that_slow_reads_are_told() {
+fn first_writes_that_slow_reads_are_reported() {
     let mut figures = example();
     figures.read_by_first_writes = relation(-4.2, -0.8, Trend::Falling);
     check(
@@ -112,7 +112,7 @@ fn first_writes_that_slow_reads_are_told() {
 }
 
 #[test]
-fn a_compressor_is_not_taken_for_a_slow_disk() {
+fn a_busy_compressor_is_no_slow_disk() {
     let mut figures = example();
     (figures.host.user, figures.host.pressure_io) = (Some(0.24), Some(0.1));
     assert!(said(&figures, Finding::ProcessorsWereTheLimit).is_empty(), "sda is busy");
@@ -120,7 +120,7 @@ fn a_compressor_is_not_taken_for_a_slow_disk() {
     check(
         &figures,
         Finding::ProcessorsWereTheLimit,
-        "1.2 processors were busy, but the busiest PV only 20 % of the time: the limit was probably computation, such \
+        "1.2 processors were busy, but the busiest PV only 20 % of the time. So the limit was probably computation, such \
          as compression, and not a disk.",
     );
     figures.host.pressure_io = Some(0.7);
@@ -131,7 +131,7 @@ fn a_compressor_is_not_taken_for_a_slow_disk() {
 }
 
 #[test]
-fn a_busy_pv_is_shared_only_where_that_is_known() {
+fn a_busy_pv_is_shared_only_if_known() {
     let mut figures = example();
     figures.pvs[0].carries_cow = None;
     assert!(said(&figures, Finding::SharedPvBusy).is_empty());
@@ -139,14 +139,14 @@ fn a_busy_pv_is_shared_only_where_that_is_known() {
 }
 
 #[test]
-fn without_a_time_before_nothing_is_said_of_production() {
+fn without_a_time_before_production_is_not_compared() {
     let mut figures = example();
     figures.origin.before = OriginWork::default();
     assert!(said(&figures, Finding::WritesTookLonger).is_empty());
 }
 
 #[test]
-fn production_that_wrote_less_is_told_with_its_rates() {
+fn fewer_production_writes_are_reported_with_rates() {
     let mut figures = example();
     figures.origin.during.written_bytes_per_s = Some(0.4e6);
     check(
@@ -159,7 +159,7 @@ fn production_that_wrote_less_is_told_with_its_rates() {
 }
 
 #[test]
-fn gaps_are_told_first() {
+fn gaps_are_reported_first() {
     let mut figures = example();
     figures.read.as_mut().unwrap().known_share = 0.62;
     let first = diagnosis(&figures, &setup(), Prefix::Decimal).remove(0);

@@ -1,4 +1,4 @@
-//! The figures of a job, with their units.
+//! The figures of a job.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,14 +6,13 @@ use utoipa::ToSchema;
 use super::phases::PhaseWork;
 use crate::job::statistics::{Relation, Spread};
 
-/// What a job cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Figures {
-    /// From the job's start to its end; while it runs, to the end of its last tick.
+    /// The job's duration; while it runs, until its last tick.
     pub seconds: Option<f64>,
-    /// `None` if nothing was read from the snapshot, or it is not known.
+    /// `None` if no reads from the snapshot were observed.
     pub read: Option<ReadFigures>,
-    /// Of a job without a snapshot: what all disks wrote.
+    /// For a job without a snapshot: writes to all disks.
     pub written: Option<WriteFigures>,
     /// KiB a second paged in.
     pub bi: Option<Spread>,
@@ -21,28 +20,27 @@ pub struct Figures {
     pub bo: Option<Spread>,
     pub fill: Option<FillFigures>,
     pub copied: CopyFigures,
-    /// Read speed by fill: bytes a second for each percentage point.
+    /// Read speed by fill: bytes a second per percentage point.
     pub read_by_fill: Relation,
-    /// Read speed by the rate of first writes: bytes for each byte.
+    /// Read speed by the rate of first writes: bytes per byte.
     pub read_by_first_writes: Relation,
     /// The rank correlation of fill and elapsed time. Near 1, fill and time cannot be told apart.
     pub fill_by_time: Option<f64>,
     pub pvs: Vec<PvWork>,
     pub origin: OriginPhases,
-    /// What each phase did, in the order of time; empty if the job has none.
+    /// In order of time.
     pub phases: Vec<PhaseWork>,
     pub host: HostShares,
-    /// Read speed, fill and first writes side by side, at most 480 points.
+    /// Read speed, fill and first writes in at most 480 points.
     pub curve: Vec<CurvePoint>,
 }
 
-/// What was read from the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReadFigures {
     pub bytes: f64,
-    /// The time of reading, without the first and the last thousandth of the bytes.
+    /// The time of reading, without the first and last thousandth of the bytes.
     pub seconds: f64,
-    /// The share of that time in which the speed is known.
+    /// The share of that time for which the speed is known.
     pub known_share: f64,
     /// Bytes a second.
     pub speed: Spread,
@@ -50,7 +48,6 @@ pub struct ReadFigures {
     pub ends: Option<EndMeans>,
 }
 
-/// What was written while a command ran.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WriteFigures {
     pub bytes: f64,
@@ -60,37 +57,35 @@ pub struct WriteFigures {
     pub ends: Option<EndMeans>,
 }
 
-/// The mean of the first tenth of the time of reading, and of the last.
+/// Means of the first and last tenth of the time of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EndMeans {
     pub first: f64,
     pub last: f64,
 }
 
-/// How full the snapshot became.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FillFigures {
     pub peak_percent: f64,
-    /// Of the COW area; `None` if its size is not known.
+    /// Of the COW area; `None` if its size is unknown.
     pub peak_bytes: Option<u64>,
     pub growth_percent_per_hour: Option<f64>,
     /// Percent.
     pub ends: Option<EndMeans>,
 }
 
-/// What the snapshot cost in copying.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CopyFigures {
-    /// Bytes a second of chunks that were written for the first time.
+    /// Bytes a second of chunks that were copied at their first write.
     pub first_writes: Option<Spread>,
     pub chunks_per_s: Option<f64>,
-    /// Written to the COW area: copies and their metadata.
+    /// Copies and metadata written to the COW area.
     pub cow_bytes: Option<f64>,
-    /// Bytes written to disks for each byte written to the origin.
+    /// Bytes written to disks per byte written to the origin.
     pub write_cost: Option<f64>,
 }
 
-/// What a PV did while the snapshot was read.
+/// A PV's I/O while the snapshot was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PvWork {
     pub name: String,
@@ -104,7 +99,14 @@ pub struct PvWork {
     pub read_request_bytes: Option<EndMeans>,
 }
 
-/// What the snapshot cost production: the origin's work before it, with it, and after it.
+impl PvWork {
+    /// Whether it carries both the origin and the COW area.
+    pub fn is_shared(&self) -> bool {
+        self.carries_origin == Some(true) && self.carries_cow == Some(true)
+    }
+}
+
+/// The origin's I/O before, with and after the snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OriginPhases {
     pub before: OriginWork,
@@ -112,7 +114,7 @@ pub struct OriginPhases {
     pub after: OriginWork,
 }
 
-/// Sizes and latencies are means per request; `None` if nothing was written.
+/// Sizes and latencies are means per request; `None` without writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OriginWork {
     pub read_bytes_per_s: Option<f64>,
@@ -122,21 +124,21 @@ pub struct OriginWork {
     pub write_await_ms: Option<f64>,
 }
 
-/// Shares of time from 0 to 1, while the snapshot was read.
+/// Shares of time from 0 to 1 while the snapshot was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostShares {
     /// Of all processors together.
     pub user: Option<f64>,
     pub system: Option<f64>,
     pub iowait: Option<f64>,
-    /// In which at least one process waited for I/O.
+    /// With at least one process waiting for I/O.
     pub pressure_io: Option<f64>,
 }
 
-/// The means of some neighbouring ticks.
+/// Means of consecutive ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CurvePoint {
-    /// From the job's start to the end of the last of these ticks.
+    /// Seconds from the job's start to the end of these ticks.
     pub end_s: f64,
     pub read_bytes_per_s: Option<f64>,
     pub fill_percent: Option<f64>,

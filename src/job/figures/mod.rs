@@ -1,7 +1,7 @@
-//! What a job cost, in figures: computed from its course, also while it runs.
+//! The figures of a job, computed from its course, also while it runs.
 //!
-//! Figures of reading cover the time from the first read to the last, so that waiting for a lock does not make a backup
-//! slow. Means are over time; medians and percentiles are over ticks. Unknown is `None`.
+//! Figures of reading cover the time from the first read to the last, without waiting for a lock. Means are over time;
+//! medians and percentiles are over ticks.
 
 mod bodies;
 mod phases;
@@ -11,7 +11,7 @@ pub use bodies::{
     CopyFigures, CurvePoint, EndMeans, Figures, FillFigures, HostShares, OriginPhases, OriginWork, PvWork,
     ReadFigures,
 };
-pub use phases::{PhasePv, PhaseTimes, PhaseWork};
+pub use phases::{PhasePv, PhaseWork};
 
 #[cfg(test)]
 mod tests;

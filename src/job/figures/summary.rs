@@ -1,19 +1,20 @@
-//! A course into figures.
+//! Computes figures from a course.
 
 use super::bodies::{
     CopyFigures, CurvePoint, EndMeans, Figures, FillFigures, HostShares, OriginPhases, OriginWork, PvWork,
     ReadFigures, WriteFigures,
 };
-use super::phases::{PhaseTimes, PhaseWork};
+use super::phases::PhaseWork;
+use crate::job::Job;
 use crate::job::course::{Course, Measure, PvMeasure, Span, Stretch, Tick};
 use crate::job::setup::Setup;
 use crate::job::statistics::{Relation, Sorted, Spread, rank_correlation, relation};
 
-/// Share of the bytes left out at either end: listing folders before the backup, and stray reads after it.
+/// The share of bytes to skip at either end: listing directories before the backup, and stray reads after it.
 const MARGIN_OF_BYTES: f64 = 0.001;
-/// The beginning and the end are a tenth each; fewer ticks than ten have neither.
+/// The beginning and the end are a tenth each; fewer than ten ticks have neither.
 const ENDS: usize = 10;
-/// Points of the curve, and pairs of a rank correlation. More say no more, since neighbouring seconds are alike.
+/// Maximum points of the curve, and pairs of a rank correlation. More add nothing, since neighbouring seconds are alike.
 const MOST_POINTS: usize = 480;
 
 impl Figures {
@@ -42,13 +43,13 @@ impl Figures {
         }
     }
 
-    /// With what each of these phases did in the same course.
-    pub fn with_phases(self, course: &Course, phases: &[PhaseTimes]) -> Self {
-        Self { phases: PhaseWork::all(course, phases), ..self }
+    /// Adds the phases of the job with this course.
+    pub fn with_phases(self, course: &Course, job: &Job) -> Self {
+        Self { phases: PhaseWork::all(course, job), ..self }
     }
 }
 
-/// From the first tick that moved something to the last; `None` if nothing was moved, or it is not known.
+/// From the first tick with I/O to the last; `None` without known I/O.
 fn busy<'a>(whole: &Stretch<'a>, measures: &[Measure]) -> Option<Stretch<'a>> {
     let moved = |(place, tick): (usize, &Tick)| {
         let speeds = measures.iter().filter_map(|measure| whole.column(*measure)[place]);
@@ -90,7 +91,7 @@ fn spread(stretch: &Stretch, measure: Measure) -> Option<Spread> {
     Some(sorted.spread(stretch.mean(measure)?))
 }
 
-/// A figure of the first tenth and of the last; `None` if one of them is not known.
+/// A figure of the first and last tenth; `None` if one is unknown.
 fn ends(stretch: &Stretch, figure: impl Fn(&Stretch) -> Option<f64>) -> Option<EndMeans> {
     let (n, few) = (stretch.len(), stretch.len() / ENDS);
     if few == 0 {
@@ -107,7 +108,7 @@ fn fill_figures(whole: &Stretch, active: &Stretch, setup: &Setup) -> Option<Fill
     Some(FillFigures { peak_percent, peak_bytes, growth_percent_per_hour: growth(whole), ends })
 }
 
-/// From the first known fill to the last, in percentage points an hour.
+/// In percentage points an hour, from the first known fill to the last.
 fn growth(whole: &Stretch) -> Option<f64> {
     let known = || {
         let column = whole.column(Measure::FillPercent).iter();
@@ -128,7 +129,7 @@ fn copy_figures(whole: &Stretch, setup: &Setup) -> CopyFigures {
     }
 }
 
-/// Bytes on disk for each byte written to the origin: the write itself, copies and their metadata.
+/// Bytes written to disks per byte written to the origin: the write, copies and metadata.
 fn write_cost(whole: &Stretch) -> Option<f64> {
     let (origin, cow) = (whole.column(Measure::OriginWritten), whole.column(Measure::CowWritten));
     ratio(whole, |tick| Some((origin[tick]? + cow[tick]?, origin[tick]?)))
@@ -172,7 +173,7 @@ fn pv_work(active: &Stretch, pv: &str, setup: &Setup) -> PvWork {
     }
 }
 
-/// Over all read requests of a PV, so that a tick with one request weighs less than a tick with a thousand.
+/// The mean over all read requests of a PV, so that a tick with few requests counts less.
 fn per_read(part: &Stretch, pv: &str, measure: PvMeasure) -> Option<f64> {
     let [read, sizes, values] =
         [PvMeasure::Read, PvMeasure::ReadRequestBytes, measure].map(|measure| part.pv_column(pv, measure));
@@ -182,8 +183,7 @@ fn per_read(part: &Stretch, pv: &str, measure: PvMeasure) -> Option<f64> {
     })
 }
 
-/// The amount of one quantity for each of another, both of them rates, over the ticks in which both are known. `None` if
-/// there was none of the other.
+/// The ratio of two rates, over the ticks in which both are known. `None` if the second is 0.
 fn ratio(part: &Stretch, rates: impl Fn(usize) -> Option<(f64, f64)>) -> Option<f64> {
     let (mut amount, mut over) = (0.0, 0.0);
     for (place, tick) in part.ticks().iter().enumerate() {

@@ -24,23 +24,27 @@ fn reading(speeds: Vec<Option<f64>>) -> Figures {
 }
 
 #[test]
-fn a_backup_that_slows_while_its_snapshot_fills_is_seen_to() {
+fn a_backup_slows_while_its_snapshot_fills() {
     let figures = slow_figures();
     let read = figures.read.unwrap();
     close(read.speed.mean, 67.0 * MB);
     let ends = read.ends.unwrap();
     close(ends.first, 115.0 * MB);
     close(ends.last, 19.8 * MB);
-    let by_fill = figures.read_by_fill.known().unwrap();
+    let by_fill = figures.read_by_fill.correlation().unwrap();
     close(by_fill.slope, -106.0 / 60.0 * MB);
     assert_eq!(by_fill.trend, Trend::Falling, "{by_fill:?}");
     assert!(by_fill.n <= 480 && figures.curve.len() == by_fill.n);
     close(figures.fill_by_time.unwrap(), 1.0);
-    assert_eq!(figures.read_by_first_writes.known().unwrap().trend, Trend::Unclear, "those were steady");
+    assert_eq!(
+        figures.read_by_first_writes.correlation().unwrap().trend,
+        Trend::Unclear,
+        "those were steady"
+    );
 }
 
 #[test]
-fn the_snapshot_cost_what_it_copied() {
+fn the_write_cost_includes_copies() {
     let figures = slow_figures();
     let fill = figures.fill.unwrap();
     assert_eq!((fill.peak_percent, fill.peak_bytes), (60.0, Some(644_245_094)));
@@ -51,7 +55,7 @@ fn the_snapshot_cost_what_it_copied() {
 }
 
 #[test]
-fn production_is_told_before_during_and_after() {
+fn production_is_measured_before_during_and_after() {
     let origin = Figures::of(&slowing(600), &setup()).origin;
     let awaits = [origin.before, origin.during, origin.after].map(|work| work.write_await_ms.unwrap());
     assert!(awaits[0] < 2.01 && awaits[1] > 8.99 && awaits[2] < 2.01, "{awaits:?}");
@@ -59,7 +63,7 @@ fn production_is_told_before_during_and_after() {
 }
 
 #[test]
-fn pvs_are_told_with_what_they_carry() {
+fn pvs_have_the_volumes_that_they_carry() {
     let figures = slow_figures();
     let [sda, sdb] = &figures.pvs[..] else { panic!("{:?}", figures.pvs) };
     assert_eq!((sda.carries_origin, sda.carries_cow, sdb.carries_cow), (Some(true), Some(true), Some(false)));
@@ -70,7 +74,7 @@ fn pvs_are_told_with_what_they_carry() {
 }
 
 #[test]
-fn a_request_weighs_once_however_long_its_tick() {
+fn means_are_per_request() {
     let n = 10;
     let pair =
         |a: f64, b: f64| (0..n).map(|index| Some(if index % 2 == 0 { a } else { b })).collect::<Vec<_>>();
@@ -95,7 +99,7 @@ fn waiting_before_and_after_reading_does_not_slow_it() {
 }
 
 #[test]
-fn a_course_of_nothing_has_no_figures() {
+fn an_empty_course_has_no_figures() {
     let figures = Figures::of(&only(Span::new(Vec::new()).unwrap()), &Setup::default());
     assert_eq!((figures.seconds, figures.read, figures.fill, figures.curve.len()), (None, None, None, 0));
     assert_eq!(figures.read_by_fill, Relation::TooFew { n: 0 });
@@ -103,7 +107,7 @@ fn a_course_of_nothing_has_no_figures() {
 }
 
 #[test]
-fn what_nobody_saw_is_unknown_and_not_zero() {
+fn unobserved_values_are_unknown_and_not_zero() {
     let figures = reading(vec![None; 500]);
     assert_eq!((figures.seconds, figures.read), (Some(500.0), None));
     assert_eq!((figures.bi, figures.copied.write_cost, figures.host.user), (None, None, None));
@@ -111,7 +115,7 @@ fn what_nobody_saw_is_unknown_and_not_zero() {
 }
 
 #[test]
-fn one_tick_has_a_speed_and_no_course() {
+fn one_tick_has_a_speed_but_no_ends() {
     let figures = reading(vec![Some(5.0)]);
     let read = figures.read.unwrap();
     assert_eq!((read.speed.median, read.bytes, read.ends), (5.0, 5.0, None));
@@ -119,7 +123,7 @@ fn one_tick_has_a_speed_and_no_course() {
 }
 
 #[test]
-fn gaps_are_told_and_nothing_is_put_into_them() {
+fn gaps_are_reported_and_not_filled() {
     let mut speeds = steady(100, MB);
     speeds[20..60].fill(None);
     let read = reading(speeds).read.unwrap();
@@ -129,7 +133,7 @@ fn gaps_are_told_and_nothing_is_put_into_them() {
 }
 
 #[test]
-fn a_steady_snapshot_says_nothing_of_fill() {
+fn a_constant_fill_has_no_correlation() {
     let n = 500;
     let span = Span::new(ticks(n, 0.0))
         .and_then(|span| span.with(Measure::SnapshotRead, slope(n, MB, MB)))
@@ -141,15 +145,15 @@ fn a_steady_snapshot_says_nothing_of_fill() {
 }
 
 #[test]
-fn figures_are_read_back_as_they_were_written() {
+fn figures_survive_json() {
     let figures = Figures::of(&slowing(100), &setup());
     let read: Figures = serde_json::from_str(&serde_json::to_string(&figures).unwrap()).unwrap();
     assert_eq!((read.curve.len(), read.fill, read.bi), (figures.curve.len(), figures.fill, None));
-    close(read.read_by_fill.known().unwrap().slope, figures.read_by_fill.known().unwrap().slope);
+    close(read.read_by_fill.correlation().unwrap().slope, figures.read_by_fill.correlation().unwrap().slope);
 }
 
 #[test]
-fn a_schema_tells_what_a_relation_may_say() {
+fn the_schema_lists_the_kinds_of_relations() {
     let schema = serde_json::to_string(&<Relation as utoipa::PartialSchema>::schema()).unwrap();
     for word in ["says", "too_few", "unvaried", "known"] {
         assert!(schema.contains(word), "{word}: {schema}");
@@ -184,14 +188,14 @@ proptest! {
 
     /// JSON has no word for what is not a number: a figure that were one would not be read back.
     #[test]
-    fn no_course_makes_a_figure_that_is_no_number(course in any_course()) {
+    fn figures_are_always_finite(course in any_course()) {
         let text = serde_json::to_string(&Figures::of(&course, &setup())).unwrap();
         prop_assert!(serde_json::from_str::<Figures>(&text).is_ok(), "{}", text);
     }
 }
 
 #[test]
-fn a_job_that_has_ended_took_as_long_as_it_did_and_not_whole_ticks() {
+fn the_duration_of_an_ended_job_is_not_rounded_to_ticks() {
     let course = Course { took_s: Some(9.7), ..only(Span::new(Vec::new()).unwrap()) };
     assert_eq!(Figures::of(&course, &Setup::default()).seconds, Some(9.7));
 }

@@ -1,7 +1,7 @@
-//! Whether a running backup will finish before its snapshot overflows.
+//! Forecasts whether a running backup will finish before its snapshot overflows.
 //!
-//! It follows from what is left to read, what is free, and the two speeds of the last minutes. The speeds are taken
-//! together, since what slows the reading may be what fills the snapshot. The outlook assumes that both go on as they did.
+//! The forecast follows from the bytes left to read, the free bytes, and both speeds of the last minutes. Both are taken
+//! from the same windows, since writes that fill the snapshot also slow the reading. It assumes that both continue.
 
 mod sentence;
 mod speeds;
@@ -16,34 +16,34 @@ use super::remaining::RemainingReads;
 use super::statistics::Sorted;
 use speeds::{Speeds, since_reading};
 
-/// Sure enough to say so: 19 of 20 windows agree.
+/// The verdict requires that 19 of 20 windows agree.
 const SURE: f64 = 0.95;
 
-/// What to expect of a running backup. Times are from now.
+/// The forecast of a running backup. Times are from now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Outlook {
     pub left: RemainingReads,
-    /// What overflows: the snapshot itself, or the pool of a thin one; `null` if its usage is not known.
+    /// The snapshot, or a thin snapshot's pool; `null` if its usage is unknown.
     pub overflows: Option<String>,
     pub free_bytes: Option<u64>,
-    /// Ticks since it began to read, of the last ten minutes.
+    /// Ticks of the last ten minutes since it began to read.
     pub ticks: usize,
-    /// The speeds are those of the last so many seconds; `null` while it is too early.
+    /// The seconds that the speeds are from; `null` while it is too early.
     pub seen_s: Option<f64>,
-    /// `null` while nothing is read, or if it is not known.
+    /// `null` while nothing is read, or if unknown.
     pub done: Option<Eta>,
-    /// `null` while it does not fill, or if it is not known.
+    /// `null` while it does not fill, or if unknown.
     pub full: Option<Eta>,
     pub verdict: OutlookVerdict,
     pub text: String,
 }
 
-/// A time of arrival, in seconds from now, with the 5th and 95th percentile of how it may go on.
+/// A time in seconds from now, with the 5th and 95th percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Eta {
     pub likely_s: f64,
     pub soonest_s: f64,
-    /// `null` if it may never come.
+    /// `null` if it may never happen.
     pub latest_s: Option<f64>,
 }
 
@@ -54,11 +54,11 @@ pub enum OutlookVerdict {
     FullFirst,
     /// Either may come first, or neither.
     Open,
-    /// There were too few ticks, or too few that are independent.
+    /// There are too few ticks, or too few independent ones.
     TooEarly,
 }
 
-/// What overflows, and how much is free in it.
+/// The volume that overflows, and its free bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Room {
     /// `snapshot vg0/data_snapshot` or `thin pool vg0/pool`
@@ -67,9 +67,9 @@ pub struct Room {
     pub free_bytes: u64,
 }
 
-/// What to expect, from the last ticks in the order of time.
+/// The forecast, from the last ticks in order of time.
 pub fn outlook(left: RemainingReads, room: Option<Room>, recent: &[Rates]) -> Outlook {
-    // If its usage is not known, reading alone says when it is done.
+    // Without a known usage, the forecast is of the reading only.
     let is_known = |rates: &&Rates| {
         let growth = room.as_ref().map_or(Some(0.0), |_| rates.growth_bytes_per_s);
         [Some(rates.read_bytes_per_s), growth, Some(rates.seconds)]
@@ -110,7 +110,7 @@ fn verdict(done_s: &[f64], full_s: &[f64]) -> OutlookVerdict {
 }
 
 impl Eta {
-    /// `None` if it is not to be expected at all.
+    /// `None` if it will not happen.
     fn of(likely_s: f64, futures: &[f64]) -> Option<Self> {
         if !likely_s.is_finite() {
             return None;

@@ -1,4 +1,4 @@
-//! The outlook in words. Nothing is computed here.
+//! The forecast as a sentence.
 
 use super::speeds::LEAST_TICKS;
 use super::{Eta, Outlook, OutlookVerdict};
@@ -30,10 +30,10 @@ impl Outlook {
         let done = match self.done {
             Some(done) => format!("Done in {}", done.text()),
             None if is_left_known => "Nothing is being read".into(),
-            None => "The time of completion is not known".into(),
+            None => "The time of completion is unknown".into(),
         };
         let full = match (&self.overflows, self.full) {
-            (None, _) => "the snapshot's usage is not known".into(),
+            (None, _) => "the snapshot's usage is unknown".into(),
             (Some(name), None) => format!("{name} does not fill"),
             (Some(name), Some(full)) => format!("{name} is full in {}", full.text()),
         };
@@ -44,10 +44,10 @@ impl Outlook {
             _ if !is_left_known => return format!("{done}, and {full}, if it goes on {recent_rates}."),
             OutlookVerdict::DoneFirst => "the backup will be done first",
             OutlookVerdict::FullFirst if is_pool => {
-                "the pool will be full first, for everything in it: make it larger now"
+                "the pool will be full first, for all its volumes: make it larger now"
             }
             OutlookVerdict::FullFirst => {
-                "the snapshot will overflow first and the backup be lost: make it larger now"
+                "the snapshot will overflow first, and the backup will be lost: make it larger now"
             }
             _ => "either may come first",
         };

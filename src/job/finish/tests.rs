@@ -52,36 +52,36 @@ fn a_backup_with_room_will_be_done_first() {
 fn a_snapshot_that_fills_sooner_will_overflow_first() {
     let found = known(600_000, 1_000, &paces(300, 100.0, 2.0));
     assert_eq!(found.verdict, OutlookVerdict::FullFirst);
-    assert!(found.text.contains("will overflow first and the backup be lost: make it larger now"));
+    assert!(found.text.contains("will overflow first, and the backup will be lost: make it larger now"));
 }
 
 #[test]
-fn what_is_close_cannot_be_said() {
+fn a_close_race_is_open() {
     assert_eq!(known(60_000, 1_200, &paces(300, 100.0, 2.0)).verdict, OutlookVerdict::Open);
 }
 
 #[test]
-fn one_that_does_not_fill_cannot_overflow() {
+fn a_snapshot_that_does_not_fill_cannot_overflow() {
     let found = known(60_000, 1_000, &paces(300, 100.0, 0.0));
     assert_eq!((found.verdict, found.full), (OutlookVerdict::DoneFirst, None));
     assert!(found.text.contains("snapshot vg0/snap does not fill"), "{}", found.text);
 }
 
 #[test]
-fn nothing_that_moves_says_nothing() {
+fn without_io_there_is_no_forecast() {
     let found = known(60_000, 1_000, &paces(300, 0.0, 0.0));
     assert_eq!((found.verdict, found.done, found.full), (OutlookVerdict::Open, None, None));
     assert_eq!(found.text, "Nothing is being read, and snapshot vg0/snap does not fill.");
 }
 
 #[test]
-fn nothing_left_is_done_and_nothing_free_is_full() {
+fn nothing_left_is_done_and_no_space_is_full() {
     assert_eq!(known(0, 1_000, &paces(300, 1.0, 1.0)).done.unwrap().likely_s, 0.0);
     assert_eq!(known(1_000, 0, &paces(300, 1.0, 1.0)).verdict, OutlookVerdict::FullFirst);
 }
 
 #[test]
-fn a_minute_is_not_too_early_and_less_is() {
+fn less_than_a_minute_is_too_early() {
     for (ticks, verdict) in
         [(60, OutlookVerdict::DoneFirst), (59, OutlookVerdict::TooEarly), (0, OutlookVerdict::TooEarly)]
     {
@@ -94,25 +94,21 @@ fn a_minute_is_not_too_early_and_less_is() {
 }
 
 #[test]
-fn what_is_not_known_is_left_out_and_the_rest_is_said() {
+fn unknown_parts_are_omitted() {
     let recent = paces(300, 100.0, 2.0);
     let mut unknown = left(0);
     (unknown.left_bytes, unknown.may_be) = (None, Vec::new());
     let found = outlook(unknown, room(1_200 * MB), &recent);
     assert_eq!((found.verdict, found.done), (OutlookVerdict::Open, None));
     assert!(
-        found
-            .text
-            .starts_with("The time of completion is not known, and snapshot vg0/snap is full in 10 min")
+        found.text.starts_with("The time of completion is unknown, and snapshot vg0/snap is full in 10 min")
     );
     assert!(found.text.ends_with("), if it goes on as in the last 5 min 00 s."), "{}", found.text);
     let unseen: Vec<Rates> = recent.iter().map(|pace| Rates { growth_bytes_per_s: None, ..*pace }).collect();
     let found = outlook(left(60_000 * MB), None, &unseen);
     assert_eq!((found.verdict, found.full, found.overflows), (OutlookVerdict::Open, None, None));
     assert!(
-        found
-            .text
-            .ends_with("), if it goes on as in the last 5 min 00 s; the snapshot's usage is not known."),
+        found.text.ends_with("), if it goes on as in the last 5 min 00 s; the snapshot's usage is unknown."),
         "{}",
         found.text
     );
@@ -125,7 +121,7 @@ fn what_is_not_known_is_left_out_and_the_rest_is_said() {
 }
 
 #[test]
-fn a_backup_that_reads_no_more_is_not_almost_done() {
+fn a_backup_that_stopped_reading_is_not_almost_done() {
     let mut recent = paces(300, 100.0, 2.0);
     recent.extend(paces(60, 0.0, 2.0));
     let found = known(60_000, 10_000, &recent);
@@ -138,7 +134,7 @@ fn a_backup_that_reads_no_more_is_not_almost_done() {
 }
 
 #[test]
-fn what_was_before_the_first_read_tells_nothing_of_the_speed() {
+fn ticks_before_the_first_read_do_not_count() {
     let mut recent = paces(90, 0.0, 9.0);
     recent.extend(paces(90, 100.0, 2.0));
     let found = known(60_000, 10_000, &recent);
@@ -147,7 +143,7 @@ fn what_was_before_the_first_read_tells_nothing_of_the_speed() {
 }
 
 #[test]
-fn speeds_that_became_others_are_those_of_since_then() {
+fn after_a_lasting_change_only_new_speeds_count() {
     let mut recent = paces(200, 100.0, 0.1);
     recent.extend(paces(120, 20.0, 2.0));
     let found = known(60_000, 10_000, &recent);
@@ -162,7 +158,7 @@ fn speeds_that_became_others_are_those_of_since_then() {
 }
 
 #[test]
-fn earlier_runs_that_differ_widen_what_is_expected() {
+fn different_earlier_runs_widen_the_range() {
     let spread = |totals: &[u64]| {
         let mut job = Job::new(1, JobKind::Snapshot, "key", "snap", jiff::Timestamp::UNIX_EPOCH);
         job.bytes_read = Some(0);
@@ -185,7 +181,7 @@ fn seconds_of(mut left: f64, speeds: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 #[test]
-fn what_is_expected_9_times_in_10_comes_8_or_9_times() {
+fn the_90_percent_range_holds_8_or_9_times_in_10() {
     let mut normal = Normal::default();
     let mut comes = || {
         let waves = normal.alike(1500, 0.6).into_iter().map(|wave| (100.0 + 24.0 * wave).max(0.0) * 1e6);
@@ -203,7 +199,7 @@ fn what_is_expected_9_times_in_10_comes_8_or_9_times() {
 }
 
 #[test]
-fn the_further_off_the_more_the_speeds_even_out() {
+fn longer_windows_even_out_the_speeds() {
     let spread = |left_mb| {
         let done = known(left_mb, 1_000_000, &paces(60, 100.0, 1.0)).done.unwrap();
         (done.latest_s.unwrap() - done.soonest_s) / done.likely_s

@@ -1,7 +1,6 @@
-//! Means and percentiles of one job, how one quantity went with another, and the ratio of repeated runs.
+//! Means and percentiles of one job, the rank correlation of two quantities, and the ratio of repeated runs.
 //!
-//! Every function takes known, finite numbers and returns `None` if they are too few. A single run has no confidence
-//! interval: only repeats say what is chance.
+//! Every function takes finite numbers, and returns `None` if they are too few. A single run has no confidence interval.
 
 mod relation;
 mod repeats;
@@ -16,15 +15,12 @@ pub use repeats::{Bounds, Moments, Random, ratio_of_means};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sorted(Vec<f64>);
 
-/// The mean and percentiles of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Spread {
     pub n: usize,
     pub mean: f64,
     pub median: f64,
-    /// One in twenty lies below.
     pub p5: f64,
-    /// One in twenty lies above.
     pub p95: f64,
 }
 
@@ -36,7 +32,7 @@ impl Sorted {
         (!numbers.is_empty()).then_some(Self(numbers))
     }
 
-    /// The number below which a share from 0 to 1 of all numbers lies.
+    /// The number that a share from 0 to 1 of all numbers lies below.
     ///
     /// Definition 7 of Hyndman and Fan, "Sample Quantiles in Statistical Packages", The American Statistician 50(4),
     /// 1996: the default of R, NumPy and spreadsheets, so an exported table gives the same.

@@ -1,6 +1,6 @@
-//! How one quantity went with another over a job: Spearman's rank correlation, and whether it is more than chance.
+//! The rank correlation of two quantities over a job, and whether it is more than chance.
 //!
-//! That two quantities went together does not say that one caused the other.
+//! A correlation does not show that one quantity caused the other.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,40 +8,35 @@ use utoipa::ToSchema;
 use super::mean;
 use super::repeats::student_975;
 
-/// Fewer pairs say nothing: a dozen points that grow with time always lie near a line.
+/// Fewer pairs are not enough: a dozen points that grow with time always lie near a line.
 const LEAST_PAIRS: usize = 20;
 /// Autocorrelations at lags above this share of a series are too uncertain to count.
 const LONGEST_LAG: f64 = 0.2;
 
-/// How one quantity followed another over a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "says", rename_all = "snake_case")]
 pub enum Relation {
-    /// There are too few pairs to say.
-    TooFew {
-        n: usize,
-    },
-    /// One of the two did not change.
-    Unvaried {
-        n: usize,
-    },
-    Known(Correlation),
+    /// There are too few pairs.
+    TooFew { n: usize },
+    /// One of the two is constant.
+    Unvaried { n: usize },
+    #[serde(rename = "known")]
+    Correlation(Correlation),
 }
 
-/// How `y` went with `x`.
+/// The relation of `y` to `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Correlation {
     pub n: usize,
-    /// How much `y` grew for each one of `x`, by least squares.
+    /// The increase of `y` per unit of `x`, by least squares.
     pub slope: f64,
     /// Spearman's rank correlation, from -1 to 1.
     pub rank: f64,
-    /// Neighbours are alike, so the pairs say only as much as so many independent ones.
+    /// The number of independent pairs that these are worth, since neighbours are alike.
     pub independent: f64,
     pub trend: Trend,
 }
 
-/// What a rank correlation says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Trend {
@@ -54,21 +49,21 @@ pub enum Trend {
 }
 
 impl Relation {
-    pub fn known(self) -> Option<Correlation> {
+    pub fn correlation(self) -> Option<Correlation> {
         match self {
-            Self::Known(correlation) => Some(correlation),
+            Self::Correlation(correlation) => Some(correlation),
             Self::TooFew { .. } | Self::Unvaried { .. } => None,
         }
     }
 
     /// The correlation if `y` was smaller when `x` was larger.
     pub fn falling(self) -> Option<Correlation> {
-        self.known().filter(|known| known.trend == Trend::Falling)
+        self.correlation().filter(|found| found.trend == Trend::Falling)
     }
 }
 
 impl Trend {
-    /// Unclear where independent quantities correlate as much in one of twenty jobs.
+    /// Unclear if independent quantities correlate as strongly in one of twenty jobs.
     fn of(rank: f64, slope: f64, independent: f64) -> Self {
         let freedom = independent - 2.0;
         let student = rank.abs() * (freedom / (1.0 - rank * rank)).sqrt();
@@ -80,7 +75,7 @@ impl Trend {
     }
 }
 
-/// How `y` went with `x`, of pairs in the order of time.
+/// The relation of `y` to `x`, from pairs in order of time.
 pub fn relation(x: &[f64], y: &[f64]) -> Relation {
     let n = x.len();
     if n < LEAST_PAIRS {
@@ -91,17 +86,23 @@ pub fn relation(x: &[f64], y: &[f64]) -> Relation {
     };
     let (x, y) = (ranks(x), ranks(y));
     let independent = worth(n, |lag| autocorrelation(&x, lag) * autocorrelation(&y, lag));
-    Relation::Known(Correlation { n, slope, rank, independent, trend: Trend::of(rank, slope, independent) })
+    Relation::Correlation(Correlation {
+        n,
+        slope,
+        rank,
+        independent,
+        trend: Trend::of(rank, slope, independent),
+    })
 }
 
-/// Spearman's: the correlation of ranks. `None` if `x` or `y` does not change.
+/// Spearman's rank correlation; `None` if `x` or `y` is constant.
 pub fn rank_correlation(x: &[f64], y: &[f64]) -> Option<f64> {
     let (x, y) = (ranks(x), ranks(y));
     let (xx, yy) = (product(&x, &x), product(&y, &y));
     (xx > 0.0 && yy > 0.0).then(|| (product(&x, &y) / (xx * yy).sqrt()).clamp(-1.0, 1.0))
 }
 
-/// So many independent numbers would say as much about the mean of a series, whose neighbours are alike.
+/// The number of independent values that a series is worth for its mean.
 pub fn independent(series: &[f64]) -> f64 {
     let offsets = offsets(series);
     worth(series.len(), |lag| autocorrelation(&offsets, lag))
@@ -110,21 +111,21 @@ pub fn independent(series: &[f64]) -> f64 {
 /// The number of independent observations that `n` autocorrelated ones are worth.
 ///
 /// Pyper and Peterman, "Comparison of methods to account for autocorrelation in correlation analyses of fish data",
-/// Canadian Journal of Fisheries and Aquatic Sciences 55(9), 1998; summed up to the first lag without correlation.
-/// Simulated with independent series of 60 to 480 points (autoregressive, trends, trends with noise), a correlation is
-/// called more than chance in 2 to 8 of 100 cases, and in 19 of 100 at the worst.
+/// Canadian Journal of Fisheries and Aquatic Sciences 55(9), 1998; summed up to the first lag without correlation. With
+/// simulated independent series of 60 to 480 points, 2 to 8 of 100 correlations appear to be more than chance; 19 of 100
+/// at worst.
 fn worth(n: usize, at_lag: impl Fn(usize) -> f64) -> f64 {
     let lags = 1..=(n as f64 * LONGEST_LAG) as usize;
     n as f64 / (1.0 + 2.0 * lags.map(at_lag).take_while(|alike| *alike > 0.0).sum::<f64>())
 }
 
-/// Of numbers around 0. 0 if they do not change.
+/// Of numbers around 0; 0 if they are constant.
 fn autocorrelation(offsets: &[f64], lag: usize) -> f64 {
     let all = product(offsets, offsets);
     if all > 0.0 { product(&offsets[lag..], offsets) / all } else { 0.0 }
 }
 
-/// Least squares. `None` if `x` or `y` does not change.
+/// Least squares; `None` if `x` or `y` is constant.
 pub(super) fn slope(x: &[f64], y: &[f64]) -> Option<f64> {
     let (x, y) = (offsets(x), offsets(y));
     let xx = product(&x, &x);

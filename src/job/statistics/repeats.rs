@@ -1,4 +1,4 @@
-//! Repeated runs of two variants: the ratio of their means, and how sure it is.
+//! The ratio of the means of repeated runs of two variants, with a confidence interval.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,7 +7,7 @@ use super::mean;
 
 /// With 500 resamples the standard error is right to 3 %.
 const RESAMPLES: usize = 500;
-/// Any number but 0; a fixed one, so that the same runs always give the same interval.
+/// Fixed, so that the same runs always have the same interval.
 const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The normal distribution leaves 2.5 % above so many standard deviations.
 const NORMAL_975: f64 = 1.959_963_984_540_054;
@@ -17,7 +17,7 @@ const NORMAL_975: f64 = 1.959_963_984_540_054;
 pub struct Moments {
     pub n: usize,
     pub mean: f64,
-    /// Of the sample, with n - 1; `None` of a single number.
+    /// The sample's, with n - 1; `None` for a single number.
     pub sd: Option<f64>,
 }
 
@@ -60,8 +60,8 @@ impl Moments {
     }
 }
 
-/// How many times as large the mean of `these` is as that of `those`, with its interval. `None` if a mean is not above
-/// 0. A single run has no interval.
+/// The ratio of the mean of `these` to that of `those`, with its interval. `None` if a mean is not above 0. A single run
+/// has no interval.
 ///
 /// The standard error of each mean is bootstrapped on a logarithmic scale, where a ratio and its inverse are alike. The
 /// interval is Student's t with Welch's degrees of freedom: bare percentiles of a bootstrap are too narrow for a handful

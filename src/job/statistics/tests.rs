@@ -113,7 +113,7 @@ fn students_t_agrees_with_the_table() {
 }
 
 #[test]
-fn nothing_says_nothing() {
+fn empty_input_has_no_result() {
     assert_eq!(Sorted::new([]), None);
     assert_eq!(Sorted::new([f64::NAN, f64::INFINITY]), None);
     assert_eq!((Moments::of(&[]), mean(&[])), (None, None));
@@ -125,7 +125,7 @@ fn nothing_says_nothing() {
 }
 
 #[test]
-fn few_pairs_are_too_few_and_flat_ones_say_nothing() {
+fn few_and_constant_pairs_have_no_correlation() {
     let rising: Vec<f64> = (0..40).map(f64::from).collect();
     assert_eq!(relation(&rising[..19], &rising[..19]), Relation::TooFew { n: 19 });
     assert_eq!(relation(&rising, &[5.0; 40]), Relation::Unvaried { n: 40 });
@@ -133,17 +133,17 @@ fn few_pairs_are_too_few_and_flat_ones_say_nothing() {
 }
 
 #[test]
-fn a_straight_line_is_seen_and_stays_within_one() {
+fn a_straight_line_has_rank_correlation_one() {
     let x: Vec<f64> = (0..100).map(f64::from).collect();
     let y: Vec<f64> = x.iter().map(|x| 120.0 - 2.0 * x).collect();
-    let found = relation(&x, &y).known().unwrap();
+    let found = relation(&x, &y).correlation().unwrap();
     close(found.slope, -2.0, 1e-9);
     close(found.rank, -1.0, 1e-12);
     assert_eq!(found.trend, Trend::Falling);
 }
 
 #[test]
-fn the_more_alike_neighbours_are_the_fewer_are_independent() {
+fn similar_neighbours_are_worth_fewer_independent_ones() {
     let mut normal = Normal::default();
     let mut worth = |likeness: f64| {
         let found = (0..20).map(|_| independent(&normal.alike(480, likeness)));
@@ -163,11 +163,11 @@ fn share_of(jobs: usize, mut holds: impl FnMut(&mut Normal) -> bool) -> f64 {
 }
 
 fn is_seen(x: &[f64], y: &[f64]) -> bool {
-    relation(x, y).known().unwrap().trend != Trend::Unclear
+    relation(x, y).correlation().unwrap().trend != Trend::Unclear
 }
 
 #[test]
-fn chance_is_seldom_taken_for_more() {
+fn chance_rarely_looks_like_a_trend() {
     let straight: Vec<f64> = (0..200).map(f64::from).collect();
     for likeness in [0.0, 0.6, 0.9] {
         let both =
@@ -188,7 +188,7 @@ fn chance_is_seldom_taken_for_more() {
 }
 
 #[test]
-fn what_went_together_is_seen() {
+fn a_correlation_is_detected() {
     let straight: Vec<f64> = (0..200).map(f64::from).collect();
     let slowing = share_of(300, |normal| {
         let noise = normal.alike(200, 0.6);
@@ -205,7 +205,7 @@ fn what_went_together_is_seen() {
 }
 
 #[test]
-fn bounds_of_a_ratio_of_five_runs_each_hold_the_truth_19_times_in_20() {
+fn bounds_of_a_ratio_of_five_runs_hold_19_times_in_20() {
     let found = share_of(300, |normal| {
         let mut runs = |mean: f64, sd: f64| (0..5).map(|_| mean + sd * normal.next()).collect::<Vec<f64>>();
         let (these, those) = (runs(120.0, 12.0), runs(100.0, 6.0));
@@ -224,7 +224,7 @@ fn one_run_each_has_a_ratio_and_no_bounds() {
 }
 
 #[test]
-fn the_same_runs_have_the_same_interval_each_time() {
+fn the_same_runs_have_the_same_interval() {
     let runs = [[3.0, 3.5, 2.9], [2.0, 2.1, 2.2]];
     assert_eq!(ratio_of_means(&runs[0], &runs[1]), ratio_of_means(&runs[0], &runs[1]));
 }

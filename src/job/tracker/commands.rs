@@ -1,7 +1,7 @@
 //! Commands on jobs: marks, phases, notes, imports and deletions.
 //!
-//! The tracker alone decides, numbers and refuses. Each command carries the job as the database has it, if memory has
-//! forgotten it.
+//! Only the tracker numbers jobs and rejects commands. If memory no longer has a job, the command carries it as the
+//! database has it.
 
 use jiff::Timestamp;
 use thiserror::Error;
@@ -9,9 +9,9 @@ use thiserror::Error;
 use super::JobTracker;
 use crate::job::follow::Silence;
 use crate::job::{Job, JobKind, MOST_NOTES, Outcome, PhaseError};
-use crate::source::{Mark, MarkedEnd, NoteCommand, PhaseCommand, ToldPhase};
+use crate::source::{Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand, PhaseMark};
 
-/// A command that was carried out: the job as it is now.
+/// The job after a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobChange {
     pub job: Job,
@@ -20,16 +20,16 @@ pub struct JobChange {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The command made the job.
+    /// The command created the job.
     Created,
     Changed,
     /// The command was a repeat. Memory has the job and may be ahead of the database.
     Repeated,
-    /// Memory has forgotten the job, so the database has it as it is.
+    /// Memory no longer has the job, so the database has it as it is.
     Stored,
 }
 
-/// Why a command is refused.
+/// Why a command is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CommandError {
     #[error(
@@ -47,7 +47,7 @@ pub enum CommandError {
     KeyIsOver { id: i64, name: String, ended_at: Option<Timestamp> },
     #[error(transparent)]
     Phase(#[from] PhaseError),
-    #[error("job {id} has {MOST_NOTES} notes and can have no more")]
+    #[error("job {id} has {MOST_NOTES} notes, which is the limit")]
     TooManyNotes { id: i64 },
     #[error("job {id} is running: delete it when it has ended")]
     Runs { id: i64 },
@@ -60,8 +60,7 @@ fn ended(at: Option<Timestamp>) -> String {
 }
 
 impl JobTracker {
-    /// Begins or ends a job. The same mark may come twice. A job that was taken for abandoned goes on when it is heard
-    /// of.
+    /// Begins or ends a job. A mark may be repeated. A mark of an abandoned job continues it.
     pub fn mark(
         &mut self,
         mark: &Mark,
@@ -72,18 +71,17 @@ impl JobTracker {
         let unchanged = if remembered.is_some() { Effect::Repeated } else { Effect::Stored };
         let before = remembered.or(stored);
         match &before {
-            Some(job) => check_goes_on(job, mark)?,
+            Some(job) => check_continues(job, mark)?,
             None => self.check_begins(mark)?,
         }
         let mut job = before.clone().unwrap_or_else(|| {
-            let mut job = Job::new(self.next_id(), mark.kind.into(), &mark.key, &mark.name, mark.started_at);
-            job.setup.clone_from(&self.machine);
-            job
+            let job = Job::new(self.next_id(), mark.kind.into(), &mark.key, &mark.name, mark.started_at);
+            Job { setup: self.machine.clone(), ..job }
         });
         job.label = mark.label.clone().or(job.label);
-        if let Some(ended) = &mark.ended {
-            job.exit_status = ended.status;
-            job.end(ended.at, if ended.succeeded { Outcome::Succeeded } else { Outcome::Failed });
+        if let Some(end) = &mark.end {
+            job.exit_status = end.status;
+            job.end(end.at, if end.succeeded { Outcome::Succeeded } else { Outcome::Failed });
         } else if job.outcome == Some(Outcome::Abandoned) {
             (job.ended_at, job.outcome, job.partly_seen) = (None, None, true);
         }
@@ -100,13 +98,13 @@ impl JobTracker {
         Ok(JobChange { job, effect: if before.is_none() { Effect::Created } else { Effect::Changed } })
     }
 
-    /// Adds a note to a job. A job that only the database has is left to the store to change.
+    /// Adds a note to a job. If only the database has the job, the store adds it.
     pub fn note(
         &mut self,
         command: &NoteCommand,
         mut stored: Option<Job>,
     ) -> Result<JobChange, CommandError> {
-        let (job, effect) = match self.remembered(&command.noted) {
+        let (job, effect) = match self.remembered(&command.key) {
             Some(job) => (job, Effect::Changed),
             None => (stored.as_mut().ok_or(CommandError::Deleted)?, Effect::Stored),
         };
@@ -116,20 +114,20 @@ impl JobTracker {
         Ok(JobChange { job: job.clone(), effect })
     }
 
-    /// Begins a phase of a job that runs, at `now` if the command names no time.
-    pub fn enter(
+    /// Begins a phase of a running job, at `now` unless the command has a time.
+    pub fn begin_phase(
         &mut self,
         command: &PhaseCommand,
         mut stored: Option<Job>,
         now: Timestamp,
     ) -> Result<JobChange, CommandError> {
-        let job = self.remembered(&command.phased).or(stored.as_mut()).ok_or(CommandError::Deleted)?;
+        let job = self.remembered(&command.key).or(stored.as_mut()).ok_or(CommandError::Deleted)?;
         let at = command.at.unwrap_or_else(|| job.next_phase_at(now));
-        job.enter(ToldPhase { at, name: command.name.clone() })?;
+        job.begin_phase(PhaseMark { at, name: command.name.clone() })?;
         Ok(JobChange { job: job.clone(), effect: Effect::Changed })
     }
 
-    /// Takes a job that ran on another host. The same file twice is one job.
+    /// Adds a job of another host. Importing the same file again changes nothing.
     pub fn import(&mut self, job: Job, stored: Option<Job>) -> JobChange {
         if let Some(job) = self.remembered(&job.key) {
             return JobChange { job: job.clone(), effect: Effect::Repeated };
@@ -143,8 +141,8 @@ impl JobTracker {
         JobChange { job, effect: Effect::Created }
     }
 
-    /// Forgets a job that is over.
-    pub fn forget(&mut self, key: &str, stored: Option<Job>) -> Result<JobChange, CommandError> {
+    /// Deletes an ended job.
+    pub fn delete(&mut self, key: &str, stored: Option<Job>) -> Result<JobChange, CommandError> {
         let job = self.remembered(key).cloned().or(stored).ok_or(CommandError::Deleted)?;
         if job.is_running() {
             return Err(CommandError::Runs { id: job.id });
@@ -160,36 +158,36 @@ impl JobTracker {
         }
     }
 
-    /// Whether a mark of a new key may begin a job, or tell of one that is over already.
+    /// Whether a mark with a new key may create a job, which may be over already.
     fn check_begins(&self, mark: &Mark) -> Result<(), CommandError> {
-        if JobKind::from(mark.kind) != JobKind::Mark {
+        if mark.kind != MarkKind::Mark {
             return Ok(());
         }
         if mark.name.trim().bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(CommandError::NameIsNumber(mark.name.clone()));
         }
-        let is_same = |job: &&Job| job.kind == JobKind::Mark && job.name == mark.name;
-        match self.running.iter().find(is_same).filter(|_| mark.ended.is_none()) {
+        let is_same = |job: &&Job| mark.end.is_none() && job.kind == JobKind::Mark && job.name == mark.name;
+        match self.running.iter().find(is_same) {
             None => Ok(()),
-            Some(job) => {
-                Err(CommandError::NameRuns { id: job.id, name: job.name.clone(), started_at: job.started_at })
+            Some(Job { id, name, started_at, .. }) => {
+                Err(CommandError::NameRuns { id: *id, name: name.clone(), started_at: *started_at })
             }
         }
     }
 }
 
-/// A mark may repeat what is known, end what runs, or continue what was taken for abandoned.
-fn check_goes_on(job: &Job, mark: &Mark) -> Result<(), CommandError> {
-    // The database keeps milliseconds.
+/// Whether a mark repeats a job's beginning or end, ends it, or continues an abandoned one.
+fn check_continues(job: &Job, mark: &Mark) -> Result<(), CommandError> {
+    // The database stores milliseconds.
     let is_same_start = job.started_at.as_millisecond() == mark.started_at.as_millisecond();
-    if job.is_running() {
-        let refused = CommandError::KeyRuns { id: job.id, started_at: job.started_at };
-        return if is_same_start { Ok(()) } else { Err(refused) };
+    let is_same_end = |end: &MarkEnd| Some(end.at) == job.ended_at && end.status == job.exit_status;
+    let is_repeated = is_same_start && (job.is_running() || mark.end.as_ref().is_none_or(is_same_end));
+    match job.outcome {
+        _ if is_repeated => Ok(()),
+        None => Err(CommandError::KeyRuns { id: job.id, started_at: job.started_at }),
+        Some(Outcome::Abandoned) => Ok(()),
+        Some(_) => {
+            Err(CommandError::KeyIsOver { id: job.id, name: job.name.clone(), ended_at: job.ended_at })
+        }
     }
-    let is_same_end = |end: &MarkedEnd| Some(end.at) == job.ended_at && end.status == job.exit_status;
-    let is_repeated = is_same_start && mark.ended.as_ref().is_none_or(is_same_end);
-    if is_repeated || job.outcome == Some(Outcome::Abandoned) {
-        return Ok(());
-    }
-    Err(CommandError::KeyIsOver { id: job.id, name: job.name.clone(), ended_at: job.ended_at })
 }

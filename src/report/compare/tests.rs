@@ -21,7 +21,7 @@ fn speeds(sets: &[Set]) -> Row {
 }
 
 #[test]
-fn a_variant_that_is_faster_is_seen_to_be() {
+fn a_faster_variant_is_detected() {
     let sets =
         [set("64k", &[98.0, 100.0, 102.0, 101.0, 99.0]), set("16k", &[118.0, 122.0, 120.0, 121.0, 119.0])];
     let row = speeds(&sets);
@@ -34,19 +34,19 @@ fn a_variant_that_is_faster_is_seen_to_be() {
 }
 
 #[test]
-fn where_runs_differ_as_much_as_sets_no_difference_is_seen() {
+fn no_difference_is_seen_if_runs_vary_as_much_as_sets() {
     let sets = [set("a", &[80.0, 120.0, 100.0]), set("b", &[90.0, 130.0, 95.0])];
     assert_eq!(speeds(&sets).cells[1].ratio.unwrap().difference, Difference::NotSeen);
 }
 
 #[test]
-fn one_run_each_has_a_ratio_that_says_nothing_of_chance() {
+fn single_runs_have_a_ratio_without_bounds() {
     let ratio = speeds(&[set("a", &[100.0]), set("b", &[150.0])]).cells[1].ratio.unwrap();
     assert_eq!((ratio.ratio, ratio.bounds, ratio.difference), (1.5, None, Difference::OneRun));
 }
 
 #[test]
-fn a_figure_that_nobody_knows_has_no_row() {
+fn an_unknown_figure_has_no_row() {
     let found = compare(&[set("a", &[100.0, 101.0])]);
     assert_eq!(
         found.rows.iter().map(|row| &*row.figure).collect::<Vec<_>>(),
@@ -62,7 +62,7 @@ fn an_empty_set_is_unknown_and_not_zero() {
 }
 
 #[test]
-fn a_figure_that_may_be_below_zero_has_no_ratio() {
+fn a_negative_figure_has_no_ratio() {
     assert_eq!(ratio(&[-1.0, 3.0], &[2.0, 2.0]), None);
     assert_eq!(ratio(&[1.0, 3.0], &[0.0, 0.0]), None);
 }
@@ -84,7 +84,7 @@ fn a_cold_first_run_and_an_outlier_are_named_and_kept() {
 }
 
 #[test]
-fn sets_have_something_in_common_where_a_figure_is_known_of_two() {
+fn a_common_figure_is_known_in_two_sets() {
     let nothing = |name: &str| Set {
         name: name.into(),
         runs: vec![Run { name: "1".into(), figures: Vec::new(), facts: Vec::new() }; 2],

@@ -48,7 +48,7 @@ fn usual(slot: &Slot, second: i64) -> Option<f64> {
 }
 
 #[test]
-fn a_job_has_its_own_time_and_as_much_before_and_after() {
+fn a_course_has_equal_times_before_and_after() {
     let (job, now) = job(60);
     let times = Times::of(&job, now);
     assert_eq!(times.range().seconds(), 180.0);
@@ -60,13 +60,13 @@ fn a_job_has_its_own_time_and_as_much_before_and_after() {
 }
 
 #[test]
-fn a_long_job_is_set_beside_ten_minutes() {
+fn a_long_job_has_ten_minutes_around_it() {
     let (job, now) = job(7200);
     assert_eq!(Times::of(&job, now).range().seconds(), 7200.0 + 2.0 * MOST_AROUND_S);
 }
 
 #[test]
-fn the_copier_read_what_nobody_else_did_however_late_it_was_counted() {
+fn late_counts_are_carried_to_the_next_tick() {
     let (job, now) = job(60);
     let sources = sources(&job, 1);
     let course = sources.course(&every(&sources, 1..61, usual), Times::of(&job, now)).unwrap();
@@ -77,7 +77,7 @@ fn the_copier_read_what_nobody_else_did_however_late_it_was_counted() {
 }
 
 #[test]
-fn among_several_snapshots_nobody_knows_for_which_one_was_copied() {
+fn with_several_snapshots_copies_are_unknown() {
     let (job, now) = job(60);
     let sources = sources(&job, 2);
     let course = sources.course(&every(&sources, 1..61, usual), Times::of(&job, now)).unwrap();
@@ -86,7 +86,7 @@ fn among_several_snapshots_nobody_knows_for_which_one_was_copied() {
 }
 
 #[test]
-fn what_is_not_known_of_one_layer_is_not_known_of_the_copier() {
+fn copies_are_unknown_if_one_layer_is() {
     let (job, now) = job(60);
     let sources = sources(&job, 1);
     let unread = |slot: &Slot, second: i64| usual(slot, second).filter(|_| *slot != Slot::CowRead);

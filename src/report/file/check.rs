@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{FiledSpan, Number};
-use crate::job::phase::{BackupRun, Phase};
+use crate::job::backup_run::{BackupRun, Phase};
 use crate::job::{Job, JobKind, MOST_NOTES, MOST_PHASES, Outcome};
 use crate::source::{LONGEST_NAME, check_letters};
 
@@ -37,10 +37,10 @@ pub fn job(job: &Job, now: Timestamp) -> anyhow::Result<()> {
     );
     instants(job, ended_at, now)?;
     words("job", &serde_json::to_value(job)?)?;
-    let phases = &job.told_phases;
+    let phases = &job.phase_marks;
     ensure!(phases.len() <= MOST_PHASES, "expected {MOST_PHASES} phases at most, but found {}", phases.len());
     ensure!(phases.is_sorted_by_key(|phase| phase.at), "expected phases in the order of time");
-    job.heard.as_ref().map_or(Ok(()), heard)?;
+    job.backup_run.as_ref().map_or(Ok(()), heard)?;
     let is_failed_run = job.kind == JobKind::Snapshot && outcome == Outcome::Failed;
     ensure!(
         is_failed_run || !job.made_no_snapshot(),
@@ -83,13 +83,13 @@ fn instants(job: &Job, ended_at: Timestamp, now: Timestamp) -> anyhow::Result<()
         let is_past = at >= Timestamp::UNIX_EPOCH && at.duration_since(now) <= DAY;
         ensure!(is_past, "expected notes from 1970 to now, but found one at {at}");
     }
-    let heard = job.heard.iter().flat_map(|run| {
-        let told = [run.locked_from, run.locked_until, run.reported.map(|report| report.at)];
+    let heard = job.backup_run.iter().flat_map(|run| {
+        let told = [run.locked_from, run.locked_until, run.report.map(|report| report.at)];
         let phases = run.phases.iter().map(|phase| phase.at);
         phases.chain(told.into_iter().flatten()).chain([run.first_at, run.last_at])
     });
     let seen = [job.died_at, job.io_error_at, job.unmounted_at].into_iter().flatten();
-    for at in seen.chain(job.told_phases.iter().map(|phase| phase.at)).chain(heard) {
+    for at in seen.chain(job.phase_marks.iter().map(|phase| phase.at)).chain(heard) {
         let is_near = job.started_at.duration_since(at) <= DAY && at.duration_since(ended_at) <= DAY;
         ensure!(is_near, "expected what happened to the job within a day of it, but found {at}");
     }

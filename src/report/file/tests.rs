@@ -25,13 +25,13 @@ fn text() -> String {
     write(&job(), &slowing(100)).unwrap()
 }
 
-fn refused(text: &str, part: &str) {
+fn rejected(text: &str, part: &str) {
     let sentence = read(text.as_bytes(), now()).unwrap_err().to_string();
     assert!(sentence.contains(part) && sentence.len() < 400, "{sentence}");
 }
 
 #[test]
-fn what_is_read_back_has_the_same_figures() {
+fn a_file_has_the_figures_of_its_job() {
     let (read, course) = read(text().as_bytes(), now()).unwrap();
     assert_eq!(read, Job { id: 0, key: String::new(), ..job() });
     let figures = Figures::of(&course, &read.setup);
@@ -44,52 +44,52 @@ fn what_is_read_back_has_the_same_figures() {
 }
 
 #[test]
-fn what_was_read_back_is_written_as_the_same_file() {
+fn a_file_survives_import_and_export() {
     let (job, course) = read(text().as_bytes(), now()).unwrap();
     assert_eq!(write(&job, &course).unwrap(), text());
 }
 
 #[test]
-fn what_is_no_file_of_a_job_is_refused_in_a_sentence() {
+fn other_files_are_rejected_with_a_reason() {
     let whole = text();
     for cut in [1, 20, whole.len() / 2, whole.len() - 1] {
-        refused(&whole[..cut], "the file is truncated");
+        rejected(&whole[..cut], "the file is truncated");
     }
-    refused("", "this is not the file of a job");
-    refused("PK\u{3}\u{4}", "this is not the file of a job");
-    refused("{\"rows\": []}", "expected `cowbell_job`");
-    refused("[1, 2]", "cannot be understood");
-    refused("7", "this is not the file of a job");
-    refused(&whole.replacen("\"cowbell_job\":1", "\"cowbell_job\":2", 1), "has version 2");
+    rejected("", "this is not the file of a job");
+    rejected("PK\u{3}\u{4}", "this is not the file of a job");
+    rejected("{\"rows\": []}", "expected `cowbell_job`");
+    rejected("[1, 2]", "cannot be understood");
+    rejected("7", "this is not the file of a job");
+    rejected(&whole.replacen("\"cowbell_job\":1", "\"cowbell_job\":2", 1), "has version 2");
 }
 
 #[test]
-fn what_no_machine_says_is_refused() {
+fn impossible_values_are_rejected() {
     let whole = text();
     let with = |from: &str, to: &str| {
         assert!(whole.contains(from), "{from}");
         whole.replacen(from, to, 1)
     };
     let long = "x".repeat(10_000);
-    refused(&with("\"data_snapshot\"", &format!("\"{long}\"")), "`name` to be 1 to 200 letters");
-    refused(&with("\"data_snapshot\"", "\"a\\u001b[2J\""), "without control characters");
-    refused(&with("\"zfs\"", "\"\""), "`set` to be 1 to 200 letters");
-    refused(&with("\"ticks\":[[1000,1000000],", "\"ticks\":["), "does not fit together");
-    refused(&with("[1000,1000000]", "[1000,-5]"), "cannot be understood");
-    refused(&with("[1000,1000000]", "[1000]"), "cannot be understood");
-    refused(&with("[1000,1000000]", "[1000,0]"), "each of some length");
-    refused(&with("[1000,1000000]", "[NaN,1000000]"), "this is not the file of a job");
-    refused(&with("\"fill_percent\":[", "\"fill_percent\":[1,"), "does not fit together");
-    refused(&with("\"fill_percent\":[", "\"fill_percent\":[-1,"), "FillPercent from 0 to 100");
-    refused(&with("\"fill_percent\":[", "\"fill_percent\":[1e300,"), "FillPercent from 0 to 100");
-    refused(&with("\"fill_percent\"", "\"phase_of_the_moon\""), "unknown variant `phase_of_the_moon`");
-    refused(&with("\"peak_fill_percent\":12.5", "\"peak_fill_percent\":1e9"), "100 percent at most");
-    refused(&with("\"ended_at\":\"2026-03-01T02:01:40Z\"", "\"ended_at\":null"), "a job that is over");
-    refused(
+    rejected(&with("\"data_snapshot\"", &format!("\"{long}\"")), "`name` to be 1 to 200 letters");
+    rejected(&with("\"data_snapshot\"", "\"a\\u001b[2J\""), "without control characters");
+    rejected(&with("\"zfs\"", "\"\""), "`set` to be 1 to 200 letters");
+    rejected(&with("\"ticks\":[[1000,1000000],", "\"ticks\":["), "does not fit together");
+    rejected(&with("[1000,1000000]", "[1000,-5]"), "cannot be understood");
+    rejected(&with("[1000,1000000]", "[1000]"), "cannot be understood");
+    rejected(&with("[1000,1000000]", "[1000,0]"), "each of some length");
+    rejected(&with("[1000,1000000]", "[NaN,1000000]"), "this is not the file of a job");
+    rejected(&with("\"fill_percent\":[", "\"fill_percent\":[1,"), "does not fit together");
+    rejected(&with("\"fill_percent\":[", "\"fill_percent\":[-1,"), "FillPercent from 0 to 100");
+    rejected(&with("\"fill_percent\":[", "\"fill_percent\":[1e300,"), "FillPercent from 0 to 100");
+    rejected(&with("\"fill_percent\"", "\"phase_of_the_moon\""), "unknown variant `phase_of_the_moon`");
+    rejected(&with("\"peak_fill_percent\":12.5", "\"peak_fill_percent\":1e9"), "100 percent at most");
+    rejected(&with("\"ended_at\":\"2026-03-01T02:01:40Z\"", "\"ended_at\":null"), "a job that is over");
+    rejected(
         &with("\"ended_at\":\"2026-03-01T02:01:40Z\"", "\"ended_at\":\"2025-03-01T02:01:40Z\""),
         "ended after that",
     );
-    refused(&with("\"repeat\":1", "\"repeat\":0"), "`repeat` from 1");
+    rejected(&with("\"repeat\":1", "\"repeat\":0"), "`repeat` from 1");
 }
 
 /// With other values at these places of the file's JSON.
@@ -117,23 +117,23 @@ fn heard(name: &str, value: serde_json::Value) -> serde_json::Value {
 }
 
 #[test]
-fn what_a_run_told_is_read() {
+fn a_backup_run_is_read() {
     read(changed(&[("/job/heard", heard("run", 7.into()))]).as_bytes(), now()).unwrap();
 }
 
 #[test]
-fn phases_that_were_told_are_read_and_are_none_in_an_older_file() {
+fn marked_phases_are_read_and_optional() {
     let at = |second| format!("2026-03-01T02:00:{second:02}Z");
     let phases = serde_json::json!([{"name": "writing", "at": at(1)}, {"name": "reading", "at": at(5)}]);
     let (job, _) = read(changed(&[("/job/told_phases", phases)]).as_bytes(), now()).unwrap();
     assert_eq!(job.phases().iter().map(|phase| phase.name).collect::<Vec<_>>(), ["writing", "reading"]);
     let mut older: serde_json::Value = serde_json::from_str(&changed(&[])).unwrap();
     older["job"].as_object_mut().unwrap().remove("told_phases").unwrap();
-    assert!(read(older.to_string().as_bytes(), now()).unwrap().0.told_phases.is_empty());
+    assert!(read(older.to_string().as_bytes(), now()).unwrap().0.phase_marks.is_empty());
 }
 
 #[test]
-fn what_the_database_would_refuse_is_refused_before() {
+fn values_that_the_database_rejects_are_rejected() {
     let at = |second| serde_json::json!(format!("2026-03-01T02:00:{second:02}Z"));
     let told = |phases: &[(&str, i32)]| {
         phases.iter().map(|(name, second)| serde_json::json!({"name": name, "at": at(*second)})).collect()
@@ -156,7 +156,7 @@ fn what_the_database_would_refuse_is_refused_before() {
         (vec![("/job/bytes_read", u64::MAX.into())], "`bytes_read` from 0"),
         (vec![("/job/label", serde_json::json!({"variant": "a"}))], "missing field `set`"),
     ] {
-        refused(&changed(&changes), part);
+        rejected(&changed(&changes), part);
     }
 }
 
@@ -175,7 +175,7 @@ fn tick(end_ms: i64, length_us: u64) -> serde_json::Value {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn implausible_files_are_rejected() {
     let names = |count: usize| serde_json::json!(vec!["sda"; count]);
     for (place, value, part) in [
         ("/job/ended_at", "2026-03-04T02:00:00Z".into(), "over by now"),
@@ -202,12 +202,12 @@ fn nonsense_is_refused() {
         ("/during/pvs", many_names(65), "64 PVs at most"),
         ("/during/pvs/sda", many_names(1_600), "1500 names in its course at most"),
     ] {
-        refused(&changed(&[(place, value)]), part);
+        rejected(&changed(&[(place, value)]), part);
     }
 }
 
 #[test]
-fn what_would_take_too_much_memory_is_refused_unread() {
-    refused(&"a".repeat(LONGEST + 1), "expected 16 MiB");
-    refused(&",".repeat(MOST_VALUES + 1), "2000000 values at most");
+fn files_that_need_too_much_memory_are_rejected_unread() {
+    rejected(&"a".repeat(LONGEST + 1), "expected 16 MiB");
+    rejected(&",".repeat(MOST_VALUES + 1), "2000000 values at most");
 }

@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Part, PartReading, ReadResult, micros};
+use super::{Part, PartReading, ReadResult};
+use crate::source::clock::micros;
 use crate::source::dm::{Events, Scope, Worker};
 
 /// The device-mapper answers in microseconds, unless a pool's commit waits for the disk. A tick waits no longer than this.
@@ -55,7 +56,7 @@ impl DmSource {
         if self.events.is_none() && answer.is_ok() {
             self.events = Events::open();
         }
-        PartReading { part: Part::Dm, result: answer.into(), took_us: micros(started) }
+        PartReading { part: Part::Dm, result: answer.into(), took_us: micros(started.elapsed()) }
     }
 
     /// Whether the kernel sends events.

@@ -7,10 +7,9 @@ mod reports;
 
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use rustix::time::{ClockId, clock_gettime};
 use tokio::time::MissedTickBehavior;
 
+use super::clock::{micros, now, uptime_us};
 use super::files::{Mounts, OpenFile, Root};
 use super::hooks::HookListener;
 use super::usage::UsageQuery;
@@ -144,7 +143,14 @@ impl Live {
         texts.append(&mut self.disabled);
         texts.insert(0, diskstats);
         self.ask_for_report(&texts);
-        Reading { at, uptime_us, took_us: micros(started), texts, commands: Vec::new(), hooks: Vec::new() }
+        Reading {
+            at,
+            uptime_us,
+            took_us: micros(started.elapsed()),
+            texts,
+            commands: Vec::new(),
+            hooks: Vec::new(),
+        }
     }
 
     /// The names of the devices, if they changed or are old.
@@ -240,20 +246,5 @@ pub fn between_ticks(commands: Vec<JobCommand>, hooks: Vec<Hook>) -> Reading {
 fn timed(part: Part, read: impl FnOnce() -> Result<String, String>) -> PartReading {
     let started = Instant::now();
     let result = read().into();
-    PartReading { part, result, took_us: micros(started) }
-}
-
-fn micros(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
-}
-
-/// The wall clock in milliseconds, the precision of all times.
-pub fn now() -> Timestamp {
-    Timestamp::from_millisecond(Timestamp::now().as_millisecond()).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-fn uptime_us() -> u64 {
-    let clock = clock_gettime(ClockId::Boottime);
-    u64::try_from(clock.tv_sec).unwrap_or_default() * 1_000_000
-        + u64::try_from(clock.tv_nsec).unwrap_or_default() / 1_000
+    PartReading { part, result, took_us: micros(started.elapsed()) }
 }

@@ -4,8 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Part, PartReading, micros};
-use crate::source::lvm::{LvmError, LvmOutput, Reporter};
+use super::{Part, PartReading};
+use crate::source::clock::micros;
+use crate::source::lvm::Reporter;
 
 /// Maximum age of a report.
 const REPORT_AGE: Duration = Duration::from_secs(60);
@@ -57,33 +58,29 @@ impl LvmReports {
         }
     }
 
-    /// Waits for the answer and stores it for [`LvmReports::take_texts`]; forever without a query. Cancel-safe.
-    pub async fn answer(&mut self) {
-        let answer = self.reporter.answer().await;
-        self.keep(answer);
-    }
-
     /// The texts since the last call.
     pub fn take_texts(&mut self) -> Vec<PartReading> {
         std::mem::take(&mut self.texts)
     }
 
-    fn keep(&mut self, answer: LvmOutput) {
-        match answer.report {
+    /// Waits for the answer and stores it for [`LvmReports::take_texts`]; forever without a query. Cancel-safe.
+    pub async fn answer(&mut self) {
+        let answer = self.reporter.answer().await;
+        match &answer.report {
             Ok(_) => self.pause = REPORT_PAUSE,
-            Err(LvmError::Temporary(_)) => {
+            Err(error) if error.is_temporary => {
                 (self.is_due, self.pause) = (true, (self.pause * 2).min(MAX_PAUSE));
             }
-            Err(LvmError::Permanent(_)) => {}
+            Err(_) => {}
         }
-        let took_us = self.asked_at.map_or(0, micros);
-        let report = answer.report.map_err(LvmError::sentence);
+        let took_us = self.asked_at.map_or(0, |at| micros(at.elapsed()));
+        let report = answer.report.map_err(|error| error.sentence);
         self.texts.push(PartReading { part: Part::Lvm, result: report.into(), took_us });
-        let policies = answer.policies.map(|policies| PartReading {
+        let policies = answer.policies.into_iter();
+        self.texts.extend(policies.map(|text| PartReading {
             part: Part::LvmConfig,
-            result: policies.into(),
+            result: text.into(),
             took_us,
-        });
-        self.texts.extend(policies);
+        }));
     }
 }

@@ -59,7 +59,7 @@ async fn write_one(connection: &mut SqliteConnection, op: &WriteOp) -> anyhow::R
         WriteOp::Job(job) => write_job(connection, job).await,
         WriteOp::Alert(alert) => write_alert(connection, alert).await,
         WriteOp::Note(note) => write_note(connection, note).await,
-        WriteOp::Remove(removed) => remove_job(connection, &removed.removed).await,
+        WriteOp::Remove(removed) => remove_job(connection, &removed.key).await,
         WriteOp::Import(job, file) => write_imported(connection, job, file).await,
     }
 }

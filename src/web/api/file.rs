@@ -118,7 +118,7 @@ pub async fn import_job(
 
 /// The job of a file, and the file to store: written anew, so that it contains nothing else.
 fn checked(body: Bytes) -> Result<(Job, Arc<[u8]>), Problem> {
-    let read = file::read(&body, crate::source::live::now());
+    let read = file::read(&body, crate::source::clock::now());
     // Frees memory before the file is written anew.
     drop(body);
     let (job, course) = read.map_err(|error| Problem::Bad(error.to_string()))?;

@@ -20,7 +20,7 @@ use super::lists::AlertPage;
 use crate::alert::Alert;
 use crate::job::Job;
 use crate::job::finish::Outlook;
-use crate::report::account::{Account, Manner};
+use crate::report::account::{Account, AccountStyle};
 use crate::series::when::{TimeQuery, including_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::store::{JobPage, JobQuery, Wanted};
@@ -124,7 +124,7 @@ pub async fn figures(State(site): State<Site>, Path(id): Path<String>) -> Result
     let cost = site.cost(&job).await?;
     let present = site.present()?;
     let manner =
-        Manner { time: &|at| at.strftime("%F %T").to_string(), is_monitored: present.is_monitored() };
+        AccountStyle { time: &|at| at.strftime("%F %T").to_string(), is_monitored: present.is_monitored() };
     let account = Account::of(&job, &manner);
     Ok(Json(FiguresBody::new(&job, account, &cost, present.outlook(&job))))
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::Cost;
 use crate::job::course::Course;
-use crate::job::figures::{Figures, PhaseTimes};
+use crate::job::figures::Figures;
 use crate::job::setup::{Setup, SnapshotKind};
 use crate::job::sizing::{DEFAULT_EXTENT, DEFAULT_MARGIN, Limits, Peak, Sizing, sizing};
 use crate::job::{Job, JobKind};
@@ -34,14 +34,14 @@ const POINTS_OF_FILL: usize = 100;
 /// Computes the cost of a job, on a thread for slow work.
 pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost, Problem> {
     let JobInputs { setup, sizing, course } = inputs(site, job, present).await?;
-    let (name, phases) = (job.name.clone(), PhaseTimes::of(job));
+    let (id, job) = (job.id, job.clone());
     let cost = on_a_thread(move || {
         let course = course.course()?;
-        let figures = Figures::of(&course, &setup).with_phases(&course, &phases);
-        let report = JobReport::new(&name, figures, &setup, sizing, Prefix::default());
+        let figures = Figures::of(&course, &setup).with_phases(&course, &job);
+        let report = JobReport::new(&job.name, figures, &setup, sizing, Prefix::default());
         anyhow::Ok(Cost { report, setup, outline: Outline::of(&course) })
     });
-    Ok(cost.await?.with_context(|| format!("cannot compute the cost of job {}", job.id))?)
+    Ok(cost.await?.with_context(|| format!("cannot compute the cost of job {id}"))?)
 }
 
 /// The file of a job.

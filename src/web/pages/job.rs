@@ -12,7 +12,7 @@ use crate::job::figures::PhaseWork;
 use crate::job::finish::{Eta, Outlook, OutlookVerdict};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
-use crate::report::account::{Account, Manner};
+use crate::report::account::{Account, AccountStyle};
 use crate::series::Range;
 use crate::store::{Level, Subject};
 use crate::table::{Column, Table};
@@ -95,7 +95,7 @@ async fn work(site: &Site, job: &Job) -> Result<Vec<PhaseWork>, Problem> {
 fn account(job: &Job, present: &Present) -> Account {
     Account::of(
         job,
-        &Manner { time: &|at| moment(at, present.interval.at), is_monitored: present.is_monitored() },
+        &AccountStyle { time: &|at| moment(at, present.interval.at), is_monitored: present.is_monitored() },
     )
 }
 

@@ -173,7 +173,7 @@ fn job_table(
 }
 
 fn label(job: &Job) -> String {
-    job.label.as_ref().map_or_else(String::new, |label| label.in_few_words(&job.name))
+    job.label.as_ref().map_or_else(String::new, |label| label.short_text(&job.name))
 }
 
 /// The duration so far, or in total.

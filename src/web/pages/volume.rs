@@ -9,7 +9,7 @@ use super::text::{self, rate, size};
 use super::{Answer, Content, moment, shown};
 use crate::interval::Interval;
 use crate::present::Present;
-use crate::report::account::{Manner, unmounted_by_its_death};
+use crate::report::account::{AccountStyle, unmounted_at_its_death};
 use crate::sample::lvm::{Policies, Segment};
 use crate::series::per_second;
 use crate::series::quantity::DeviceQuantity;
@@ -90,8 +90,8 @@ fn notice(found: Option<(&Volume, &VolumeState)>, present: &Present) -> Option<S
     }
     let job = present.job_of(volume)?;
     let time = |at| moment(at, present.interval.at);
-    let manner = Manner { time: &time, is_monitored: present.is_monitored() };
-    Some(format!("Invalid since {} UTC.{}", time(job.died_at?), unmounted_by_its_death(job, &manner)))
+    let style = AccountStyle { time: &time, is_monitored: present.is_monitored() };
+    Some(format!("Invalid since {} UTC.{}", time(job.died_at?), unmounted_at_its_death(job, &style)))
 }
 
 /// Mounts, tags and policies, on one line.

@@ -92,7 +92,7 @@ tight=$(outlook tight)
 check "roomy will be done first" done_first "$(jq -r .verdict <<<"$roomy")"
 check "tight will overflow first" full_first "$(jq -r .verdict <<<"$tight")"
 check "tight is said to overflow" "snapshot vg0/tight_snapshot" "$(jq -r .overflows <<<"$tight")"
-check "status says it" 1 "$("$COWBELL" status --config /mnt/cowbell.toml | grep -c 'will overflow first and the backup be lost')"
+check "status says it" 1 "$("$COWBELL" status --config /mnt/cowbell.toml | grep -c 'will overflow first, and the backup will be lost')"
 
 wait_until 200 "tight to overflow" is_dead tight
 came_as_said "tight overflows" "$tight_at" "$(jq -c .full <<<"$tight")" "$(date -d "$(job tight .died_at)" +%s.%N)"

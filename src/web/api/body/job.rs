@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::phase::{BackupRun, LockTime, Report};
+use crate::job::backup_run::{BackupRun, Report};
 use crate::job::{Job, JobKind, Outcome, PhaseSpan};
+use crate::series::Range;
 use crate::source::{Label, Note};
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -61,7 +62,7 @@ pub struct JobBody {
 
 impl From<&Job> for JobBody {
     fn from(job: &Job) -> Self {
-        let heard = job.heard.as_ref();
+        let run = job.backup_run.as_ref();
         Self {
             id: job.id,
             kind: job.kind,
@@ -74,9 +75,9 @@ impl From<&Job> for JobBody {
             ended_at: job.ended_at,
             outcome: job.outcome,
             exit_status: job.exit_status,
-            reported: heard.and_then(|heard| heard.reported).map(Report::outcome),
+            reported: run.and_then(|run| run.report).map(Report::outcome),
             phases: PhaseBody::all(job),
-            locked_at_most: heard.and_then(BackupRun::locked_at_most).map(SpanBody::from),
+            locked_at_most: run.and_then(BackupRun::lock_range).map(SpanBody::from),
             peak_fill_percent: job.peak_fill_percent,
             bytes_read: job.bytes_read,
             last_fill_percent: job.last_fill_percent,
@@ -124,8 +125,8 @@ impl PhaseBody {
     }
 }
 
-impl From<LockTime> for SpanBody {
-    fn from(span: LockTime) -> Self {
-        Self { from: span.from, until: span.until }
+impl From<Range> for SpanBody {
+    fn from(range: Range) -> Self {
+        Self { from: range.from, until: range.to }
     }
 }

@@ -51,11 +51,11 @@ pub async fn note_job(
 ) -> Result<Told, Problem> {
     let Json(NoteJob { text, at }) =
         body.map_err(|rejection| unread("a note as JSON, such as {\"text\": …}", &rejection))?;
-    let now = crate::source::live::now();
+    let now = crate::source::clock::now();
     check_letters("a note", &text, LONGEST_NOTE)?;
     check_time("at", at, now)?;
     let note = Note { at: at.unwrap_or(now), text };
-    send_to(&site, &id, |noted| JobCommand::Note(NoteCommand { noted, note })).await
+    send_to(&site, &id, |key| JobCommand::Note(NoteCommand { key, note })).await
 }
 
 /// Starts a phase of a running job and ends the previous one. Repeating the current phase changes nothing.
@@ -70,8 +70,8 @@ pub async fn phase_job(
     let Json(PhaseJob { name, at }) =
         body.map_err(|rejection| unread("a phase as JSON, such as {\"name\": …}", &rejection))?;
     check_letters("a phase's name", &name, LONGEST_NAME)?;
-    check_time("at", at, crate::source::live::now())?;
-    send_to(&site, &id, |phased| JobCommand::Phase(PhaseCommand { phased, name, at })).await
+    check_time("at", at, crate::source::clock::now())?;
+    send_to(&site, &id, |key| JobCommand::Phase(PhaseCommand { key, name, at })).await
 }
 
 /// Deletes an ended job. Its measurements remain as long as other ticks.
@@ -79,7 +79,7 @@ pub async fn phase_job(
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, description = "Deleted", body = ToldJob), (status = 202, description = "Deleted in memory, not yet in the database", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job is running, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn delete_job(State(site): State<Site>, Path(id): Path<String>) -> Result<Told, Problem> {
-    send_to(&site, &id, |removed| JobCommand::Remove(RemoveCommand { removed })).await
+    send_to(&site, &id, |key| JobCommand::Remove(RemoveCommand { key })).await
 }
 
 /// Sends a command with the key of the job.

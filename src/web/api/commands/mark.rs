@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::{CHOSEN, Told, ToldJob, check_letters, check_time, forgotten_or_room, send, unread};
 use crate::commands::Command;
-use crate::source::{JobCommand, LONGEST_NAME, Label, Mark, MarkKind, MarkedEnd};
+use crate::source::{JobCommand, LONGEST_NAME, Label, Mark, MarkEnd, MarkKind};
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
 
@@ -54,7 +54,7 @@ pub async fn put_job(
 ) -> Result<Told, Problem> {
     let Json(put) = body
         .map_err(|rejection| unread("a job as JSON, such as {\"name\": …, \"started_at\": …}", &rejection))?;
-    let mark = mark(key, put, crate::source::live::now())?;
+    let mark = mark(key, put, crate::source::clock::now())?;
     let stored = forgotten_or_room(&site, &mark.key, 0).await?;
     Ok(send(&site, Command::OnJob(JobCommand::Mark(mark)), stored).await?.into())
 }
@@ -78,10 +78,10 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
             "expected `succeeded` to be true with `status` 0, since 0 is success".into(),
         ));
     }
-    let ended = match (put.ended_at, put.succeeded) {
+    let end = match (put.ended_at, put.succeeded) {
         (None, None) => None,
         (Some(at), Some(succeeded)) if at >= put.started_at => {
-            Some(MarkedEnd { at, succeeded, status: put.status.map(i32::from) })
+            Some(MarkEnd { at, succeeded, status: put.status.map(i32::from) })
         }
         (Some(at), Some(_)) => {
             let began = put.started_at;
@@ -97,7 +97,7 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
         name: put.name,
         label,
         started_at: put.started_at,
-        ended,
+        end,
     })
 }
 

@@ -1,0 +1,192 @@
+//! Runs of mylvmbackup from hooks, until their snapshot appears.
+//!
+//! The `presnapshot` hook reads the snapshot's name from mylvmbackup's configuration. Without a name, a new snapshot
+//! belongs to the run that was about to create one. A run that fails without a snapshot becomes a job of its own.
+
+use jiff::Timestamp;
+
+use super::backup_run::{BackupRun, Phase};
+use super::setup::Setup;
+use super::{Job, JobKind, Outcome};
+use crate::sample::hooks::{HookMessage, Step};
+use crate::topology::Topology;
+
+/// Maximum number of pending runs; the oldest is dropped first.
+const MOST: usize = 16;
+/// A snapshot that appears later than this after a run's last message belongs to another run.
+const LATEST_MS: i64 = 5 * 60_000;
+/// LVM reports creation times in whole seconds, and a moment later.
+const EARLIEST_MS: i64 = 2_000;
+/// If a run's first message arrives after its snapshot was created, the snapshot is at most this old.
+const UNHEARD_MS: i64 = 60_000;
+/// LVM's report, which shows that a thin volume is a snapshot, may take this long.
+const SEEN_WITHIN_MS: i64 = 60_000;
+/// mylvmbackup's default suffix of a snapshot's name.
+const SUFFIX: &str = "_snapshot";
+/// The name of a failed run's job if the snapshot's name is unknown.
+const NAMELESS: &str = "mylvmbackup";
+
+/// Runs without a snapshot yet, in order of their first message.
+#[derive(Debug, Default)]
+pub struct PendingRuns(Vec<PendingRun>);
+
+/// A run without a snapshot.
+#[derive(Debug)]
+pub struct PendingRun {
+    run: BackupRun,
+    /// The snapshot's name, as `vg0/data_snapshot`.
+    snapshot: Option<String>,
+}
+
+impl PendingRuns {
+    /// Processes a message of a run without a job.
+    pub fn take(&mut self, message: &HookMessage, at: Timestamp, listening_since: Timestamp) {
+        if message.step == Step::Preconnect {
+            // A new run with the PID of an earlier one.
+            self.0.retain(|pending| pending.run.run != message.run);
+        }
+        let index = self.0.iter().position(|pending| pending.run.run == message.run);
+        let index = index.unwrap_or_else(|| {
+            self.0.push(PendingRun { run: BackupRun::new(message.run, at), snapshot: None });
+            self.0.len() - 1
+        });
+        let pending = &mut self.0[index];
+        pending.snapshot = message.snapshot.clone().or(pending.snapshot.take());
+        pending.run.take(message.step, at, listening_since);
+        let surplus = self.0.len().saturating_sub(MOST);
+        self.0.drain(..surplus);
+    }
+
+    pub fn contains(&self, run: u32) -> bool {
+        self.0.iter().any(|pending| pending.run.run == run)
+    }
+
+    /// Removes runs that are over without a snapshot; returns those that failed.
+    pub fn take_failed(&mut self, now: Timestamp) -> Vec<PendingRun> {
+        let over = self.0.extract_if(.., |pending| pending.is_given_up(now));
+        over.filter(PendingRun::has_failed).collect()
+    }
+
+    /// Removes and returns the run that created this job's snapshot.
+    pub fn take_run_of(&mut self, job: &Job) -> Option<BackupRun> {
+        if job.kind != JobKind::Snapshot || job.backup_run.is_some() {
+            return None;
+        }
+        let fitting = self.0.iter().enumerate().filter(|(_, pending)| pending.created(job));
+        // Of two concurrent runs, the first to begin is the first to finish.
+        let first = fitting
+            .min_by_key(|(_, pending)| (pending.snapshot.is_none(), pending.run.began(Phase::Snapshot)));
+        let (index, _) = first?;
+        Some(self.0.remove(index).run)
+    }
+}
+
+impl PendingRun {
+    /// The job of a failed run. Its origin is known if a volume of the usual name exists.
+    pub fn into_job(self, id: i64, machine: &Setup, topology: &Topology) -> Job {
+        let Self { run, snapshot } = self;
+        let (vg, lv) = snapshot.as_deref().and_then(|name| name.split_once('/')).unzip();
+        let key = format!("{NAMELESS}:{}:{}", run.run, run.first_at.as_millisecond());
+        let mut job = Job::new(id, JobKind::Snapshot, &key, lv.unwrap_or(NAMELESS), run.first_at);
+        (job.vg, job.lv) = (vg.map(String::from), lv.map(String::from));
+        let origin = vg.zip(lv.and_then(|lv| lv.strip_suffix(SUFFIX)));
+        let origin = origin.filter(|(vg, lv)| topology.volume(&format!("{vg}/{lv}")).is_some());
+        job.origin = origin.map(|(_, lv)| lv.into());
+        job.setup = Setup { snapshots: Some(0), ..machine.clone() };
+        let ended_at = run.last_at;
+        job.backup_run = Some(run);
+        job.end(ended_at, Outcome::Failed);
+        job
+    }
+
+    /// Whether this run created that snapshot. If it has mounted one, a name that does not match was misread.
+    fn created(&self, job: &Job) -> bool {
+        let is_named = self.snapshot.is_none() || self.snapshot == job.volume_name();
+        (is_named || self.run.began(Phase::Mount).is_some()) && could_create(&self.run, job.started_at)
+    }
+
+    fn is_given_up(&self, now: Timestamp) -> bool {
+        let since_ms = now.as_millisecond() - self.run.last_at.as_millisecond();
+        let waits_ms = if self.run.began(Phase::Mount).is_some() { SEEN_WITHIN_MS } else { 0 };
+        // Below 0 the clock was set back.
+        self.run.is_over() && !(0..waits_ms).contains(&since_ms)
+    }
+
+    /// Whether it failed after it began to create a snapshot.
+    fn has_failed(&self) -> bool {
+        if self.run.began(Phase::Snapshot).is_none() {
+            return false;
+        }
+        tracing::warn!("mylvmbackup (process {}) ended without a snapshot: see its log", self.run.run);
+        self.run.report.is_some_and(|report| !report.succeeded)
+    }
+}
+
+/// Whether a run can have created a snapshot that appeared at this time.
+fn could_create(run: &BackupRun, appeared_at: Timestamp) -> bool {
+    let earliest = match run.began(Phase::Snapshot) {
+        Some(at) => at.as_millisecond() - EARLIEST_MS,
+        None if run.began(Phase::Flush).is_some() => return false,
+        None => run.first_at.as_millisecond() - UNHEARD_MS,
+    };
+    let late_ms = if run.is_over() { EARLIEST_MS } else { LATEST_MS };
+    (earliest..=run.last_at.as_millisecond() + late_ms).contains(&appeared_at.as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::hooks::parse;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_772_330_400 + second).unwrap()
+    }
+
+    /// Pending runs after these messages, one a second.
+    fn pending(messages: &[&str]) -> PendingRuns {
+        let mut runs = PendingRuns::default();
+        for (second, message) in (0..).zip(messages) {
+            runs.take(&parse(&format!("mylvmbackup {message}")).unwrap(), at(second), at(-60));
+        }
+        runs
+    }
+
+    fn check(messages: &[&str], snapshots: &[(&str, i64)], expected: &[Option<u32>]) {
+        let mut runs = pending(messages);
+        let found = snapshots.iter().map(|(lv, second)| {
+            let mut job = Job::new(1, JobKind::Snapshot, lv, lv, at(*second));
+            (job.vg, job.lv) = (Some("vg0".into()), Some((*lv).into()));
+            runs.take_run_of(&job).map(|run| run.run)
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{messages:?}");
+    }
+
+    #[test]
+    fn concurrent_runs_are_distinguished_by_snapshot_names() {
+        let messages = ["1 preconnect", "2 preconnect", "1 presnapshot vg0/one", "2 presnapshot vg0/two"];
+        check(&messages, &[("two", 4), ("other", 4), ("one", 5)], &[Some(2), None, Some(1)]);
+    }
+
+    #[test]
+    fn without_names_the_first_run_created_the_first_snapshot() {
+        let messages = ["1 preconnect", "2 preconnect", "2 presnapshot", "1 presnapshot"];
+        check(&messages, &[("a", 4), ("b", 5), ("c", 6)], &[Some(2), Some(1), None]);
+    }
+
+    #[test]
+    fn a_misread_name_is_ignored_once_a_snapshot_is_mounted() {
+        let messages = ["1 presnapshot vg0/one", "1 preunlock"];
+        check(&messages, &[("another", 1)], &[None]);
+        check(&[messages[0], messages[1], "1 premount"], &[("another", 1)], &[Some(1)]);
+    }
+
+    #[test]
+    fn a_snapshot_long_before_or_after_a_run_is_not_its_own() {
+        check(&["1 presnapshot"], &[("a", -10), ("b", 400), ("c", 2)], &[None, None, Some(1)]);
+    }
+
+    #[test]
+    fn a_reused_pid_is_another_run() {
+        check(&["1 preconnect", "1 presnapshot vg0/one", "1 preconnect"], &[("one", 2)], &[None]);
+    }
+}
