@@ -17,6 +17,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::runtime;
 
 use crate::check;
 use crate::client::follow::follow;
@@ -31,8 +32,6 @@ use printing::print;
 
 /// The exit status for an invalid configuration or command line.
 const MISUSE: u8 = 2;
-/// Threads beside the main thread, which runs only the loop, so that no page delays a tick.
-const THREADS: usize = 1;
 /// Queued commands for the next tick of a recording.
 const COMMANDS: usize = 1_000;
 /// Allocations from this size on are returned to the system when freed.
@@ -150,14 +149,16 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         raise_file_limit();
         give_memory_back();
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .enable_all()
-        .build()
-        .context("cannot start threads")?;
-    let code = runtime.block_on(dispatch(cli, config));
+    // The loop has the main thread and a runtime of its own: no page delays a tick, and no tick wakes the other thread.
+    let main = runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let web = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let web = web.context("cannot start threads")?;
+    let is_loop = matches!(cli.command, None | Some(Command::Serve { .. } | Command::Demo { .. }));
+    let runtime = if is_loop { &main } else { &web };
+    let code = runtime.block_on(dispatch(cli, config, web.handle()));
     // Does not wait for blocked threads.
-    runtime.shutdown_background();
+    main.shutdown_background();
+    web.shutdown_background();
     code
 }
 
@@ -178,16 +179,16 @@ fn give_memory_back() {
     }
 }
 
-async fn dispatch(cli: Cli, config: Config) -> anyhow::Result<ExitCode> {
+async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Result<ExitCode> {
     let Common { db, root, .. } = cli.common;
     match cli.command.unwrap_or(Command::Serve { replay: None, speed: Speed::Times(1.0) }) {
-        Command::Serve { replay: None, .. } => serve::this_machine(config, db, Root(root)).await?,
+        Command::Serve { replay: None, .. } => serve::this_machine(config, db, Root(root), web).await?,
         Command::Serve { replay: Some(file), speed } => {
-            serve::recording(config, db, Player::open(&file, speed)?).await?;
+            serve::recording(config, db, Player::open(&file, speed)?, web).await?;
         }
         Command::Demo { speed } => {
             complain("two minutes of a database server whose backup fails; restart to see them again");
-            serve::recording(config, db, Player::of_bytes(DEMO, speed)?).await?;
+            serve::recording(config, db, Player::of_bytes(DEMO, speed)?, web).await?;
         }
         Command::Record { file, length } => record(&config, Root(root), &file, length).await?,
         Command::Export(export) => return export::export(&store::path(db.as_deref())?, export).await,

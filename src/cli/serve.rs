@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use sd_notify::NotifyState;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -34,7 +35,12 @@ const ACCEPTED: usize = 256;
 const STOP_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Watches this machine until a signal.
-pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> anyhow::Result<()> {
+pub async fn this_machine(
+    config: Config,
+    db: Option<PathBuf>,
+    root: Root,
+    web: &Handle,
+) -> anyhow::Result<()> {
     let interval = config.interval.0;
     let header = Header::of_this_machine(interval);
     let path = store::path(db.as_deref())?;
@@ -42,17 +48,22 @@ pub async fn this_machine(config: Config, db: Option<PathBuf>, root: Root) -> an
     let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path)).with_note(problem);
     let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener);
     let source = Source::Live(Box::new(live));
-    serve(config, source, terms, path).await
+    serve(config, source, terms, path, web).await
 }
 
 /// Shows a recording, with a temporary database unless one is named.
-pub async fn recording(config: Config, db: Option<PathBuf>, player: Player) -> anyhow::Result<()> {
+pub async fn recording(
+    config: Config,
+    db: Option<PathBuf>,
+    player: Player,
+    web: &Handle,
+) -> anyhow::Result<()> {
     let header = player.header().clone();
     // Removed when dropped.
     let folder = if db.is_none() { Some(store::passing_folder()?) } else { None };
     let temporary = folder.as_ref().map(|folder| folder.path().join("cowbell.db"));
     let path = db.or(temporary).context("there is no place for a database")?;
-    serve(config, player.into(), Terms::of(header), path).await
+    serve(config, player.into(), Terms::of(header), path, web).await
 }
 
 /// The listener for hooks at the configured path, or else in systemd's runtime directory. A failure is only reported.
@@ -68,15 +79,25 @@ pub fn hook_listener(config: &Config) -> (Option<HookListener>, Option<String>) 
     }
 }
 
-async fn serve(config: Config, source: Source, terms: Terms, path: PathBuf) -> anyhow::Result<()> {
+/// Pages and notifications run on `web`, the loop on the current runtime.
+async fn serve(
+    config: Config,
+    source: Source,
+    terms: Terms,
+    path: PathBuf,
+    web: &Handle,
+) -> anyhow::Result<()> {
     survive_file_size_limit()?;
     let holds = if source.is_live() { Holds::ThisMachine } else { Holds::ARecording };
     let token = config.changes.token()?.map(Arc::new);
-    let listener = listen(config.listen.0).await?;
+    let listener = web.spawn(listen(config.listen.0)).await??;
     let site_address = listener.local_addr().unwrap_or(config.listen.0);
     let (writer, store) = store::open(&path, holds, config.store).await?;
     let known = store.start_state().clone();
-    let notifier = Notifier::start(&config.notify, &terms.host)?;
+    let notifier = {
+        let _web = web.enter();
+        Notifier::start(&config.notify, &terms.host)?
+    };
     let shutdown = signalled()?;
     let (present, presents) = watch::channel(None);
     let (commands, requests) = mpsc::channel(COMMANDS);
@@ -91,10 +112,10 @@ async fn serve(config: Config, source: Source, terms: Terms, path: PathBuf) -> a
         costs: Default::default(),
     };
     announce(site_address);
-    if let Some(loopback) = loopback_beside(site_address).await? {
-        tokio::spawn(web::serve(loopback, site.clone()));
+    if let Some(loopback) = web.spawn(loopback_beside(site_address)).await?? {
+        web.spawn(web::serve(loopback, site.clone()));
     }
-    let pages = tokio::spawn(web::serve(listener, site));
+    let pages = web.spawn(web::serve(listener, site));
     let service = tokio::spawn(tell_systemd(presents));
     let mut outlets = Outlets { store: writer, notifier, present, accepted };
 

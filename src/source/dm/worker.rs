@@ -16,6 +16,8 @@ const LATE_ANSWER_AGE: Duration = Duration::from_secs(1);
 pub struct Worker {
     requests: mpsc::Sender<Request>,
     pending: Option<PendingRequest>,
+    /// A late answer for this tick.
+    late: Option<(Scope, Result<String, String>)>,
 }
 
 struct Request {
@@ -47,32 +49,45 @@ impl Worker {
                 let _ = reply.send(DmAnswer { at: Instant::now(), text });
             }
         })?;
-        Ok(Self { requests, pending: None })
+        Ok(Self { requests, pending: None, late: None })
     }
 
-    /// Reads until the deadline; returns the scope that was read. While an old request is pending, no new one is sent. An
-    /// answer that arrived since the last tick is used for this one.
-    pub async fn read(&mut self, scope: Scope, deadline: Duration) -> (Scope, Result<String, String>) {
-        let mut question = match self.pending.take() {
+    /// Sends a request, unless an old one is pending. An answer to that one that arrived since is kept for [`Self::read`].
+    pub fn request(&mut self, scope: Scope) {
+        let pending = match self.pending.take() {
             Some(mut old) => match old.reply.try_recv() {
-                Ok(late) if late.at.elapsed() < LATE_ANSWER_AGE => return (old.scope, late.text),
+                Ok(late) if late.at.elapsed() < LATE_ANSWER_AGE => {
+                    self.late = Some((old.scope, late.text));
+                    return;
+                }
                 Err(oneshot::error::TryRecvError::Empty) => old,
                 // The dropped answer may have been one about all devices.
                 _ => self.send(Scope::All),
             },
             None => self.send(scope),
         };
+        self.pending = Some(pending);
+    }
+
+    /// Waits for the answer until the deadline; returns the scope that was read.
+    pub async fn read(&mut self, deadline: Duration) -> (Scope, Result<String, String>) {
+        if let Some(late) = self.late.take() {
+            return late;
+        }
+        let Some(mut question) = self.pending.take() else {
+            return (Scope::All, Err("the device-mapper was not asked".into()));
+        };
+        let scope = question.scope;
         let answer = match tokio::time::timeout(deadline, &mut question.reply).await {
             Ok(Ok(answered)) => answered.text,
             Ok(Err(_)) => Err("the device-mapper's thread has stopped".into()),
             Err(_) => {
                 let waited = question.asked_at.elapsed().as_secs_f64();
-                let scope = question.scope;
                 self.pending = Some(question);
-                return (scope, Err(format!("the device-mapper has not answered for {waited:.1} s")));
+                Err(format!("the device-mapper has not answered for {waited:.1} s"))
             }
         };
-        (question.scope, answer)
+        (scope, answer)
     }
 
     fn send(&self, scope: Scope) -> PendingRequest {

@@ -23,6 +23,9 @@ pub struct DmSource {
     worker: Worker,
     /// `None` without support for events; then all devices are read at every tick.
     events: Option<Events>,
+    /// The last request and when it was sent.
+    scope: Scope,
+    asked_at: Instant,
     /// When all devices were read; `None` if they are due.
     all_asked_at: Option<Instant>,
     /// The number of `INVALID` snapshots in the last answer.
@@ -31,7 +34,14 @@ pub struct DmSource {
 
 impl DmSource {
     pub fn start() -> std::io::Result<Self> {
-        Ok(Self { worker: Worker::start()?, events: Events::open(), all_asked_at: None, invalid_count: 0 })
+        Ok(Self {
+            worker: Worker::start()?,
+            events: Events::open(),
+            scope: Scope::All,
+            asked_at: Instant::now(),
+            all_asked_at: None,
+            invalid_count: 0,
+        })
     }
 
     /// Whether the number of invalid snapshots changed, so that names and layers must be read again in this tick.
@@ -41,22 +51,27 @@ impl DmSource {
         before != self.invalid_count
     }
 
-    /// Reads the devices, within the deadline.
-    pub async fn read(&mut self, deadline: Duration) -> PartReading {
-        let started = Instant::now();
+    /// Asks for the devices. The answer comes while the tick reads its files.
+    pub fn request(&mut self) {
+        self.asked_at = Instant::now();
         let is_fresh = self.all_asked_at.is_some_and(|at| at.elapsed() < ALL_AGE);
-        let requested = if is_fresh && self.events.is_some() { Scope::Fills } else { Scope::All };
-        let (scope, answer) = self.worker.read(requested, DM_DEADLINE.min(deadline)).await;
+        self.scope = if is_fresh && self.events.is_some() { Scope::Fills } else { Scope::All };
+        self.worker.request(self.scope);
+    }
+
+    /// The answer, within the deadline.
+    pub async fn read(&mut self, deadline: Duration) -> PartReading {
+        let (scope, answer) = self.worker.read(DM_DEADLINE.min(deadline)).await;
         match (&answer, scope) {
             (Err(_), _) => self.all_asked_at = None,
             // Changes since an old request was sent are not in its answer.
-            (Ok(_), Scope::All) if requested == Scope::All => self.all_asked_at = Some(started),
+            (Ok(_), Scope::All) if self.scope == Scope::All => self.all_asked_at = Some(self.asked_at),
             _ => {}
         }
         if self.events.is_none() && answer.is_ok() {
             self.events = Events::open();
         }
-        PartReading { part: Part::Dm, result: answer.into(), took_us: micros(started.elapsed()) }
+        PartReading { part: Part::Dm, result: answer.into(), took_us: micros(self.asked_at.elapsed()) }
     }
 
     /// Whether the kernel sends events.

@@ -123,6 +123,9 @@ impl Live {
         self.extra.ticked();
         let at = now();
         let uptime_us = uptime_us();
+        if let Some(device_mapper) = &mut self.device_mapper {
+            device_mapper.request();
+        }
         let diskstats = timed(Part::Diskstats, || self.files.diskstats.read());
         let mut texts = vec![
             timed(Part::Vmstat, || self.files.vmstat.read()),
