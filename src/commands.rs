@@ -1,6 +1,6 @@
-//! What clients tell the loop: commands over one channel, each with a reply.
+//! Commands from clients to the loop, each with a reply.
 //!
-//! The loop decides and replies at once; whether the result is stored is known later, and only the client waits for it.
+//! The loop replies at once. Only the client waits until the result is stored.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use crate::job::{CommandError, Job, JobChange};
 use crate::source::JobCommand;
 use crate::store::NotStored;
 
-/// What the loop is to do.
+/// A command on jobs.
 #[derive(Debug)]
 pub enum Command {
     OnJob(JobCommand),
-    /// Take a job of another host, with its file, packed.
+    /// Import a job with its compressed file.
     Import(Box<Job>, Arc<[u8]>),
 }
 
-/// A command, and where its reply goes.
+/// A command with a channel for its reply.
 #[derive(Debug)]
 pub struct Request {
     pub command: Command,
-    /// The job as the database has it, if memory has forgotten it.
+    /// The job from the database, if it is not in memory.
     pub stored: Option<Job>,
     pub reply: oneshot::Sender<Result<Reply, CommandError>>,
 }

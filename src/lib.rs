@@ -36,7 +36,7 @@ pub mod chart;
 pub mod report;
 /// The current state, for pages and API.
 pub mod present;
-/// What clients tell the loop: commands, each with a reply.
+/// Commands from clients to the loop, each with a reply.
 pub mod commands;
 /// The HTTP server: pages, JSON, the live stream.
 pub mod web;

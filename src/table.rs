@@ -1,19 +1,19 @@
 //! A table and its writers: plain text in columns, Markdown, CSV and HTML.
 //!
-//! Names come from users: what would be markup, end a cell or be run by a spreadsheet or a terminal is made harmless here.
+//! Names come from users, so markup, separators, formulas and control characters are escaped.
 
 use std::io::Write;
 
 use askama::Template;
 
-/// Letters that mean something within a line of Markdown, but for `<`, `>` and `&`.
+/// Special characters of Markdown, except `<`, `>` and `&`.
 const MARKUP: &str = "\\`*_[]|~#$";
 
-/// Head and rows.
+/// Columns and rows.
 #[derive(Clone, Debug, PartialEq, Template)]
 #[template(path = "table.html")]
 pub struct Table {
-    /// On a page alone, as the class.
+    /// Caption and class are shown on pages only.
     caption: &'static str,
     class: &'static str,
     columns: Vec<Column>,
@@ -24,33 +24,33 @@ pub struct Table {
 pub struct Column {
     name: String,
     kind: Kind,
-    /// `less` or `least`: on which screens it is left out.
+    /// `less` and `least` hide the column on narrow screens.
     class: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// What the row is of.
+    /// The heading of a row.
     Name,
     Text,
     /// Aligned right.
     Number,
 }
 
-/// Nothing where the value is unknown.
+/// Empty if the value is unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell(Vec<(Look, String)>);
 
-/// What a part of a cell is on a page; everywhere else it is its text.
+/// The look of a part of a cell on a page.
 #[derive(Clone, Debug, PartialEq)]
 enum Look {
     Plain,
     Small,
     Code,
     Class(String),
-    /// To this address.
+    /// With its address.
     Link(String),
-    /// A choice of a form, with its field and value.
+    /// A checkbox with its field and value.
     Choice(&'static str, String),
     Bar(Bar),
 }
@@ -114,7 +114,7 @@ impl Cell {
         Self(vec![(Look::Link(href.into()), text.into())])
     }
 
-    /// `class` is one of the style sheet's.
+    /// `class` is one of the style sheet.
     pub fn class(text: impl Into<String>, class: &str) -> Self {
         Self(vec![(Look::Class(class.into()), text.into())])
     }
@@ -133,7 +133,7 @@ impl Cell {
         Self(sentence.split('`').enumerate().map(|(place, part)| (look(place), part.into())).collect())
     }
 
-    /// With this in smaller letters after it.
+    /// Appends small text.
     pub fn small(mut self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.0.extend((!text.is_empty()).then_some((Look::Small, text)));
@@ -179,7 +179,7 @@ impl Table {
         Self { caption, class: "", columns: columns.into_iter().collect(), rows: rows.into_iter().collect() }
     }
 
-    /// `class` is one of the style sheet's.
+    /// `class` is one of the style sheet.
     pub fn class(self, class: &'static str) -> Self {
         Self { class, ..self }
     }
@@ -192,7 +192,7 @@ impl Table {
         self.columns.iter().any(|column| !column.name.is_empty())
     }
 
-    /// As text without HTML; an unknown value is a dash.
+    /// The table as text; an unknown value is a dash.
     pub fn write(&self, style: Style) -> String {
         let head = self.columns.iter().map(|column| style.line(&column.name)).collect();
         let cell = |cell: &Cell| style.line(&cell.text().unwrap_or_else(|| "-".into()));
@@ -212,7 +212,7 @@ impl Table {
         lines.iter().map(line).collect()
     }
 
-    /// Makes every cell as wide as the widest of its column.
+    /// Pads each cell to the width of its column.
     fn pad(&self, lines: &mut [Vec<String>]) {
         for (place, column) in self.columns.iter().enumerate() {
             let cells = || lines.iter().filter_map(|cells| cells.get(place));
@@ -227,7 +227,7 @@ impl Table {
         }
     }
 
-    /// As RFC 4180 has it; an unknown value is empty. A spreadsheet runs what begins like a formula.
+    /// CSV as in RFC 4180. An unknown value is empty, and formulas get a leading quote.
     pub fn csv(&self) -> csv::Result<Vec<u8>> {
         let mut writer = csv_writer(Vec::new());
         writer.write_record(self.columns.iter().map(|column| &column.name))?;
@@ -244,13 +244,13 @@ impl Table {
     }
 }
 
-/// The one writer of CSV.
+/// A CSV writer with the line ends of RFC 4180.
 pub fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
     csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out)
 }
 
 impl Style {
-    /// A text on one line, in which nothing is markup or a command to a terminal.
+    /// Text on one line, with markup escaped and control characters replaced.
     pub fn line(self, text: &str) -> String {
         let mut shown = String::with_capacity(text.len());
         for letter in text.chars() {
@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_is_in_columns_with_numbers_to_the_right() {
+    fn plain_text_has_columns_with_numbers_right_aligned() {
         let text = "Name           Took  Of\na|b  <1>, 2  9.50 s\n=run x, \"y\"  12 min  -\n";
         assert_eq!(table().write(Style::Plain), text);
     }
 
     #[test]
-    fn in_markdown_a_name_is_never_markup() {
+    fn markdown_is_escaped() {
         let text = "| Name | Took | Of |\n| --- | ---: | --- |\n| a\\|b  &lt;1&gt;, 2 | 9.50 s |  |\n\
                     | =run x, \"y\" | 12 min | - |\n";
         assert_eq!(table().write(Style::Markdown), text);
@@ -299,13 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn in_csv_a_cell_ends_where_it_should_and_is_no_formula() {
+    fn csv_is_quoted_without_formulas() {
         let text = String::from_utf8(table().csv().unwrap()).unwrap();
         assert_eq!(text, "Name,Took,Of\r\n\"a|b\n <1>, 2\",9.50 s,\r\n\"'=run x, \"\"y\"\"\",12 min,\r\n");
     }
 
     #[test]
-    fn a_page_has_its_links_states_and_bars() {
+    fn html_has_links_states_and_bars() {
         let html = table().render().unwrap();
         for part in [
             "<table>\n<thead><tr><th>Name</th><th class=\"n less\">Took</th><th>Of</th></tr></thead>\n<tbody>\n<tr>",

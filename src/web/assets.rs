@@ -6,7 +6,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::answer::Problem;
 
-const STYLE: &str = include_str!("../../web/assets/cowbell.css");
+/// The style sheet, also for self-contained reports.
+pub const STYLE: &str = include_str!("../../web/assets/cowbell.css");
 
 /// Path below `/assets/`, media type and content of each file.
 const ASSETS: [(&str, &str, &str); 7] = [
@@ -39,9 +40,4 @@ pub async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
         (header::ETAG, tag),
     ];
     (headers, *content).into_response()
-}
-
-/// The style sheet, for self-contained reports.
-pub fn style() -> &'static str {
-    STYLE
 }

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_visitor_who_says_nothing_is_shown_out() {
+    async fn a_silent_connection_is_closed() {
         let mut door = ConnectionLimit::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
         let mut outside = TcpStream::connect(door.local_addr().unwrap()).await.unwrap();
         let (mut visitor, _) = door.accept().await;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_all_places_are_taken_the_next_visitor_waits() {
+    async fn connections_above_the_limit_wait() {
         let mut door = ConnectionLimit::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
         let address = door.local_addr().unwrap();
         let mut inside = Vec::new();

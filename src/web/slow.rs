@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_stalls_is_an_error() {
+    async fn a_stalled_body_is_an_error() {
         let first = futures_util::stream::iter([Ok::<_, io::Error>("{")]);
         let stalled = Body::from_stream(first.chain(futures_util::stream::pending()));
         let begun = Instant::now();
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_comes_is_left_as_it_is() {
+    async fn a_complete_body_is_unchanged() {
         let whole = axum::body::to_bytes(in_time(Body::from("{}")), 100).await.unwrap();
         assert_eq!(&*whole, b"{}");
     }

@@ -1,4 +1,4 @@
-//! Jobs side by side, as the API, `/jobs/compare` and the command line tell them: from a whole program that played a
+//! Comparisons of jobs, as the API, `/jobs/compare` and the command line tell them: from a whole program that played a
 //! recording of an experiment.
 
 use std::time::Duration;
@@ -215,11 +215,11 @@ fn a_report_of_one_job_tells_what_its_page_does() {
     has(&report.head.to_lowercase(), &["content-security-policy: default-src 'none'"]);
     has(
         &report.body,
-        &["dd (job 2)", "What it cost", "What it ran on", "While it ran", "Throughput of all disks"],
+        &["dd (job 2)", ">Cost</h2>", "Host and setup", "While it ran", "Throughput of all disks"],
     );
     assert!(!report.body.contains("Every figure"), "one job is compared with none");
     let several = daemon.get("/api/v1/jobs/report?ids=2,11").body;
-    has(&several, &["Every figure", "What it cost"]);
+    has(&several, &["Every figure", ">Cost</h2>"]);
     assert_eq!(several.matches("<section class=\"report\">").count(), 3);
     assert_eq!(daemon.get("/api/v1/jobs/report?ids=77").status, 404);
     assert_eq!(

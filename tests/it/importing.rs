@@ -78,7 +78,7 @@ fn a_job_of_another_host_has_the_same_figures_here() {
     let list = here.json("/api/v1/jobs");
     assert_eq!((&list[0]["imported_from"], &list[0]["outcome"]), (&"lab".into(), &"unknown".into()));
     has(&here.get("/jobs?from=2026-01-01T00:00:00Z").body, &["data_snapshot", "on lab"]);
-    has(&here.get("/jobs/1").body, &["From lab", "Read from the snapshot", "What it cost"]);
+    has(&here.get("/jobs/1").body, &["From lab", "Read from the snapshot", ">Cost</h2>"]);
     has(&job(&here, &["list", "--from", "2026-01-01T00:00:00Z"]).out, &["vg0/data on lab"]);
     let again = folder.path().join("again.json");
     job(&here, &["export", "1", "-o", again.to_str().unwrap()]);

@@ -77,7 +77,7 @@ fn a_job_that_is_none_is_refused_with_a_sentence() {
 fn the_page_says_what_it_cost() {
     let (_tape, daemon) = night();
     let page = daemon.get("/jobs/1").body;
-    has(&page, &["<h2 id=\"cost\">What it cost</h2>", "Reads slowed from", "lvsize=", "While it was read"]);
+    has(&page, &["<h2 id=\"cost\">Cost</h2>", "Reads slowed from", "lvsize=", "While it was read"]);
 }
 
 #[test]

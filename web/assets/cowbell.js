@@ -1,14 +1,14 @@
-// What the page does by itself: says honestly whether it is live, stops and goes on, tells charts their width.
+// Shows whether the page is live, pauses and resumes it, and sends the width of charts.
 //
-// The stream's `tick` says that there is something new; this script answers with `refresh`, which the fragments wait
-// for. A paused page keeps its stream, gives no `refresh`, and so fetches nothing.
+// Each `tick` of the stream becomes a `refresh` event, at which the fragment is requested. A paused page keeps its
+// stream, but sends no `refresh`.
 "use strict";
 (() => {
   const body = document.body;
   const sign = document.getElementById("live");
   const button = document.getElementById("pause");
   const STALE_AT_LEAST_MS = 3000;
-  // A stream that says nothing for so long is dead even where the network has not noticed; it is opened anew.
+  // A stream without events for so long is reopened, even if the connection seems intact.
   const DEAD_MS = 15000;
 
   let last = performance.now();
@@ -47,7 +47,7 @@
     try {
       tick = JSON.parse(event.detail.data);
     } catch {
-      // Something came, so the daemon lives; what it said does not matter here.
+      // Any event shows that the daemon is alive.
     }
     last = performance.now() - (Number(tick.age_ms) || 0);
     interval = Number(tick.interval_ms) || interval;
@@ -60,7 +60,7 @@
     connection = event.detail.connection;
   });
 
-  // Charts are drawn for the width they are shown at, in steps, so that viewers share what the server keeps.
+  // Charts are drawn for their actual width, in steps of 20 pixels.
   body.addEventListener("htmx:config:request", (event) => {
     const source = event.detail.ctx.sourceElement;
     if (source.id !== "now") return;

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_stalls_gives_his_place_back_and_gets_no_whole_file() {
+    async fn a_stalled_download_is_cut_and_frees_its_permit() {
         let costs = Costs::default();
         let mut parts = sent(file(), costs.export().unwrap()).into_data_stream();
         assert_eq!(parts.next().await.unwrap().unwrap().len(), CHUNK);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_reads_on_gets_all_of_it_and_who_goes_away_gives_his_place_back() {
+    async fn a_download_is_complete_and_a_cancelled_one_frees_its_permit() {
         let costs = Costs::default();
         let whole = to_bytes(sent(file(), costs.export().unwrap()), usize::MAX).await.unwrap();
         assert_eq!(whole, file());

@@ -25,7 +25,9 @@ use crate::series::when::{TimeQuery, including_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::store::{JobPage, JobQuery, Wanted};
 
-pub use body::{CompareBody, DeviceBody, FiguresBody, JobBody, StatusBody, VmBody, VolumeBody};
+pub use body::{
+    CompareBody, DeviceBody, FiguresBody, JobBody, PartBody, StatusBody, VmBody, VolumeBody, parts,
+};
 pub use commands::ToldJob;
 pub use commands::edit::{NoteJob, PhaseJob, delete_job, note_job, phase_job};
 pub use commands::mark::{PutJob, put_job};

@@ -21,7 +21,7 @@ use crate::web::answer::{ParsedQuery, Problem};
 const MOST_JOBS: usize = 10;
 
 /// The page of a device, a volume or a job.
-#[derive(Template)]
+#[derive(Default, Template)]
 #[template(path = "subject.html")]
 pub struct Subjects {
     pub name: String,
@@ -84,10 +84,9 @@ pub async fn page(
         ranges: view.ranges(&present),
         span: super::span_text(range),
         figures: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
-        phases: None,
-        table: None,
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, present.interval.at)),
+        ..Subjects::default()
     })?;
     let refresh = view.refresh(&format!("/devices/{}/now", text::escaped(&name)), range);
     Ok(Content { title, place: "/devices", refresh, now, ..Content::default() })

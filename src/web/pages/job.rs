@@ -65,8 +65,6 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
             .chain(rolled_up(site, job, &present).await?)
             .collect(),
         notice: outlook.as_ref().and_then(overflowing).or(account.warning),
-        ranges: Vec::new(),
-        span: String::new(),
         figures,
         phases: phases::phases(job, &work, present.interval.at),
         table: Some(notes(job, present.interval.at)).filter(|table| !table.is_empty()),
@@ -75,7 +73,7 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
             .filter(|_| !job.is_imported())
             .chain(others(site, job, &present).await?)
             .collect(),
-        jobs: None,
+        ..Subjects::default()
     })?;
     Ok(page + &super::job_cost::sections(site, job).await?)
 }

@@ -51,7 +51,7 @@ fn facts_section(job: &Job, setup: &Setup) -> Result<String, Problem> {
     let known = facts(job, setup).into_iter().filter(|fact| fact.name != "how it ended");
     let rows = known.filter_map(|fact| Some(vec![fact.name.into(), fact.value?.into()]));
     let columns = [Column::name(""), Column::text("").class("says")];
-    let table = Table::new("What it ran on", columns, rows).class("ran");
+    let table = Table::new("Host and setup", columns, rows).class("ran");
     if table.is_empty() { Ok(String::new()) } else { shown(&table) }
 }
 

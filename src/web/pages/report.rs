@@ -12,7 +12,7 @@ use super::{compare, job, shown};
 use crate::job::Job;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
-use crate::web::assets::style;
+use crate::web::assets::STYLE;
 use crate::web::compare::Choice;
 
 /// The same policy as in the file itself.
@@ -56,7 +56,7 @@ pub async fn report(
         host: present.host.clone(),
         made: format!("as of {at}"),
         version: env!("CARGO_PKG_VERSION"),
-        style: style(),
+        style: STYLE,
         sections: sections.iter().map(|section| unlinked(section)).collect(),
     })?;
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stay_where_links_go() {
+    fn links_become_plain_text() {
         assert_eq!(
             unlinked(r#"a <a href="/jobs/1">b</a><a class="k" href="/x" tabindex="-1">c</a>"#),
             r#"a <a>b</a><a class="k" tabindex="-1">c</a>"#

@@ -56,10 +56,10 @@ pub async fn page(
         ranges: view.ranges(&present),
         span: super::span_text(range),
         figures: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
-        phases: None,
         table: found.map(|(volume, _)| layout(volume)).filter(|table| !table.is_empty()),
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, present.interval.at)),
+        ..Subjects::default()
     })?;
     let refresh = view.refresh(&format!("{}/now", rows::volume_href(&vg, &lv)), range);
     Ok(Content { title: name, place: "/volumes", refresh, now, ..Content::default() })

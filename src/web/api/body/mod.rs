@@ -70,7 +70,13 @@ impl StatusBody {
             version: env!("CARGO_PKG_VERSION").into(),
             host: present.host.clone(),
             started_at: present.started_at,
-            ticks: TicksBody::new(present),
+            ticks: TicksBody {
+                taken: present.ticks.taken,
+                missed: present.ticks.missed,
+                interval_ms: u64::try_from(present.interval_length.as_millis()).unwrap_or(u64::MAX),
+                last_at: present.interval.at,
+                took_us: present.ticks.took_us,
+            },
             parts: parts(present),
             process: own_cost(),
             store: StoreBody::new(present),
@@ -79,21 +85,8 @@ impl StatusBody {
     }
 }
 
-impl TicksBody {
-    fn new(present: &Present) -> Self {
-        let ticks = &present.ticks;
-        Self {
-            taken: ticks.taken,
-            missed: ticks.missed,
-            interval_ms: u64::try_from(present.interval_length.as_millis()).unwrap_or(u64::MAX),
-            last_at: present.interval.at,
-            took_us: ticks.took_us,
-        }
-    }
-}
-
 /// All parts in reading order; a part that was not read yet is not ok.
-fn parts(present: &Present) -> Vec<PartBody> {
+pub fn parts(present: &Present) -> Vec<PartBody> {
     let read = present.parts_in_order().map(|(part, state)| match state {
         Some(state) => PartBody {
             name: part.name().into(),

@@ -68,15 +68,12 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
     if put.status.is_some() && put.ended_at.is_none() {
         return Err(Problem::Bad("expected `ended_at` together with `status`".into()));
     }
-    if let (Some(true), Some(status @ 1..)) = (put.succeeded, put.status) {
-        return Err(Problem::Bad(format!(
-            "expected `succeeded` to be false with `status` {status}, since success is 0"
-        )));
-    }
-    if let (Some(false), Some(0)) = (put.succeeded, put.status) {
-        return Err(Problem::Bad(
-            "expected `succeeded` to be true with `status` 0, since 0 is success".into(),
-        ));
+    if let (Some(succeeded), Some(status)) = (put.succeeded, put.status)
+        && succeeded != (status == 0)
+    {
+        let sentence =
+            format!("expected `succeeded` to be {} with `status` {status}, since 0 is success", !succeeded);
+        return Err(Problem::Bad(sentence));
     }
     let end = match (put.ended_at, put.succeeded) {
         (None, None) => None,
