@@ -9,7 +9,7 @@ use plotters::prelude::{DrawingArea, IntoDrawingArea};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{IntoFont, TextStyle};
 
-use super::band::{self, BandShape};
+use super::band::{self, Edges};
 use super::ink::{Ink, Role};
 use super::runs::{FinitePoint, runs};
 use super::scale::Scale;
@@ -47,12 +47,18 @@ struct Painter<'a> {
 
 /// Appends the shapes of a chart of this size to `out`.
 pub fn paint(chart: &Chart, size: Size, out: &mut String) -> DrawResult {
+    let edges = Edges {
+        left: LEFT * TENTHS,
+        right: (LEFT + width(chart, size)) * TENTHS,
+        top: TOP * TENTHS,
+        bottom: (size.height as i32 - BOTTOM) * TENTHS,
+    };
+    band::draw(&chart.bands, chart.range, &edges, out);
     let painter = Painter::new(chart, size, out);
-    painter.bands()?;
     painter.grid()?;
     painter.lines(Painter::tints)?;
     painter.lines(Painter::strokes)?;
-    painter.thresholds()?;
+    chart.thresholds.iter().try_for_each(|threshold| painter.threshold(threshold))?;
     painter.values(Side::Left)?;
     painter.values(Side::Right)?;
     painter.time_labels()
@@ -74,16 +80,6 @@ impl<'a> Painter<'a> {
             (Side::Right, Some(right)) => right,
             _ => &self.left,
         }
-    }
-
-    fn bands(&self) -> DrawResult {
-        let (scale, plot) = &self.left;
-        for band in band::shapes(&self.chart.bands, self.chart.range, f64::from(width(self.chart, self.size)))
-        {
-            let (from, to) = (band.from, band.to);
-            plot.draw(&BandShape { corners: [(from, scale.max), (to, 0.0)], band })?;
-        }
-        Ok(())
     }
 
     fn grid(&self) -> DrawResult {
@@ -112,11 +108,11 @@ impl<'a> Painter<'a> {
             return Ok(());
         }
         if line.area {
-            let mut corners: Vec<(f64, f64)> = run.iter().map(|seen| (seen.at, seen.avg)).collect();
+            let mut corners: Vec<(f64, f64)> = run.iter().map(|point| (point.at, point.avg)).collect();
             corners.extend([(run[run.len() - 1].at, 0.0), (run[0].at, 0.0)]);
             plot.draw(&Polygon::new(corners, Ink::line(Role::Area, line.look).fill()))?;
         }
-        if run.iter().any(|seen| seen.min < seen.avg || seen.max > seen.avg) {
+        if run.iter().any(|point| point.min < point.avg || point.max > point.avg) {
             let corners = envelope(run, COLUMN * seconds_per_pixel);
             plot.draw(&Polygon::new(corners, Ink::line(Role::Envelope, line.look).fill()))?;
         }
@@ -128,12 +124,8 @@ impl<'a> Painter<'a> {
             let dot = Circle::new((alone.at, alone.avg), DOT, Ink::line(Role::Dot, line.look).fill());
             return plot.draw(&dot);
         }
-        let points: Vec<(f64, f64)> = run.iter().map(|seen| (seen.at, seen.avg)).collect();
+        let points: Vec<(f64, f64)> = run.iter().map(|point| (point.at, point.avg)).collect();
         plot.draw(&PathElement::new(points, Ink::line(Role::Line, line.look).stroke()))
-    }
-
-    fn thresholds(&self) -> DrawResult {
-        self.chart.thresholds.iter().try_for_each(|threshold| self.threshold(threshold))
     }
 
     fn threshold(&self, threshold: &Threshold) -> DrawResult {
@@ -236,7 +228,7 @@ fn scale(chart: &Chart, side: Side, height: f64) -> Scale {
     let largest = lines
         .flat_map(|line| runs(&line.series, chart.range))
         .flatten()
-        .map(|seen| seen.max)
+        .map(|point| point.max)
         .reduce(f64::max);
     Scale::new(axis.unit, axis.max, largest, height)
 }
@@ -257,18 +249,18 @@ fn clamped(run: Vec<FinitePoint>, max: f64) -> Vec<FinitePoint> {
 fn envelope(run: &[FinitePoint], column: f64) -> Vec<(f64, f64)> {
     let columns: Vec<&[FinitePoint]> =
         run.chunk_by(|a, b| (a.at / column).floor() == (b.at / column).floor()).collect();
-    let largest = |seen: &[FinitePoint]| seen.iter().map(|seen| seen.max).fold(0.0, f64::max);
-    let smallest = |seen: &[FinitePoint]| seen.iter().map(|seen| seen.min).fold(f64::INFINITY, f64::min);
+    let largest = |point: &[FinitePoint]| point.iter().map(|point| point.max).fold(0.0, f64::max);
+    let smallest = |point: &[FinitePoint]| point.iter().map(|point| point.min).fold(f64::INFINITY, f64::min);
     let last = run.len() - 1;
     let mut corners = vec![(run[0].at, largest(columns[0]))];
-    corners.extend(columns.iter().map(|seen| (middle(seen), largest(seen))));
+    corners.extend(columns.iter().map(|point| (middle(point), largest(point))));
     corners.push((run[last].at, largest(columns[columns.len() - 1])));
     corners.push((run[last].at, smallest(columns[columns.len() - 1])));
-    corners.extend(columns.iter().rev().map(|seen| (middle(seen), smallest(seen))));
+    corners.extend(columns.iter().rev().map(|point| (middle(point), smallest(point))));
     corners.push((run[0].at, smallest(columns[0])));
     corners
 }
 
-fn middle(seen: &[FinitePoint]) -> f64 {
-    (seen[0].at + seen[seen.len() - 1].at) / 2.0
+fn middle(point: &[FinitePoint]) -> f64 {
+    (point[0].at + point[point.len() - 1].at) / 2.0
 }

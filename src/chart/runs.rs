@@ -25,12 +25,12 @@ pub fn runs(series: &Series, range: Range) -> Vec<Vec<FinitePoint>> {
     let mut is_open = false;
     for (number, (point, follows_gap)) in inside.iter().zip(gaps(&inside)).enumerate() {
         is_open &= number > 0 && !follows_gap;
-        match seen(point, range) {
+        match finite(point, range) {
             None => is_open = false,
-            Some(seen) => {
+            Some(point) => {
                 match runs.last_mut().filter(|_| is_open) {
-                    Some(run) => run.push(seen),
-                    None => runs.push(vec![seen]),
+                    Some(run) => run.push(point),
+                    None => runs.push(vec![point]),
                 }
                 is_open = true;
             }
@@ -39,7 +39,7 @@ pub fn runs(series: &Series, range: Range) -> Vec<Vec<FinitePoint>> {
     runs
 }
 
-fn seen(point: &Point, range: Range) -> Option<FinitePoint> {
+fn finite(point: &Point, range: Range) -> Option<FinitePoint> {
     let avg = point.avg.filter(|value| value.is_finite())?;
     let min = point.min.filter(|value| value.is_finite()).unwrap_or(avg);
     let max = point.max.filter(|value| value.is_finite()).unwrap_or(avg);

@@ -64,20 +64,6 @@ impl<'a> ClassSvg<'a> {
         Self { out, size }
     }
 
-    /// Appends markup verbatim.
-    pub fn raw(&mut self, markup: &str) {
-        self.out.push_str(markup);
-    }
-
-    fn element(&mut self, name: &str, colour: BackendColor, attributes: &[(&str, i32)]) -> SvgResult {
-        write!(self.out, r#"<{name} class="{}""#, classes(colour)).ok();
-        for (key, tenths) in attributes {
-            write!(self.out, r#" {key}="{}""#, decimal(*tenths)).ok();
-        }
-        self.out.push_str("/>");
-        Ok(())
-    }
-
     fn path(
         &mut self,
         points: impl Iterator<Item = BackendCoord>,
@@ -137,23 +123,9 @@ impl DrawingBackend for ClassSvg<'_> {
         Ok(())
     }
 
-    fn draw_pixel(&mut self, (x, y): BackendCoord, colour: BackendColor) -> SvgResult {
-        self.element("rect", colour, &[("x", x), ("y", y), ("width", TENTHS), ("height", TENTHS)])
-    }
-
-    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> SvgResult {
-        self.path([from, to].into_iter(), style.color(), "")
-    }
-
-    fn draw_rect<S: BackendStyle>(
-        &mut self,
-        (left, top): BackendCoord,
-        (right, bottom): BackendCoord,
-        style: &S,
-        _fill: bool,
-    ) -> SvgResult {
-        let (width, height) = (right - left, bottom - top);
-        self.element("rect", style.color(), &[("x", left), ("y", top), ("width", width), ("height", height)])
+    /// Required by the trait; no shape of a chart uses it.
+    fn draw_pixel(&mut self, point: BackendCoord, colour: BackendColor) -> SvgResult {
+        self.path([point].into_iter(), colour, "")
     }
 
     fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
@@ -179,7 +151,9 @@ impl DrawingBackend for ClassSvg<'_> {
         style: &S,
         _fill: bool,
     ) -> SvgResult {
-        self.element("circle", style.color(), &[("cx", x), ("cy", y), ("r", radius as i32)])
+        let (class, x, y, r) = (classes(style.color()), decimal(x), decimal(y), decimal(radius as i32));
+        write!(self.out, r#"<circle class="{class}" cx="{x}" cy="{y}" r="{r}"/>"#).ok();
+        Ok(())
     }
 
     fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (x, y): BackendCoord) -> SvgResult {

@@ -12,7 +12,7 @@ use super::{Daemon, LONG_LIMIT, complain, parsed};
 use crate::job::{CommandError, JobKind, Outcome};
 use crate::series::when::instant;
 use crate::source::MarkKind;
-use crate::web::{JobBody, NoteJob, PhaseJob, PutJob, ToldJob};
+use crate::web::{JobBody, JobReply, NoteJob, PhaseJob, PutJob};
 
 /// The time in which a name is searched.
 const LOOK_BACK: &str = "-366d";
@@ -208,11 +208,11 @@ async fn check_ended(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
 }
 
 /// The job's ID. Warns if the result is not stored, since it may be lost.
-fn acknowledge(told: ToldJob) -> i64 {
-    if let Some(message) = told.message {
-        complain(&format!("job {}: {message}", told.id));
+fn acknowledge(reply: JobReply) -> i64 {
+    if let Some(message) = reply.message {
+        complain(&format!("job {}: {message}", reply.id));
     }
-    told.id
+    reply.id
 }
 
 fn listed(ids: &[i64]) -> String {

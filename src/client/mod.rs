@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
 
-use crate::web::{PutJob, StatusBody, ToldJob, escaped};
+use crate::web::{JobReply, PutJob, StatusBody, escaped};
 
 /// The time limit for quick answers.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -54,7 +54,7 @@ impl Daemon {
     }
 
     /// Starts or ends a job.
-    pub async fn put_job(&self, key: &str, put: &PutJob) -> anyhow::Result<ToldJob> {
+    pub async fn put_job(&self, key: &str, put: &PutJob) -> anyhow::Result<JobReply> {
         self.command("PUT", &format!("/api/v1/jobs/{}", escaped(key)), &serde_json::to_string(put)?).await
     }
 
@@ -69,7 +69,7 @@ impl Daemon {
     }
 
     /// Sends a command on a job. A refusal is an error with the daemon's sentence.
-    async fn command(&self, method: &str, path: &str, body: &str) -> anyhow::Result<ToldJob> {
+    async fn command(&self, method: &str, path: &str, body: &str) -> anyhow::Result<JobReply> {
         let exchange = plain::exchange(self.address, method, path, body);
         let answer = tokio::time::timeout(COMMAND_LIMIT, exchange).await;
         let answer = answer.with_context(|| format!("no daemon answers at {}", self.address))?;

@@ -1,21 +1,21 @@
-//! `[store]`: for how long what was seen is kept, and what it may take. What goes first is the store's to know.
+//! `[store]`: retention times and the size limit.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// For how long what was seen is kept, by how finely.
+/// Retention by resolution, and the size limit.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "RawStore")]
 pub struct Store {
     /// Every tick.
     pub ticks: Age,
-    /// Roll-ups of a minute.
+    /// Sums of one and of ten minutes.
     pub minutes: Age,
     /// Every tick while a job ran.
     pub jobs: Age,
-    /// What all of it may take on disk; the oldest and finest goes first.
+    /// The limit on disk; the oldest and finest data is deleted first.
     pub size: Size,
 }
 
@@ -57,7 +57,7 @@ impl Age {
 #[serde(try_from = "String")]
 pub struct Size(pub u64);
 
-/// Less than this holds no day of a host with a few disks.
+/// A smaller store could not hold a day of a host with a few disks.
 const SMALLEST_STORE: Size = Size(32 << 20);
 
 #[derive(Deserialize)]
@@ -75,20 +75,20 @@ impl TryFrom<RawStore> for Store {
     type Error = String;
 
     fn try_from(raw: RawStore) -> Result<Self, String> {
-        let usual = Self::default();
+        let default = Self::default();
         let store = Self {
-            ticks: raw.ticks.unwrap_or(usual.ticks),
-            minutes: raw.minutes.unwrap_or(usual.minutes),
-            jobs: raw.jobs.unwrap_or(usual.jobs),
-            size: raw.size.unwrap_or(usual.size),
+            ticks: raw.ticks.unwrap_or(default.ticks),
+            minutes: raw.minutes.unwrap_or(default.minutes),
+            jobs: raw.jobs.unwrap_or(default.jobs),
+            size: raw.size.unwrap_or(default.size),
         };
         if raw.ten_seconds.is_some() {
             tracing::warn!(
-                "`ten_seconds` in [store] has no effect any more: ticks are rolled up to minutes; remove the line"
+                "`ten_seconds` in [store] no longer has an effect: ticks are rolled up to minutes; remove the line"
             );
         }
         if store.ticks > store.minutes {
-            return Err("expected ticks <= minutes: the coarser is kept for longer".into());
+            return Err("expected ticks <= minutes, since sums are stored for longer".into());
         }
         if store.size < SMALLEST_STORE {
             return Err(format!("`size`: expected at least \"32MiB\", but found {} bytes", store.size.0));

@@ -110,27 +110,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_connection_is_closed() {
-        let mut door = ConnectionLimit::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
-        let mut outside = TcpStream::connect(door.local_addr().unwrap()).await.unwrap();
-        let (mut visitor, _) = door.accept().await;
-        let error = visitor.read_u8().await.unwrap_err();
+        let mut limit = ConnectionLimit::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let mut outside = TcpStream::connect(limit.local_addr().unwrap()).await.unwrap();
+        let (mut connection, _) = limit.accept().await;
+        let error = connection.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         outside.write_u8(1).await.unwrap();
     }
 
     #[tokio::test]
     async fn connections_above_the_limit_wait() {
-        let mut door = ConnectionLimit::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
-        let address = door.local_addr().unwrap();
+        let mut limit = ConnectionLimit::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let address = limit.local_addr().unwrap();
         let mut inside = Vec::new();
         for _ in 0..MOST_CONNECTIONS {
             let outside = TcpStream::connect(address).await.unwrap();
-            inside.push((door.accept().await, outside));
+            inside.push((limit.accept().await, outside));
         }
         let _waiting = TcpStream::connect(address).await.unwrap();
-        let next = tokio::time::timeout(Duration::from_millis(50), door.accept()).await;
+        let next = tokio::time::timeout(Duration::from_millis(50), limit.accept()).await;
         assert!(next.is_err(), "one more than there are places");
         inside.pop();
-        door.accept().await;
+        limit.accept().await;
     }
 }

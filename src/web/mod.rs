@@ -35,8 +35,8 @@ use crate::source::Reading;
 use crate::store::StoreReader;
 
 pub use api::{
-    CompareBody, DeviceBody, FiguresBody, ImportedJob, JobBody, NoteJob, PhaseJob, PutJob, StatusBody,
-    ToldJob, VmBody, VolumeBody,
+    CompareBody, DeviceBody, FiguresBody, ImportedJob, JobBody, JobReply, NoteJob, PhaseJob, PutJob,
+    StatusBody, VmBody, VolumeBody,
 };
 pub use costs::Costs;
 pub use pages::escaped;

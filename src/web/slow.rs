@@ -42,9 +42,9 @@ mod tests {
     async fn a_stalled_body_is_an_error() {
         let first = futures_util::stream::iter([Ok::<_, io::Error>("{")]);
         let stalled = Body::from_stream(first.chain(futures_util::stream::pending()));
-        let begun = Instant::now();
+        let start = Instant::now();
         assert!(axum::body::to_bytes(in_time(stalled), 100).await.is_err());
-        assert_eq!(begun.elapsed().as_secs(), LONGEST.as_secs());
+        assert_eq!(start.elapsed().as_secs(), LONGEST.as_secs());
     }
 
     #[tokio::test]

@@ -69,7 +69,7 @@ pub fn of_configuration(written: &Configuration) -> Vec<Finding> {
     findings
 }
 
-/// Returns everything that would stop or spoil the backup, and what is good.
+/// Returns all findings on the planned backup.
 pub fn judge(plan: &BackupPlan, facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !facts.is_installed {

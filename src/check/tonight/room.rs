@@ -1,4 +1,4 @@
-//! Whether the backup fits where it is written, as far as can be known.
+//! Whether the backup fits into `backupdir`.
 
 use super::super::Finding;
 use super::{Facts, missing, named, quoted};

@@ -9,7 +9,7 @@ use tokio::time::error::Elapsed;
 
 use super::child::Signals;
 use crate::client::Daemon;
-use crate::web::{PutJob, ToldJob};
+use crate::web::{JobReply, PutJob};
 
 /// Pauses before reporting the end again, in case the daemon is restarting.
 const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
@@ -52,8 +52,8 @@ impl Reporter {
             }
         };
         match answer {
-            Ok(ToldJob { message: None, .. }) => {}
-            Ok(ToldJob { message: Some(message), .. }) => super::complain(&format!("the job is {message}")),
+            Ok(JobReply { message: None, .. }) => {}
+            Ok(JobReply { message: Some(message), .. }) => super::complain(&format!("the job is {message}")),
             Err(error) if error.is::<Elapsed>() => {
                 super::complain(&format!("the job may not be recorded: {error:#}"));
             }
@@ -62,7 +62,7 @@ impl Reporter {
     }
 
     /// Retries only if the daemon answered before.
-    async fn report_end(&mut self, key: &str, put: &PutJob, is_known: bool) -> anyhow::Result<ToldJob> {
+    async fn report_end(&mut self, key: &str, put: &PutJob, is_known: bool) -> anyhow::Result<JobReply> {
         if self.is_silent && !is_known {
             anyhow::bail!("the daemon did not answer before");
         }

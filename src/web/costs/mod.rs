@@ -20,7 +20,7 @@ use crate::report::job::JobReport;
 use crate::report::outline::Outline;
 
 /// Cached costs: enough for the runs of an experiment. Each takes about 50 KiB.
-const MOST_KEPT: usize = 96;
+const MOST_CACHED: usize = 96;
 /// The cost of a running job is cached for this time.
 const LIFETIME: Duration = Duration::from_secs(10);
 
@@ -35,7 +35,7 @@ pub struct Cost {
 /// The cache, and limits for work on jobs.
 pub struct Costs {
     /// The latest last. The lock is never held during a computation.
-    kept: Mutex<VecDeque<CachedCost>>,
+    cached: Mutex<VecDeque<CachedCost>>,
     /// One cost is computed at a time: it needs a CPU, and memory for a day of ticks.
     turn: Semaphore,
     /// One file is sent at a time, since files are large.
@@ -55,7 +55,7 @@ struct CachedCost {
 impl Default for Costs {
     fn default() -> Self {
         Self {
-            kept: Mutex::default(),
+            cached: Mutex::default(),
             turn: Semaphore::new(1),
             exporting: Arc::new(Semaphore::new(1)),
             importing: Arc::new(Semaphore::new(1)),
@@ -80,23 +80,25 @@ impl Costs {
 
     fn find(&self, job: &Job) -> Option<Arc<Cost>> {
         let now = Instant::now();
-        let holds = |kept: &&CachedCost| {
-            kept.job == job.id && kept.ended_at == job.ended_at && kept.until.is_none_or(|until| now < until)
+        let holds = |cached: &&CachedCost| {
+            cached.job == job.id
+                && cached.ended_at == job.ended_at
+                && cached.until.is_none_or(|until| now < until)
         };
-        self.lock().iter().find(holds).map(|kept| Arc::clone(&kept.cost))
+        self.lock().iter().find(holds).map(|cached| Arc::clone(&cached.cost))
     }
 
-    fn keep(&self, job: &Job, is_settled: bool, cost: &Arc<Cost>) {
+    fn insert(&self, job: &Job, is_settled: bool, cost: &Arc<Cost>) {
         let until = (!is_settled).then(|| Instant::now() + LIFETIME);
-        let mut kept = self.lock();
-        kept.retain(|kept| kept.job != job.id);
-        kept.push_back(CachedCost { job: job.id, ended_at: job.ended_at, until, cost: Arc::clone(cost) });
-        let surplus = kept.len().saturating_sub(MOST_KEPT);
-        kept.drain(..surplus);
+        let mut cached = self.lock();
+        cached.retain(|cached| cached.job != job.id);
+        cached.push_back(CachedCost { job: job.id, ended_at: job.ended_at, until, cost: Arc::clone(cost) });
+        let surplus = cached.len().saturating_sub(MOST_CACHED);
+        cached.drain(..surplus);
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<CachedCost>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -119,7 +121,7 @@ impl Site {
         let present = self.present()?;
         let cost = Arc::new(compute::cost(self, job, &present).await?);
         let is_settled = Times::of(job, present.interval.at).are_over(present.interval.at);
-        self.costs.keep(job, is_settled, &cost);
+        self.costs.insert(job, is_settled, &cost);
         Ok(cost)
     }
 
@@ -156,7 +158,7 @@ mod tests {
     #[test]
     fn costs_are_cached_until_the_job_ends() {
         let costs = Costs::default();
-        costs.keep(&job(1, None), false, &cost());
+        costs.insert(&job(1, None), false, &cost());
         assert!(costs.find(&job(1, None)).is_some());
         assert!(costs.find(&job(1, Some(60))).is_none(), "it has ended meanwhile");
         assert!(costs.find(&job(2, None)).is_none());
@@ -166,9 +168,9 @@ mod tests {
     fn the_cache_is_limited() {
         let costs = Costs::default();
         for id in 0..200 {
-            costs.keep(&job(id, Some(60)), true, &cost());
+            costs.insert(&job(id, Some(60)), true, &cost());
         }
-        assert_eq!(costs.lock().len(), MOST_KEPT);
+        assert_eq!(costs.lock().len(), MOST_CACHED);
         assert!(costs.find(&job(199, Some(60))).is_some());
     }
 }

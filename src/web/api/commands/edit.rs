@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Told, ToldJob, check_letters, check_time, send, unread};
+use super::{JobReply, JobResponse, check_letters, check_time, send, unread};
 use crate::commands::Command;
 use crate::job::Job;
 use crate::source::{JobCommand, LONGEST_NAME, Note, NoteCommand, PhaseCommand, RemoveCommand};
@@ -43,12 +43,12 @@ pub struct PhaseJob {
 /// Adds a note to a job, also after its end.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/notes", tag = "jobs", request_body = NoteJob,
     params(("id" = i64, Path, description = "The ID of the job")),
-    responses((status = 200, description = "Stored", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job has too many notes, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "Stored", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job has too many notes, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn note_job(
     State(site): State<Site>,
     Path(id): Path<String>,
     body: Result<Json<NoteJob>, JsonRejection>,
-) -> Result<Told, Problem> {
+) -> Result<JobResponse, Problem> {
     let Json(NoteJob { text, at }) =
         body.map_err(|rejection| unread("a note as JSON, such as {\"text\": …}", &rejection))?;
     let now = crate::source::clock::now();
@@ -61,12 +61,12 @@ pub async fn note_job(
 /// Starts a phase of a running job and ends the previous one. Repeating the current phase changes nothing.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/phases", tag = "jobs", request_body = PhaseJob,
     params(("id" = i64, Path, description = "The ID of the job")),
-    responses((status = 200, description = "Stored", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job has ended, the phase would start before the job or its last phase, there are too many, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "Stored", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job has ended, the phase would start before the job or its last phase, there are too many, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn phase_job(
     State(site): State<Site>,
     Path(id): Path<String>,
     body: Result<Json<PhaseJob>, JsonRejection>,
-) -> Result<Told, Problem> {
+) -> Result<JobResponse, Problem> {
     let Json(PhaseJob { name, at }) =
         body.map_err(|rejection| unread("a phase as JSON, such as {\"name\": …}", &rejection))?;
     check_letters("a phase's name", &name, LONGEST_NAME)?;
@@ -77,13 +77,17 @@ pub async fn phase_job(
 /// Deletes an ended job. Its measurements remain as long as other ticks.
 #[utoipa::path(delete, path = "/api/v1/jobs/{id}", tag = "jobs",
     params(("id" = i64, Path, description = "The ID of the job")),
-    responses((status = 200, description = "Deleted", body = ToldJob), (status = 202, description = "Deleted in memory, not yet in the database", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job is running, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
-pub async fn delete_job(State(site): State<Site>, Path(id): Path<String>) -> Result<Told, Problem> {
+    responses((status = 200, description = "Deleted", body = JobReply), (status = 202, description = "Deleted in memory, not yet in the database", body = JobReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job is running, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn delete_job(State(site): State<Site>, Path(id): Path<String>) -> Result<JobResponse, Problem> {
     send_to(&site, &id, |key| JobCommand::Remove(RemoveCommand { key })).await
 }
 
 /// Sends a command with the key of the job.
-async fn send_to(site: &Site, id: &str, command: impl FnOnce(String) -> JobCommand) -> Result<Told, Problem> {
+async fn send_to(
+    site: &Site,
+    id: &str,
+    command: impl FnOnce(String) -> JobCommand,
+) -> Result<JobResponse, Problem> {
     let job = numbered(site, id).await?;
     let is_remembered = site.present()?.jobs.iter().any(|other| other.id == job.id);
     let key = job.key.clone();

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{CHOSEN, Told, ToldJob, check_letters, check_time, forgotten_or_room, send, unread};
+use super::{CHOSEN, JobReply, JobResponse, check_letters, check_time, forgotten_or_room, send, unread};
 use crate::commands::Command;
 use crate::source::{JobCommand, LONGEST_NAME, Label, Mark, MarkEnd, MarkKind};
 use crate::web::Site;
@@ -46,12 +46,12 @@ pub struct PutJob {
 /// at a time. A `command` must be marked every 30 seconds and is abandoned after two minutes without a mark.
 #[utoipa::path(put, path = "/api/v1/jobs/{key}", tag = "jobs", request_body = PutJob,
     params(("key" = String, Path, description = "Up to 200 characters, percent-encoded; chosen by the client")),
-    responses((status = 200, description = "Stored", body = ToldJob), (status = 201, description = "Stored as a new job", body = ToldJob), (status = 202, description = "Held in memory, not stored", body = ToldJob), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "Another job of this name is running, this one has ended, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody), (status = 507, description = "Not stored: there is no room for more jobs and imported files", body = ProblemBody)))]
+    responses((status = 200, description = "Stored", body = JobReply), (status = 201, description = "Stored as a new job", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "Another job of this name is running, this one has ended, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody), (status = 507, description = "Not stored: there is no room for more jobs and imported files", body = ProblemBody)))]
 pub async fn put_job(
     State(site): State<Site>,
     Path(key): Path<String>,
     body: Result<Json<PutJob>, JsonRejection>,
-) -> Result<Told, Problem> {
+) -> Result<JobResponse, Problem> {
     let Json(put) = body
         .map_err(|rejection| unread("a job as JSON, such as {\"name\": …, \"started_at\": …}", &rejection))?;
     let mark = mark(key, put, crate::source::clock::now())?;

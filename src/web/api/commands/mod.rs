@@ -37,14 +37,14 @@ const CHOSEN: &str = "mark:";
 
 /// The answer to a command on a job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct ToldJob {
+pub struct JobReply {
     pub id: i64,
     /// With status 202: why the result is held in memory, not stored
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-pub(super) type Told = (StatusCode, Json<ToldJob>);
+pub(super) type JobResponse = (StatusCode, Json<JobReply>);
 
 /// The result of a command.
 pub(super) struct Answer {
@@ -53,9 +53,9 @@ pub(super) struct Answer {
     pub message: Option<String>,
 }
 
-impl From<Answer> for Told {
+impl From<Answer> for JobResponse {
     fn from(answer: Answer) -> Self {
-        (answer.status, Json(ToldJob { id: answer.job.id, message: answer.message }))
+        (answer.status, Json(JobReply { id: answer.job.id, message: answer.message }))
     }
 }
 

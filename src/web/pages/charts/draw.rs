@@ -35,10 +35,10 @@ pub async fn draw(
     let sketches: Vec<Sketch> = sketches.into_iter().filter(|sketch| !sketch.traces.is_empty()).collect();
     let wanted: Vec<Wanted> =
         sketches.iter().flat_map(|sketch| &sketch.traces).map(|trace| trace.wanted.clone()).collect();
-    let kept = site.store.series(&wanted, range, view.points()).await;
+    let stored = site.store.series(&wanted, range, view.points()).await;
     let in_memory = || site.store.series_in_memory(&wanted, range, view.points());
     let Partial { found, missing } =
-        Partial::or_from_memory(kept, in_memory, "only the last minutes are drawn")?;
+        Partial::or_from_memory(stored, in_memory, "only the last minutes are drawn")?;
     let mut series = found.into_iter();
     let figures = sketches.into_iter().map(|sketch| {
         let lines = sketch.traces.into_iter().zip(series.by_ref()).map(|(trace, series)| line(trace, series));
