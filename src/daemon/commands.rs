@@ -1,4 +1,4 @@
-//! What comes between two ticks: commands on jobs, and the messages of hooks.
+//! Commands on jobs and messages of hooks, between ticks.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Watcher {
         }
     }
 
-    /// Gives what is to be stored.
+    /// Executes a command; also returns what to store.
     async fn carry_out(
         &mut self,
         command: &JobCommand,
@@ -83,15 +83,15 @@ impl Watcher {
         Ok((change, op))
     }
 
-    /// A message that is not understood is counted, and the first one logged, so that nonsense does not fill the log.
-    pub(super) fn hear(&mut self, hook: &Hook) -> Option<Job> {
+    /// Counts invalid messages, and logs only the first.
+    pub(super) fn take_hook(&mut self, hook: &Hook) -> Option<Job> {
         match hooks::parse(&hook.text) {
             Ok(message) => self.jobs.take_hook(&message, hook.at),
             Err(error) => {
-                if self.not_understood.0 == 0 {
-                    tracing::warn!("a hook's word is left out: {error}");
+                if self.invalid_hooks.0 == 0 {
+                    tracing::warn!("a hook's message was ignored: {error}");
                 }
-                self.not_understood = (self.not_understood.0 + 1, error);
+                self.invalid_hooks = (self.invalid_hooks.0 + 1, error);
                 None
             }
         }

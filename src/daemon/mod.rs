@@ -1,6 +1,6 @@
-//! The loop: read, understand, difference, judge, store, publish. One loop, one owner; others get values.
+//! The loop: read, parse, compare, evaluate, store, publish. It owns all state; others get values.
 //!
-//! Rules are judged before anything is stored, and nothing here waits for disk, network or database.
+//! Rules are evaluated before anything is stored. The loop never waits for disk, network or database.
 
 mod publish;
 mod terms;
@@ -26,16 +26,16 @@ use crate::store::{StartState, StoreWriter, WriteOp};
 use crate::tally::Tallies;
 pub use terms::Terms;
 
-/// Everything that the loop hands what it saw to.
+/// The receivers of the loop's results.
 pub struct Outlets {
     pub store: StoreWriter,
     pub notifier: Notifier,
     pub present: watch::Sender<Option<Arc<Present>>>,
-    /// Commands of clients that were carried out, as readings: for `cowbell record`.
+    /// Accepted commands of clients as readings, for `cowbell record`.
     pub accepted: broadcast::Sender<Arc<Reading>>,
 }
 
-/// Runs until the token is cancelled, or a recording is at its end and was shown; every taken tick is handed on.
+/// Runs until the token is cancelled, even after the end of a recording.
 pub async fn run(
     mut source: Source,
     mut commands: mpsc::Receiver<Request>,
@@ -69,8 +69,8 @@ struct Watcher {
     last: Option<Arc<Interval>>,
     jobs: JobTracker,
     recent_rates: Arc<RecentRates>,
-    /// How many words of hooks, and what was wrong with the last.
-    not_understood: (u64, String),
+    /// The number of invalid hook messages, and the last error.
+    invalid_hooks: (u64, String),
     rules: Rules,
     tallies: Arc<Tallies>,
     started_at: Option<Timestamp>,
@@ -91,7 +91,7 @@ impl Watcher {
             last: None,
             jobs,
             recent_rates: Arc::default(),
-            not_understood: Default::default(),
+            invalid_hooks: Default::default(),
             rules,
             tallies: Arc::default(),
             started_at: None,
@@ -102,7 +102,7 @@ impl Watcher {
         }
     }
 
-    /// The next reading. While it is waited for, and while it waits for the kernel, commands are carried out.
+    /// Waits for the next reading, and executes commands meanwhile.
     async fn next(
         &mut self,
         source: &mut Source,
@@ -123,8 +123,8 @@ impl Watcher {
         let began = Instant::now();
         self.replay_commands(reading, outlets).await;
         for hook in &reading.hooks {
-            let news = self.hear(hook);
-            self.judge_jobs(news, hook.at, outlets).await;
+            let changed = self.take_hook(hook);
+            self.judge_jobs(changed, hook.at, outlets).await;
         }
         if reading.is_tick() {
             let interval = Arc::new(self.observer.observe(reading));
@@ -139,10 +139,10 @@ impl Watcher {
         self.publish(None, outlets);
     }
 
-    /// Rules and jobs, before anything is stored; whoever is to be told is told first.
+    /// Evaluates rules and jobs. Sends alerts before anything is stored.
     async fn judge(&mut self, interval: &Interval, outlets: &mut Outlets) {
-        let news = self.rules.judge(interval);
-        for alert in &news {
+        let alerts = self.rules.judge(interval);
+        for alert in &alerts {
             outlets.notifier.tell(alert);
             log(alert);
         }
@@ -150,12 +150,12 @@ impl Watcher {
         let length = self.terms.interval_length;
         Arc::make_mut(&mut self.recent_rates).advance(interval, self.jobs.running(), length);
         self.judge_jobs(jobs, interval.at, outlets).await;
-        for alert in news {
+        for alert in alerts {
             outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
         }
     }
 
-    /// What is new of jobs: whoever is to be told of a backup is told before anything is kept.
+    /// Evaluates changed jobs. Sends alerts before anything is stored.
     async fn judge_jobs(
         &mut self,
         jobs: impl IntoIterator<Item = Job>,
@@ -163,38 +163,38 @@ impl Watcher {
         outlets: &mut Outlets,
     ) {
         for job in jobs {
-            let news = self.rules.judge_job(&job, at);
-            self.tell(news, outlets).await;
+            let alerts = self.rules.judge_job(&job, at);
+            self.tell(alerts, outlets).await;
             outlets.store.append(WriteOp::Job(Box::new(job))).await;
         }
     }
 
-    async fn tell(&self, news: Vec<Alert>, outlets: &mut Outlets) {
-        for alert in news {
+    async fn tell(&self, alerts: Vec<Alert>, outlets: &mut Outlets) {
+        for alert in alerts {
             outlets.notifier.tell(&alert);
             log(&alert);
             outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
         }
     }
 
-    /// With the first tick: what ended with the machine, and what an earlier run of the program did not come to tell.
+    /// At the first tick: ends jobs that a shutdown ended, and raises alerts that an earlier process did not send.
     async fn look_back(&mut self, reading: &Reading, outlets: &mut Outlets) {
         if self.last.is_none() {
             let up = jiff::SignedDuration::from_micros(i64::try_from(reading.uptime_us).unwrap_or(i64::MAX));
             let booted_at = reading.at.saturating_sub(up).unwrap_or(reading.at);
-            let news = self.jobs.booted(booted_at);
-            self.judge_jobs(news, reading.at, outlets).await;
+            let changed = self.jobs.booted(booted_at);
+            self.judge_jobs(changed, reading.at, outlets).await;
             let own = self.jobs.ended().iter().filter(|job| !job.is_imported()).cloned();
-            let untold = self.rules.judge_ended(&own.collect::<Vec<_>>(), reading.at);
-            self.tell(untold, outlets).await;
+            let alerts = self.rules.judge_ended(&own.collect::<Vec<_>>(), reading.at);
+            self.tell(alerts, outlets).await;
         }
     }
 
-    /// What is only in memory, when the program ends.
+    /// Stores what is only in memory when the program ends.
     async fn hand_over(&mut self, outlets: &mut Outlets) {
-        let untold = outlets.notifier.close().await;
+        let undelivered = outlets.notifier.close().await;
         let at = self.last.as_ref().map(|interval| interval.at).unwrap_or_default();
-        for alert in self.rules.forget(&untold, at) {
+        for alert in self.rules.forget(&undelivered, at) {
             outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
         }
         for job in self.jobs.running() {

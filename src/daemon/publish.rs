@@ -1,4 +1,4 @@
-//! What is known after a tick, for whoever shows it, and what the loop itself did until then.
+//! Publishes the state after a tick, with the loop's own statistics.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::source::dm::ROOT_NEEDED;
 use crate::source::{Part, Reading, Source};
 use crate::units::count_text;
 
-/// Durations of the last ticks that are remembered for their percentiles.
+/// The number of durations in the percentiles.
 const DURATIONS: usize = 600;
 
 impl Watcher {
@@ -64,22 +64,22 @@ impl Watcher {
     }
 
     pub(super) fn publish_end(&self, source: &Source, outlets: &Outlets) {
-        let trouble = match source {
+        let error = match source {
             Source::Recorded(player) => player.error(),
             Source::Live(_) => None,
         };
-        let how = trouble.unwrap_or("the recording is at its end");
+        let how = error.unwrap_or("the recording is at its end");
         tracing::info!("{how}");
         self.publish(Some(how.to_string()), outlets);
     }
 
-    /// What an administrator should know of how this program was set up, and of what it receives.
+    /// Notes for the administrator about the setup and about input.
     fn notes(&self) -> Vec<String> {
         let dm = self.observer.parts().get(&Part::Dm).and_then(|part| part.error.as_deref());
         let root_needed = dm.filter(|error| *error == ROOT_NEEDED).map(str::to_string);
-        let (count, last) = &self.not_understood;
-        let commands = count_text(*count, "word from hooks was", "words from hooks were");
-        let note = (*count > 0).then(|| format!("{commands} not understood; the last: {last}"));
+        let (count, last) = &self.invalid_hooks;
+        let messages = count_text(*count, "message from hooks was", "messages from hooks were");
+        let note = (*count > 0).then(|| format!("{messages} invalid; the last: {last}"));
         self.terms.notes.iter().cloned().chain(root_needed).chain(note).collect()
     }
 }

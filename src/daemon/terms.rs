@@ -1,19 +1,18 @@
-//! What the loop is told before it begins: of which machine, by which rules, for how long things are kept.
+//! The settings of the loop: machine, rules, retention.
 
 use std::time::Duration;
 
 use crate::config;
 use crate::source::recording::Header;
 
-/// What the loop is told about the machine and the rules before it begins.
 pub struct Terms {
     pub host: String,
-    /// As `uname -r` says it, or said it when a recording was made.
+    /// As in `uname -r`; in a recording, at that time.
     pub kernel: Option<String>,
     pub interval_length: Duration,
     pub alerts: config::Alerts,
     pub keep: config::Store,
-    /// What somebody should know of how this program was set up: a sentence each.
+    /// Sentences for the administrator about the setup.
     pub notes: Vec<String>,
 }
 
@@ -23,7 +22,7 @@ impl Terms {
         Self { host, kernel: None, interval_length, alerts, keep, notes: Vec::new() }
     }
 
-    /// For the machine that a recording's header tells of.
+    /// For the machine of a recording.
     pub fn of(header: Header) -> Self {
         let terms = Self::new(header.host, Duration::from_millis(header.interval_ms));
         Self { kernel: Some(header.kernel), ..terms }

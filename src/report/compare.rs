@@ -1,7 +1,7 @@
-//! Sets of runs side by side: mean, standard deviation, and the ratio to the first set with how sure it is.
+//! Compares sets of runs: mean, standard deviation, and the ratio to the first set with its confidence interval.
 //!
-//! A set is a variant with its repeats. Nothing is left out of a mean: what looks odd is named in a remark. With many
-//! figures at 95 %, one in twenty differs by chance alone; whoever shows the table says so.
+//! A set is a variant with its repeats. Means include all runs; remarks name outliers. With many figures at 95 %, one in
+//! twenty differs by chance.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,33 +13,30 @@ use super::phases;
 use crate::job::figures::Figures;
 use crate::job::statistics::{Bounds, Moments, ratio_of_means};
 
-/// Figures in which odd runs are looked for; in all of them some run would be odd by chance.
+/// The figures that are searched for outliers; in all figures, some run would be one by chance.
 const JUDGED: [(&str, Slow); 2] = [("duration", Slow::More), ("read speed mean", Slow::Less)];
 
-/// One job of a set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     pub name: String,
     pub figures: Vec<Figure>,
-    /// What it ran on.
     pub facts: Vec<Fact>,
 }
 
-/// A variant with its repeats, in the order in which they ran.
+/// A variant with its repeats, in the order of the runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Set {
     pub name: String,
     pub runs: Vec<Run>,
 }
 
-/// Sets side by side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Comparison {
     pub sets: Vec<SetBody>,
-    /// One for each figure that any run has, in the order of the first run that has it.
+    /// One for each known figure, in the order of the first run that has it.
     pub rows: Vec<Row>,
     pub remarks: Vec<Remark>,
-    /// What else is not the same in all runs.
+    /// Facts that are not the same in all runs.
     pub besides: Vec<ContextDiff>,
 }
 
@@ -49,29 +46,26 @@ pub struct SetBody {
     pub runs: usize,
 }
 
-/// One figure of every set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Row {
     pub figure: String,
     pub unit: Unit,
-    /// As many as there are sets.
+    /// One for each set.
     pub cells: Vec<Cell>,
 }
 
-/// One figure of one set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Cell {
-    /// Of the runs of which it is known; `None` where it is of none.
+    /// Of the runs with this figure; `None` without any.
     pub moments: Option<Moments>,
-    /// Against the first set; `None` of that set itself, and where one of the two is unknown or not above 0.
+    /// The ratio to the first set; `None` for that set, and if a mean is unknown or not above 0.
     pub ratio: Option<Ratio>,
 }
 
-/// How many times as large a mean is as that of the first set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Ratio {
     pub ratio: f64,
-    /// 95 %; `None` where a set has a single run.
+    /// 95 %; `None` if a set has a single run.
     pub bounds: Option<Bounds>,
     pub difference: Difference,
 }
@@ -81,13 +75,12 @@ pub struct Ratio {
 pub enum Difference {
     Larger,
     Smaller,
-    /// It may as well be chance.
+    /// It may be chance.
     NotSeen,
-    /// A single run says nothing of chance.
+    /// A set has a single run.
     OneRun,
 }
 
-/// A run that looks odd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Remark {
     pub set: String,
@@ -108,7 +101,7 @@ impl Run {
         Self { name: name.into(), figures: figures(of), facts }
     }
 
-    /// With figures of these phases of its.
+    /// Adds the figures of these phases.
     pub fn with_phases(mut self, of: &Figures, phases: &[String]) -> Self {
         self.figures.extend(phases::figures(&of.phases, phases));
         self
@@ -120,7 +113,7 @@ impl Run {
 }
 
 impl Set {
-    /// Runs of which a figure is known, with it.
+    /// The runs with a figure, and its values.
     fn known(&self, figure: &str) -> (Vec<&Run>, Vec<f64>) {
         self.runs.iter().filter_map(|run| Some((run, run.figure(figure)?))).unzip()
     }
@@ -131,12 +124,12 @@ impl Set {
 }
 
 impl Comparison {
-    /// Whether there is anything to compare: a figure that is known of two sets, or of two runs of the only one.
+    /// Whether any figure is known in two sets, or in two runs of the only set.
     pub fn has_common_figures(&self) -> bool {
         self.common().next().is_some()
     }
 
-    /// Whether they ran for some time, and nothing else is known of two of them.
+    /// Whether the duration is the only common figure.
     pub fn has_durations_alone(&self) -> bool {
         self.has_common_figures() && self.common().all(|row| row.figure == DURATION)
     }
@@ -160,7 +153,7 @@ impl Difference {
     }
 }
 
-/// Every figure of every set, against the first of them.
+/// Compares every figure of every set with the first set.
 pub fn compare(sets: &[Set]) -> Comparison {
     let bodies = sets.iter().map(|set| SetBody { name: set.name.clone(), runs: set.runs.len() });
     Comparison {
@@ -171,7 +164,7 @@ pub fn compare(sets: &[Set]) -> Comparison {
     }
 }
 
-/// Figures of which a value is known in any run.
+/// The figures that any run has.
 fn names(sets: &[Set]) -> Vec<(&str, Unit)> {
     let mut names: Vec<(&str, Unit)> = Vec::new();
     let all = sets.iter().flat_map(|set| &set.runs).flat_map(|run| &run.figures);
@@ -204,7 +197,7 @@ fn remarks(set: &Set) -> Vec<Remark> {
 
 fn odd_runs(set: &Set, figure: &str, slow: Slow) -> Vec<Remark> {
     let (runs, values) = set.known(figure);
-    // What is known from a later run on has no first.
+    // Without the first run's value, there is no first.
     let is_cold =
         set.runs.first().is_some_and(|run| run.figure(figure).is_some()) && is_cold_first(&values, slow);
     let mut odd: Vec<(usize, Oddity)> =

@@ -1,7 +1,7 @@
-//! What the store kept of a job as its course: which series that takes, and what each row of them means.
+//! Builds a job's course from series in the store.
 //!
-//! Layers of a volume are told from the identity of its device: below an origin lies one that ends in `-real`, below a
-//! thick snapshot one that ends in `-cow`. What the copier did follows from these, as in `interval/copying.rs`.
+//! The identities of a volume's layers end in `-real` below an origin and in `-cow` below a thick snapshot. Copies follow
+//! from these layers, as in `interval/copying.rs`.
 
 use jiff::Timestamp;
 
@@ -12,9 +12,9 @@ use crate::series::Range;
 use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, VolumeQuantity};
 use crate::store::{Subject, TickTable, Wanted};
 
-/// What is looked at before a job and after it: as long as the job was, and this long at most.
+/// The longest time before and after a job; otherwise as long as the job.
 pub const MOST_AROUND_S: f64 = 600.0;
-/// PVs of which figures are made; a group seldom has more.
+/// Maximum number of PVs with figures.
 pub const MOST_PVS: usize = 16;
 
 const OF_HOST: [(Measure, HostQuantity); 6] = [
@@ -39,28 +39,28 @@ const OF_PV: [(PvMeasure, DeviceQuantity); 5] = [
     (PvMeasure::ReadRequestBytes, DeviceQuantity::ReadRequestBytes),
 ];
 
-/// The series that a job's course is made of.
+/// The series of a job's course.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     slots: Vec<Slot>,
     pub wanted: Vec<Wanted>,
-    /// Where an origin has several snapshots, nobody counts for which of them was copied.
+    /// Whether the origin has only this snapshot; the kernel does not count copies by snapshot.
     is_alone: bool,
 }
 
-/// What a series is to the course.
+/// The meaning of a series for the course.
 #[derive(Clone, Debug, PartialEq)]
 enum Slot {
     Measure(Measure),
     Pv(String, PvMeasure),
-    /// Written into the snapshot itself.
+    /// Writes to the snapshot itself.
     IntoSnapshot,
     CowRead,
     CowWritten,
     RealRead,
 }
 
-/// When a job ran, and how much before and after it is looked at.
+/// The times of a job, and the length of the time before and after it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
     start_ms: i64,
@@ -82,14 +82,14 @@ impl Times {
         Range { from: at(self.start_ms - self.around_ms), to: at(self.end_ms + self.around_ms) }
     }
 
-    /// Whether all that is looked at has been.
+    /// Whether the time after the job is over.
     pub fn are_over(self, now: Timestamp) -> bool {
         self.has_ended && self.end_ms + self.around_ms < now.as_millisecond()
     }
 }
 
 impl Sources {
-    /// `pvs` by name, with their subjects; `identity` tells that of a volume's device.
+    /// `pvs` has names and subjects; `identity` returns the identity of a volume's device.
     pub fn of(
         job: &Job,
         setup: &Setup,
@@ -156,7 +156,7 @@ impl Sources {
         self.wanted.push(Wanted { subject: subject.clone(), quantity });
     }
 
-    /// The course of a job, from what was kept of [`Self::wanted`].
+    /// The course of a job, from the stored [`Self::wanted`].
     pub fn course(&self, every: &TickTable, times: Times) -> Result<Course, CourseError> {
         let ticks: Vec<Tick> = ticks(every, times.start_ms);
         let length_s = (times.end_ms - times.start_ms) as f64 / 1000.0;
@@ -197,14 +197,14 @@ impl Sources {
         Ok(span)
     }
 
-    /// Without what was written into the snapshot.
+    /// Writes to the COW area, without those to the snapshot itself.
     fn cow_written(&self, every: &TickTable) -> Option<Vec<Option<f64>>> {
         let (written, into) =
             (self.column(every, &Slot::CowWritten)?, self.column(every, &Slot::IntoSnapshot)?);
         Some(above_zero(every, |row| Some(written[row]? - into[row]?)))
     }
 
-    /// What was read below the origin, but neither by it nor through the snapshot.
+    /// Reads below the origin that came neither from it nor through the snapshot.
     fn copied(&self, every: &TickTable) -> Option<Vec<Option<f64>>> {
         let real = self.column(every, &Slot::RealRead)?;
         let origin = self.column(every, &Slot::Measure(Measure::OriginRead))?;
@@ -227,8 +227,8 @@ fn ticks(every: &TickTable, start_ms: i64) -> Vec<Tick> {
     every.ends_ms.iter().zip(&every.elapsed_us).map(tick).collect()
 }
 
-/// A rate for each row. A request is not counted on all layers at the same instant, so one may come out a little below
-/// zero and the next too large: what is below goes off the next.
+/// A rate for each row. Layers count a request at different instants, so a rate may be slightly negative and the next too
+/// high: a negative amount is subtracted from the next.
 fn above_zero(every: &TickTable, rate: impl Fn(usize) -> Option<f64>) -> Vec<Option<f64>> {
     let mut owed = 0.0;
     let mut settled = |row: usize| {

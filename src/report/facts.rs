@@ -1,6 +1,6 @@
-//! What a job ran on, fact by fact, so that a comparison says what differs besides.
+//! Facts about a job besides its figures, so that a comparison shows which differ.
 //!
-//! A fact differs where two values are known and are not the same: of what is unknown nobody can say so.
+//! A fact differs if two known values differ.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,7 +10,7 @@ use crate::job::setup::{Setup, SnapshotKind};
 use crate::job::{Job, Outcome};
 use crate::units::{Prefix, bytes_text};
 
-/// Something that is true of a job besides its figures; `None` where it is not known.
+/// One property of a job; `None` if unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
     pub name: &'static str,
@@ -21,11 +21,11 @@ pub struct Fact {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ContextDiff {
     pub fact: String,
-    /// As many as there are sets: the values that its runs have, each once; empty where none is known.
+    /// For each set, the different values of its runs; empty if unknown.
     pub values: Vec<Vec<String>>,
 }
 
-/// Always the same facts, in the same order.
+/// All facts, always in the same order.
 pub fn facts(job: &Job, setup: &Setup) -> Vec<Fact> {
     let size = |bytes: Option<u64>| bytes.map(|bytes| bytes_text(bytes as f64, Prefix::Binary));
     let kib = |kib: Option<u64>| size(kib.map(|kib| kib.saturating_mul(1024)));
@@ -88,7 +88,7 @@ fn kind_text(kind: SnapshotKind) -> String {
     }
 }
 
-/// What the disks have, each value once; `None` where it is known of none.
+/// The different values of the disks; `None` if unknown.
 fn of_disks(disks: &[Disk], value: fn(&Disk) -> Option<String>) -> Option<String> {
     let mut values: Vec<String> = disks.iter().filter_map(value).collect();
     values.sort();

@@ -1,4 +1,4 @@
-//! Every figure of a job by name, with its unit: what a table has as rows.
+//! The figures of a job by name and unit, as rows of tables.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,20 +7,19 @@ use crate::job::figures::{EndMeans, Figures, OriginWork, PvWork};
 use crate::job::statistics::{Correlation, Spread};
 use crate::units::{Prefix, bytes_text, duration_text, three_figures};
 
-/// The figure that every job that is over has.
+/// The figure that every ended job has.
 pub const DURATION: &str = "duration";
-/// Shorter times are compared by parts of a second.
+/// Shorter times are shown with fractions of a second.
 const MOST_WITH_FIGURES_S: f64 = 100.0;
 
-/// What a figure counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     Seconds,
     Bytes,
-    /// A second.
+    /// Bytes a second.
     Rate,
-    /// Of requests: powers of two.
+    /// A size of requests, in powers of two.
     Size,
     KibPerS,
     PerS,
@@ -29,11 +28,10 @@ pub enum Unit {
     /// From 0 to 1.
     Share,
     Ms,
-    /// A bare number.
     Number,
 }
 
-/// One figure of one job; `None` where it is not known.
+/// One figure of a job; `None` if unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Figure {
     pub name: String,
@@ -42,7 +40,6 @@ pub struct Figure {
 }
 
 impl Unit {
-    /// For the head of a column.
     pub fn name(self) -> &'static str {
         match self {
             Self::Seconds => "s",
@@ -57,7 +54,6 @@ impl Unit {
         }
     }
 
-    /// As people read it.
     pub fn text(self, value: f64, prefix: Prefix) -> String {
         match self {
             Self::Seconds if value.abs() < MOST_WITH_FIGURES_S => format!("{} s", three_figures(value)),
@@ -74,7 +70,7 @@ impl Unit {
     }
 }
 
-/// All figures of a job, always the same and in the same order but for its PVs.
+/// All figures of a job, always in the same order.
 pub fn figures(of: &Figures) -> Vec<Figure> {
     let mut list = List::default();
     list.push(DURATION, Unit::Seconds, of.seconds);
@@ -181,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_figure_has_a_name_of_its_own_and_a_value_where_all_is_known() {
+    fn every_figure_has_a_unique_name_and_a_value() {
         let setup = Setup { chunk_bytes: Some(4096), cow_bytes: Some(1 << 30), ..Setup::default() };
         let list = figures(&Figures::of(&course(), &setup));
         let unknown: Vec<&Figure> = list.iter().filter(|figure| figure.value.is_none()).collect();

@@ -16,9 +16,9 @@
 //! }
 //! ```
 //!
-//! A tick is its end, in milliseconds since the job's start, and its length in microseconds. Columns have the names and
-//! units of [`Measure`] and [`PvMeasure`]. Figures are not in the file: they are computed wherever it is read. A file is
-//! checked as a whole before anything of it is stored.
+//! A tick is its end in milliseconds since the job's start, and its length in microseconds. Columns have the names and
+//! units of [`Measure`] and [`PvMeasure`]. Figures are not in the file: the reader computes them. A file is checked
+//! completely before anything is stored.
 
 mod check;
 
@@ -33,28 +33,27 @@ use serde_json::value::RawValue;
 use crate::job::Job;
 use crate::job::course::{Course, CourseError, Measure, PvMeasure, Span, Tick};
 
-/// Raised when an older program could no longer read the file.
+/// Incremented when older programs cannot read new files.
 const VERSION: u64 = 1;
-/// Bytes of a file: eleven hours of seconds with one PV are some 5 MiB.
+/// Maximum bytes of a file: eleven hours of seconds with one PV have about 5 MiB.
 pub const LONGEST: usize = 16 * 1024 * 1024;
-/// Numbers in a file, counted by its commas, before memory is taken for them: eleven hours with four PVs have one and a
-/// half million.
+/// Maximum numbers in a file, counted by its commas before it is parsed: eleven hours with four PVs have 1.5 million.
 const MOST_VALUES: usize = 2_000_000;
-/// Bytes of all but the course. In memory a disk takes ten times what it can take in a file.
+/// Maximum bytes of the job without its course. In memory, a disk takes up to ten times as much as in the file.
 const LONGEST_JOB: usize = 2 * 1024 * 1024;
-/// Quotation marks in the course: three spans of 64 PVs with two for each name of a column.
+/// Maximum quotation marks in the course: three spans of 64 PVs, with two marks per column.
 const MOST_QUOTES: usize = 3_000;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct JobFile {
     cowbell_job: u64,
     job: Job,
-    before: Option<FiledSpan>,
-    during: FiledSpan,
-    after: Option<FiledSpan>,
+    before: Option<FileSpan>,
+    during: FileSpan,
+    after: Option<FileSpan>,
 }
 
-/// What is read before memory is taken for the rest.
+/// The parts that are checked before the rest is parsed.
 #[derive(Deserialize)]
 struct Head<'a> {
     cowbell_job: Option<u64>,
@@ -62,9 +61,9 @@ struct Head<'a> {
     job: Option<&'a RawValue>,
 }
 
-/// A span of the course, without columns of which nothing is known.
+/// A span of the course, without unknown columns.
 #[derive(Debug, Serialize, Deserialize)]
-struct FiledSpan {
+struct FileSpan {
     ticks: Vec<(i64, u64)>,
     columns: BTreeMap<Measure, Column>,
     #[serde(default)]
@@ -73,7 +72,7 @@ struct FiledSpan {
 
 type Column = Vec<Option<Number>>;
 
-/// To seven digits: figures agree to a millionth.
+/// Seven digits: figures agree to a millionth.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(transparent)]
 struct Number(f32);
@@ -92,13 +91,13 @@ pub fn write(job: &Job, course: &Course) -> serde_json::Result<String> {
     serde_json::to_string(&JobFile {
         cowbell_job: VERSION,
         job: job.clone(),
-        before: course.before.as_ref().map(FiledSpan::of),
-        during: FiledSpan::of(&course.during),
-        after: course.after.as_ref().map(FiledSpan::of),
+        before: course.before.as_ref().map(FileSpan::of),
+        during: FileSpan::of(&course.during),
+        after: course.after.as_ref().map(FileSpan::of),
     })
 }
 
-/// Refuses a file that takes more memory than there is for one.
+/// Rejects a file that would need too much memory.
 pub fn check_length(bytes: &[u8]) -> anyhow::Result<()> {
     let (length, values) = (bytes.len(), count(bytes, b','));
     ensure!(
@@ -110,7 +109,7 @@ pub fn check_length(bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads and checks a file from elsewhere. The job has no number and no key: whoever stores it assigns both.
+/// Reads and checks a file of another host. The job has no id and no key yet.
 pub fn read(bytes: &[u8], now: Timestamp) -> anyhow::Result<(Job, Course)> {
     check_length(bytes)?;
     let file = parsed(bytes)?;
@@ -177,34 +176,26 @@ impl JobFile {
     fn course(self) -> Result<Course, CourseError> {
         Ok(Course {
             took_s: took_ms(&self.job).map(|ms| ms as f64 / 1000.0),
-            before: self.before.map(FiledSpan::span).transpose()?,
+            before: self.before.map(FileSpan::span).transpose()?,
             during: self.during.span()?,
-            after: self.after.map(FiledSpan::span).transpose()?,
+            after: self.after.map(FileSpan::span).transpose()?,
         })
     }
 }
 
-impl FiledSpan {
+impl FileSpan {
     fn of(span: &Span) -> Self {
-        let columns = span.columns().iter();
-        let columns =
-            columns.filter_map(|(measure, column)| Some((*measure, filed(column, measure.most())?)));
-        let pvs = span.pvs().iter().map(|(pv, columns)| {
-            let columns = columns.iter();
-            let filed =
-                columns.filter_map(|(measure, column)| Some((*measure, filed(column, measure.most())?)));
-            (pv.clone(), filed.collect())
-        });
         let tick =
             |tick: &Tick| ((tick.end_s * 1e3).round() as i64, (tick.seconds * 1e6).round().max(1.0) as u64);
+        let pvs = span.pvs().iter();
         Self {
             ticks: span.whole().ticks().iter().map(tick).collect(),
-            columns: columns.collect(),
-            pvs: pvs.collect(),
+            columns: file_columns(span.columns(), Measure::most),
+            pvs: pvs.map(|(pv, columns)| (pv.clone(), file_columns(columns, PvMeasure::most))).collect(),
         }
     }
 
-    /// Each column goes as it is converted, so that none is in memory twice.
+    /// Frees each column after its conversion, to save memory.
     fn span(self) -> Result<Span, CourseError> {
         let tick = |(end_ms, length_us): (i64, u64)| Tick {
             end_s: end_ms as f64 / 1e3,
@@ -223,10 +214,17 @@ impl FiledSpan {
     }
 }
 
-/// `None` of a column of which nothing is known. A measured share exceeds 1 by the jitter of its tick.
-fn filed(column: &[Option<f64>], most: f64) -> Option<Column> {
-    let number = |value: &Option<f64>| value.map(|value| Number(value.min(most) as f32));
-    column.iter().any(Option::is_some).then(|| column.iter().map(number).collect())
+/// Columns with any known value. A measured share exceeds 1 by the jitter of its tick.
+fn file_columns<M: Copy + Ord>(
+    columns: &BTreeMap<M, Vec<Option<f64>>>,
+    most: fn(M) -> f64,
+) -> BTreeMap<M, Column> {
+    let known = columns.iter().filter(|(_, column)| column.iter().any(Option::is_some));
+    let numbers = known.map(|(measure, column)| {
+        let number = |value: &Option<f64>| value.map(|value| Number(value.min(most(*measure)) as f32));
+        (*measure, column.iter().map(number).collect())
+    });
+    numbers.collect()
 }
 
 fn numbers(column: Column) -> Vec<Option<f64>> {

@@ -1,28 +1,27 @@
-//! Which jobs are repeats of one another: those of the same set and variant, on the same host. Any other
-//! stands for itself.
+//! Groups jobs into columns of a comparison: jobs of the same set, variant and host are repeats. Other jobs have a column
+//! each.
 
 use crate::job::Job;
 use crate::source::Label;
 
-/// Jobs that are one column of a comparison, in the order of their repeats.
+/// A column of a comparison: jobs in the order of their repeats.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     pub name: String,
     pub jobs: Vec<Job>,
 }
 
-/// Jobs as columns, in the order in which the first of each is given.
+/// Columns in the order of their first jobs.
 pub fn grouped(jobs: Vec<Job>) -> Vec<Group> {
     let mut groups: Vec<Vec<Job>> = Vec::new();
     for job in jobs {
-        let is_its = |group: &&mut Vec<Job>| {
-            job.label.is_some() && variant(&group[0]) == variant(&job) && host(&group[0]) == host(&job)
-        };
-        match groups.iter_mut().find(is_its) {
+        let is_same = |group: &&mut Vec<Job>| job.label.is_some() && column(&group[0]) == column(&job);
+        match groups.iter_mut().find(is_same) {
             Some(group) => group.push(job),
             None => groups.push(vec![job]),
         }
     }
+    let set = |job: &Job| job.label.as_ref().map(|label| label.set.clone());
     let is_one_set = groups.iter().flatten().all(|job| set(job) == set(&groups[0][0]));
     let named = |mut jobs: Vec<Job>| {
         jobs.sort_by_key(|job| (job.label.as_ref().and_then(|label| label.repeat), job.started_at, job.id));
@@ -31,41 +30,30 @@ pub fn grouped(jobs: Vec<Job>) -> Vec<Group> {
     groups.into_iter().map(named).collect()
 }
 
-/// What a run is called within its column: its place, and the job's number.
+/// The name of a run within its column: its number, and the job's id.
 pub fn run_name(place: usize, job: &Job) -> String {
     let repeat = job.label.as_ref().and_then(|label| label.repeat);
     format!("{} (job {})", repeat.map_or(place + 1, |repeat| repeat as usize), job.id)
 }
 
-/// With the host of jobs that were brought here.
+/// The column's name, with the host of an imported job.
 fn name(job: &Job, is_one_set: bool) -> String {
-    let name = name_here(job, is_one_set);
+    let name = match &job.label {
+        None => format!("{} (job {})", job.name, job.id),
+        Some(Label { variant: Some(variant), .. }) if is_one_set => variant.clone(),
+        Some(Label { set, variant: Some(variant), .. }) => format!("{set}: {variant}"),
+        Some(Label { set, .. }) => set.clone(),
+    };
     match job.is_imported() {
         true => format!("{name} ({})", job.imported_from().unwrap_or("another host")),
         false => name,
     }
 }
 
-fn name_here(job: &Job, is_one_set: bool) -> String {
-    match &job.label {
-        None => format!("{} (job {})", job.name, job.id),
-        Some(Label { variant: Some(variant), .. }) if is_one_set => variant.clone(),
-        Some(Label { set, variant: Some(variant), .. }) => format!("{set}: {variant}"),
-        Some(Label { set, .. }) => set.clone(),
-    }
-}
-
-fn set(job: &Job) -> Option<&String> {
-    job.label.as_ref().map(|label| &label.set)
-}
-
-fn variant(job: &Job) -> Option<(&String, Option<&String>)> {
-    job.label.as_ref().map(|label| (&label.set, label.variant.as_ref()))
-}
-
-/// Whether it ran elsewhere, and where.
-fn host(job: &Job) -> (bool, Option<&str>) {
-    (job.is_imported(), job.imported_from())
+/// Set, variant and host; `None` for a job without a set.
+fn column(job: &Job) -> Option<(&String, Option<&String>, bool, Option<&str>)> {
+    let label = job.label.as_ref()?;
+    Some((&label.set, label.variant.as_ref(), job.is_imported(), job.imported_from()))
 }
 
 #[cfg(test)]
@@ -96,13 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_a_variant_are_repeats_in_their_order() {
+    fn runs_of_a_variant_are_repeats() {
         let run = |id, variant, repeat| job(id, Some(("chunks", Some(variant), Some(repeat))));
         check(vec![run(1, "64k", 2), run(2, "4k", 1), run(3, "64k", 1)], &[("64k", &[3, 1]), ("4k", &[2])]);
     }
 
     #[test]
-    fn runs_of_another_host_are_a_column_of_their_own() {
+    fn runs_of_another_host_have_their_own_column() {
         let run = |id| job(id, Some(("levels", Some("level3"), None)));
         let of = |id, host: &str| {
             let mut job = Job { key: format!("{}{id}", crate::job::IMPORTED), ..run(id) };
@@ -114,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_no_set_stands_for_itself() {
+    fn jobs_without_a_set_have_a_column_each() {
         check(vec![job(2, None), job(1, None)], &[("dd (job 2)", &[2]), ("dd (job 1)", &[1])]);
         check(
             vec![job(1, Some(("chunks", Some("4k"), None))), job(2, None)],

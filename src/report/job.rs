@@ -1,4 +1,4 @@
-//! One job as text: what its figures say, what would help, how large the next COW area should be, and every figure.
+//! The report of one job as text: findings, advice, the size of the next COW area, and all figures.
 
 use super::account::Account;
 use super::figure::figures;
@@ -13,14 +13,12 @@ use crate::source::Note;
 use crate::table::{Column, Style, Table};
 use crate::units::Prefix;
 
-/// What is told of one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobReport {
     pub name: String,
     pub figures: Figures,
     pub sentences: Vec<Sentence>,
     pub advice: Vec<Advice>,
-    /// `None` where no peak is known.
     pub sizing: Option<Sizing>,
     prefix: Prefix,
 }
@@ -32,8 +30,7 @@ impl JobReport {
         Self { name: name.into(), figures, sentences, advice, sizing, prefix }
     }
 
-    /// What it was and how it ended, what can be expected, what the figures say, what would help, and every figure that
-    /// is known.
+    /// The account, the forecast, the findings, the advice, and all known figures.
     pub fn text(&self, account: &Account, notes: &[Note], outlook: Option<&Outlook>, style: Style) -> String {
         let (title, item, strong) = match style {
             Style::Plain => ("", "", ""),
@@ -76,7 +73,7 @@ impl JobReport {
     }
 }
 
-/// Lines of `mylvmbackup.conf`, indented as Markdown has code.
+/// Lines for `mylvmbackup.conf`, indented as code in Markdown.
 fn setting_text(setting: &str) -> String {
     let lines = setting.lines().map(|line| format!("    {line}\n"));
     std::iter::once("\n".to_string()).chain(lines).collect()
@@ -104,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_of_which_nothing_is_known_says_so() {
+    fn a_job_without_figures_has_no_findings() {
         let note = Note { at: jiff::Timestamp::UNIX_EPOCH, text: "tape".into() };
         let report = JobReport::new("night|ly", empty(), &Setup::default(), None, Prefix::Decimal);
         assert_eq!(
@@ -117,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_stands_with_its_reason_and_its_setting() {
+    fn advice_has_a_reason_and_a_setting() {
         let setup = Setup { kind: Some(crate::job::setup::SnapshotKind::Thick), ..Setup::default() };
         let mut figures = empty();
         figures.copied.write_cost = Some(2.9);

@@ -1,6 +1,4 @@
-//! Jobs side by side: what differs, by how much, and how surely; as text for people and for spreadsheets.
-//!
-//! Everything here is a function of figures that are known already. One job alone is a set of one run.
+//! Reports of jobs, and comparisons with ratios and their confidence; as text and as tables.
 
 pub mod account;
 pub mod compare;

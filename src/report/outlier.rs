@@ -1,8 +1,8 @@
-//! Runs that are unlike the others of their set, and a first run that was cold. They are named, never left out.
+//! Outliers among the runs of a set, and a first run with cold caches. Means include them.
 
 use crate::job::statistics::{Sorted, mean};
 
-/// Of fewer, which one is the odd one out is anybody's guess.
+/// With fewer runs, no outlier can be identified.
 const LEAST_RUNS: usize = 5;
 /// Iglewicz and Hoaglin, "How to Detect and Handle Outliers", ASQC, 1993: a modified z-score above 3.5.
 const FAR: f64 = 3.5;
@@ -10,26 +10,26 @@ const FAR: f64 = 3.5;
 const NORMAL_MEDIAN_DEVIATION: f64 = 0.6745;
 /// The mean deviation of a normal distribution, in standard deviations.
 const NORMAL_MEAN_DEVIATION: f64 = 0.7979;
-/// Runs that agree to the thousandth make any other look far; a twentieth is worth a word.
-const WORTH_A_WORD: f64 = 0.05;
-/// Caches that were empty cost more than that.
+/// The least deviation of an outlier: if the other runs agree closely, a small one is still ordinary.
+const LEAST_DEVIATION: f64 = 0.05;
+/// The least deviation of a run with cold caches.
 const COLD: f64 = 0.1;
 
-/// Which way a figure goes when a run is slow.
+/// Whether a slow run has more or less of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slow {
     More,
     Less,
 }
 
-/// Places of numbers that lie far from the others.
+/// The indices of numbers that are far from the others.
 pub fn outliers(numbers: &[f64]) -> Vec<usize> {
     (0..numbers.len())
-        .filter(|place| numbers.len() >= LEAST_RUNS && is_far(*place, numbers, numbers, WORTH_A_WORD))
+        .filter(|place| numbers.len() >= LEAST_RUNS && is_far(*place, numbers, numbers, LEAST_DEVIATION))
         .collect()
 }
 
-/// Whether the first was slower by far than those that came after it, which agree with one another.
+/// Whether the first was much slower than all others, which agree.
 pub fn is_cold_first(numbers: &[f64], slow: Slow) -> bool {
     let [first, others @ ..] = numbers else { return false };
     let is_slow = others.iter().all(|other| match slow {
@@ -39,15 +39,15 @@ pub fn is_cold_first(numbers: &[f64], slow: Slow) -> bool {
     numbers.len() >= LEAST_RUNS && is_slow && is_far(0, numbers, others, COLD)
 }
 
-/// Whether a number lies far from the middle of some, and by more than a share of it.
+/// Whether a number is far from the median of others, and by more than a share of it.
 fn is_far(place: usize, numbers: &[f64], others: &[f64], share: f64) -> bool {
     let Some(sorted) = Sorted::new(others.iter().copied()) else { return false };
     let off = (numbers[place] - sorted.median()).abs();
     off > share * sorted.median().abs() && off > FAR * deviation(&sorted)
 }
 
-/// In standard deviations of a normal distribution; where more than half of the numbers are the same the mean tells of
-/// the rest.
+/// The standard deviation if the distribution were normal. From the mean deviation if more than half of the numbers are
+/// equal.
 fn deviation(sorted: &Sorted) -> f64 {
     let median = sorted.median();
     match sorted.median_deviation() {
@@ -70,12 +70,12 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_agree_closely_do_not_make_a_near_one_far() {
+    fn a_small_deviation_from_close_runs_is_no_outlier() {
         assert_eq!(outliers(&[100.0, 100.1, 99.9, 103.0, 100.0]), [0; 0]);
     }
 
     #[test]
-    fn one_among_the_same_is_found() {
+    fn one_among_equal_runs_is_found() {
         let mut same = [100.0; 12];
         same[7] = 50.0;
         assert_eq!(outliers(&same), [7]);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn few_runs_have_no_odd_one() {
+    fn few_runs_have_no_outlier() {
         assert_eq!((outliers(&[1.0, 1.0, 1.0, 9.0]).len(), outliers(&[]).len()), (0, 0));
     }
 

@@ -1,28 +1,26 @@
-//! A job's course in as many points as a chart shows, by the seconds since its start: what is laid over other jobs'.
+//! A job's course in few points by elapsed time, for charts of several jobs.
 
 use crate::job::course::{Course, Measure, Stretch};
 
-/// Points of an outline: four pixels each in a wide chart, in which there may be sixty of them.
+/// Maximum points of an outline, four pixels each in a wide chart.
 const MOST_POINTS: usize = 250;
 
-/// A job from its start to its end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outline {
-    /// To its end; while it runs, to that of its last tick.
+    /// The job's duration; while it runs, until its last tick.
     pub seconds: f64,
     pub points: Vec<OutlinePoint>,
 }
 
-/// Some neighbouring ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutlinePoint {
-    /// Seconds from the job's start to the end of the last of them.
+    /// Seconds from the job's start to the end of the point.
     pub end_s: f64,
     /// Bytes a second.
     pub read: Option<f64>,
-    /// The most, so that no peak is lost.
+    /// The maximum.
     pub fill_percent: Option<f64>,
-    /// Bytes a second that all disks wrote; of a job without a snapshot.
+    /// Bytes a second written to all disks, for a job without a snapshot.
     pub written: Option<f64>,
 }
 

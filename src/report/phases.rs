@@ -1,30 +1,29 @@
-//! What each phase of a job did: tables, and figures by the phase's name to compare.
+//! The phases of a job as tables and as figures to compare.
 //!
-//! One table is of the phases, one of the PVs in them: with eight PVs a row of all would be too long to read.
+//! One table shows the phases, the other the PVs in each.
 
 use super::figure::{Figure, Unit};
 use crate::job::figures::{PhasePv, PhaseWork};
 use crate::table::{Cell, Column, Table};
 use crate::units::Prefix;
 
-/// What is to be known of the tables.
-pub const OF_WHOLE_TICKS: &str = "Speeds are of the ticks that lie whole within a phase; an amount is there where \
-                                  those are nine tenths of it, and a phase too short for any has a dash.";
+pub const OF_WHOLE_TICKS: &str = "Only ticks that lie entirely inside a phase count. Amounts need ticks for nine \
+                                  tenths of the phase. Very short phases show a dash.";
 
-/// Figures of these phases, each called as its phase and what it is.
+/// The figures of these phases, with the phase in their names.
 pub fn figures(phases: &[PhaseWork], of: &[String]) -> Vec<Figure> {
     let named = names(phases).into_iter().zip(phases);
     named.filter(|(name, _)| of.contains(name)).flat_map(|(name, phase)| figures_of(&name, phase)).collect()
 }
 
-/// The names of the phases that all of some jobs have, in the order of the first.
+/// The names of the phases that all jobs have, in the order of the first job.
 pub fn shared<'a>(jobs: impl IntoIterator<Item = &'a [PhaseWork]>) -> Vec<String> {
     let mut jobs = jobs.into_iter().map(names);
     let first = jobs.next().unwrap_or_default();
     jobs.fold(first, |shared, names| shared.into_iter().filter(|name| names.contains(name)).collect())
 }
 
-/// A phase that comes back is told from the one before by a number, and none is called as another.
+/// Unique names: a phase that returns gets a number.
 fn names(phases: &[PhaseWork]) -> Vec<String> {
     let mut names = Vec::with_capacity(phases.len());
     for PhaseWork { name, .. } in phases {
@@ -45,7 +44,7 @@ fn figures_of(name: &str, phase: &PhaseWork) -> Vec<Figure> {
     list
 }
 
-/// Of the phases, and of their PVs where anything of them is known; none of a job without phases.
+/// Tables of the phases, and of their PVs if any is known; empty for a job without phases.
 pub fn tables(phases: &[PhaseWork], prefix: Prefix) -> Vec<Table> {
     let names = pvs(phases);
     let columns = ["Began", "Took", "Read", "Read speed", "Written", "Write speed"].map(Column::number);
@@ -61,7 +60,7 @@ pub fn tables(phases: &[PhaseWork], prefix: Prefix) -> Vec<Table> {
     std::iter::once(work).chain(busy).filter(|table| !table.is_empty()).collect()
 }
 
-/// PVs of which something is known in any phase.
+/// The PVs with known values in any phase.
 pub fn pvs(phases: &[PhaseWork]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for pv in phases.iter().flat_map(|phase| &phase.pvs) {
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_are_told_in_columns() {
+    fn phases_are_rows_of_tables() {
         let phases = [phase("writing", 0.5, Some(1.0)), phase("se|ek\u{1b}ing", 3_700.0, None)];
         let written = tables(&phases, Prefix::Decimal).into_iter().map(|table| table.write(Style::Plain));
         assert_eq!(
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_called_by_their_phase_and_one_that_comes_back_is_another() {
+    fn figures_have_the_name_of_their_phase() {
         let phases =
             [phase("writing", 0.0, Some(0.5)), phase("writing", 8.0, None), phase("idle", 16.0, None)];
         let of = shared([&phases[..], &phases[..2]]);
@@ -163,13 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn no_phase_is_called_as_another() {
+    fn names_of_phases_are_unique() {
         let phases = ["a", "a (2)", "b", "a", "a"].map(|name| phase(name, 0.0, None));
         assert_eq!(shared([&phases[..]]), ["a", "a (2)", "b", "a (3)", "a (4)"]);
     }
 
     #[test]
-    fn phases_that_a_job_does_not_have_are_not_shared() {
+    fn shared_phases_are_those_of_all_jobs() {
         let of = |names: &[&str]| names.iter().map(|name| phase(name, 0.0, None)).collect::<Vec<_>>();
         let (one, other) = (of(&["a", "b", "c"]), of(&["c", "d", "b"]));
         assert_eq!(shared([&one[..], &other[..]]), ["b", "c"]);

@@ -1,19 +1,19 @@
-//! Comparisons as tables and sentences, for page and command line alike.
+//! Comparisons as tables and sentences, for page and command line.
 
 use super::compare::{Cell as Figure, Comparison, Difference, Oddity, Ratio, Remark, Row, SetBody};
 use crate::job::statistics::Bounds;
 use crate::table::{Cell, Column, Style, Table};
 use crate::units::{Prefix, count_text, three_figures};
 
-/// What CSV rows have, one for each figure of each set; amounts are in the unit that is named.
+/// The columns of CSV rows, one row for each figure of each set.
 const CSV_COLUMNS: [&str; 10] =
     ["figure", "unit", "set", "runs", "mean", "sd", "ratio", "ratio_low", "ratio_high", "difference"];
-/// A factor below it is not told to the figure.
+/// Smaller factors are shown as `under`.
 const LEAST_FACTOR: f64 = 0.001;
-/// A bound above it says only that the runs are too unlike one another to bound anything.
+/// Larger bounds are shown as `over`: the runs vary too much.
 const MOST_FACTOR: f64 = 1000.0;
 
-/// A table of every figure, what is to be said of it, and what differs besides.
+/// The tables, with remarks between them.
 pub fn text(of: &Comparison, prefix: Prefix, style: Style) -> String {
     let sentences = of.remarks.iter().map(sentence).chain(basis(of));
     let sentences: String = sentences.map(|sentence| format!("\n{}\n", style.line(&sentence))).collect();
@@ -22,15 +22,15 @@ pub fn text(of: &Comparison, prefix: Prefix, style: Style) -> String {
     format!("{}{sentences}{besides}", figures(of, prefix).write(style))
 }
 
-/// What the ratios are to, and how sure they are; `None` where there is one set only.
+/// The base and the confidence of the ratios; `None` with one set.
 pub fn basis(of: &Comparison) -> Option<String> {
     let [first, _, ..] = &of.sets[..] else { return None };
     let mut ratios = of.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.ratio);
-    let says = match ratios.any(|ratio| ratio.bounds.is_some()) {
-        true => ", with 95 % bounds. Of so many figures one in twenty differs by chance alone.",
-        false => "; of a single run nobody can say what is chance.",
+    let confidence = match ratios.any(|ratio| ratio.bounds.is_some()) {
+        true => ", with 95 % bounds. One in twenty figures differs by chance alone.",
+        false => ". A single run has no confidence interval.",
     };
-    Some(format!("Ratios are to {}{says}", first.name))
+    Some(format!("Ratios are to {}{confidence}", first.name))
 }
 
 /// Every figure of every set, with its ratio to the first.
@@ -55,7 +55,7 @@ pub fn figures(of: &Comparison, prefix: Prefix) -> Table {
     Table::new("Every figure", columns, of.rows.iter().map(row)).class("ratios")
 }
 
-/// What else is not the same.
+/// The facts that differ.
 pub fn besides(of: &Comparison) -> Table {
     let columns = of.sets.iter().map(|set| Column::text(&set.name));
     let rows = of.besides.iter().map(|besides| {
@@ -92,7 +92,6 @@ fn csv_row(row: &Row, (figure, set): (&Figure, &SetBody)) -> Vec<Cell> {
     ]
 }
 
-/// A set's name, and how many runs it has.
 fn set_text(set: &SetBody) -> String {
     format!("{}, {}", set.name, count_text(set.runs as u64, "run", "runs"))
 }
@@ -106,7 +105,6 @@ fn ratio(ratio: Ratio) -> Cell {
     Cell::class(factor_text(ratio.ratio), class).small(bounds_text(ratio)).small(note)
 }
 
-/// How many times as much: what is small is not shown as nothing.
 fn factor_text(factor: f64) -> String {
     match factor {
         0.0 => "0".into(),
@@ -116,7 +114,7 @@ fn factor_text(factor: f64) -> String {
     }
 }
 
-/// Such as `(1.18 to 1.22)`; empty of a single run.
+/// `(1.18 to 1.22)`; empty for a single run.
 fn bounds_text(ratio: Ratio) -> String {
     let bound = |factor| match factor {
         _ if factor > MOST_FACTOR => format!("over {MOST_FACTOR}"),
@@ -126,15 +124,14 @@ fn bounds_text(ratio: Ratio) -> String {
     ratio.bounds.map_or_else(String::new, text)
 }
 
-/// A remark, as people read it.
 pub fn sentence(remark: &Remark) -> String {
     let Remark { run, set, figure, .. } = remark;
     match remark.oddity {
         Oddity::ColdFirst => format!(
-            "Run {run}, the first of {set}, was slower by far than the others ({figure}): caches may have been cold."
+            "Run {run}, the first of {set}, was much slower than the others ({figure}): caches may have been cold."
         ),
         Oddity::Outlier => {
-            format!("Run {run} of {set} lies far from the others ({figure}). It is in all means.")
+            format!("Run {run} of {set} is far from the others ({figure}). All means include it.")
         }
     }
 }
@@ -180,12 +177,12 @@ mod tests {
             "| Figure | 64k, 2 runs | 16k, 2 runs | Ratio | 4k, 1 run | Ratio |\n\
              | --- | ---: | ---: | ---: | ---: | ---: |\n\
              | read speed mean | 100 MB/s ± 0 B/s | 150 MB/s ± 0 B/s | 1.50 (1.50 to 1.50) | 90.0 MB/s | 0.90 (one run) |\n\n\
-             Ratios are to 64k, with 95 % bounds. Of so many figures one in twenty differs by chance alone.\n"
+             Ratios are to 64k, with 95 % bounds. One in twenty figures differs by chance alone.\n"
         );
     }
 
     #[test]
-    fn in_plain_text_it_says_what_differs_besides() {
+    fn plain_text_shows_facts_that_differ() {
         let mut sets = [set("a\u{1b}", &[100.0]), set("b", &[50.0])];
         for (set, chunk) in sets.iter_mut().zip(["4 KiB", "64 KiB"]) {
             set.runs[0].facts = vec![Fact { name: "chunk size", value: Some(chunk.into()) }];
@@ -194,14 +191,14 @@ mod tests {
             text(&compare(&sets), Prefix::Decimal, Style::Plain),
             "Figure           a , 1 run   b, 1 run           Ratio\n\
              read speed mean   100 MB/s  50.0 MB/s  0.50 (one run)\n\n\
-             Ratios are to a ; of a single run nobody can say what is chance.\n\n\
+             Ratios are to a . A single run has no confidence interval.\n\n\
              What differs besides  a      b\n\
              chunk size            4 KiB  64 KiB\n"
         );
     }
 
     #[test]
-    fn the_same_as_csv_has_a_row_for_each_figure_of_each_set() {
+    fn csv_has_a_row_for_each_figure_of_each_set() {
         let found = compare(&[set("a, \"b\"", &[100.0]), set("=cmd()", &[50.0]), set("none", &[])]);
         assert_eq!(
             csv_text(&found),
@@ -213,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_is_not_nothing_and_what_bounds_nothing_is_short() {
+    fn extreme_factors_are_short() {
         let text = |factor| factor_text(factor);
         assert_eq!(
             [0.0, 0.00002, 0.0047, 0.05, 1205.0].map(text),
@@ -229,12 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn odd_runs_are_told_below_the_table() {
+    fn remarks_follow_the_table() {
         let found = compare(&[set("a_b", &[60.0, 118.0, 121.0, 120.0, 119.0])]);
         let text = markdown(&found);
         assert!(
             text.ends_with(
-                "\nRun a\\_b at 60, the first of a\\_b, was slower by far than the others (read speed mean): caches may \
+                "\nRun a\\_b at 60, the first of a\\_b, was much slower than the others (read speed mean): caches may \
                  have been cold.\n"
             ),
             "{text}"

@@ -3,11 +3,16 @@
 //! Format: `mylvmbackup 4711 presnapshot vg0/data_snapshot`. The words are the program, its PID, the hook, and for
 //! `presnapshot` the snapshot's name, if the hook knows it. Everything else is rejected here.
 
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::StrDeserializer;
+
 /// LVM's limit for a group's and a volume's name together, with the slash.
 const LONGEST_NAME: usize = 128;
 
 /// A step of mylvmbackup, named after the hook that it calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Step {
     /// Before it connects to the database: the run begins.
     Preconnect,
@@ -28,21 +33,9 @@ pub enum Step {
 }
 
 impl Step {
-    const ALL: [(&'static str, Self); 10] = [
-        ("preconnect", Self::Preconnect),
-        ("preflush", Self::Preflush),
-        ("presnapshot", Self::Presnapshot),
-        ("preunlock", Self::Preunlock),
-        ("predisconnect", Self::Predisconnect),
-        ("premount", Self::Premount),
-        ("prebackup", Self::Prebackup),
-        ("backupsuccess", Self::Backupsuccess),
-        ("backupfailure", Self::Backupfailure),
-        ("precleanup", Self::Precleanup),
-    ];
-
     fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, step)| step)
+        let name: StrDeserializer<serde::de::value::Error> = name.into_deserializer();
+        Self::deserialize(name).ok()
     }
 }
 
@@ -90,7 +83,18 @@ mod tests {
 
     #[test]
     fn every_hook_name_is_a_step() {
-        for (name, step) in Step::ALL {
+        for (name, step) in [
+            ("preconnect", Step::Preconnect),
+            ("preflush", Step::Preflush),
+            ("presnapshot", Step::Presnapshot),
+            ("preunlock", Step::Preunlock),
+            ("predisconnect", Step::Predisconnect),
+            ("premount", Step::Premount),
+            ("prebackup", Step::Prebackup),
+            ("backupsuccess", Step::Backupsuccess),
+            ("backupfailure", Step::Backupfailure),
+            ("precleanup", Step::Precleanup),
+        ] {
             assert_eq!(
                 parse(&format!("mylvmbackup 4711 {name}")),
                 Ok(HookMessage { run: 4711, step, snapshot: None })

@@ -74,7 +74,7 @@ fn bind(path: &Path) -> Result<UnixDatagram, String> {
     if path.symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()) {
         return Err("a file that is no socket exists there; remove it, or choose another path".into());
     }
-    if is_in_use(path) {
+    if socket_state(path) == SocketState::Listening {
         return Err("another program listens there, perhaps another cowbell".into());
     }
     match std::fs::remove_file(path) {
@@ -87,10 +87,6 @@ fn bind(path: &Path) -> Result<UnixDatagram, String> {
     })?;
     std::fs::set_permissions(path, PermissionsExt::from_mode(MODE)).map_err(|error| error.to_string())?;
     Ok(socket)
-}
-
-fn is_in_use(path: &Path) -> bool {
-    matches!(socket_state(path), SocketState::Listening)
 }
 
 /// Whether a process listens on a socket.

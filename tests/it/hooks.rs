@@ -385,17 +385,17 @@ fn hooks_reach_the_daemon_and_nonsense_is_counted() {
     let socket = UnixDatagram::unbound().unwrap();
     let long = "x".repeat(1025);
     wait_for("room", || socket.send_to(b"hello", daemon.hooks()).ok());
-    wait_for("one", || notes(&daemon).contains("1 word from hooks was not understood; ").then_some(()));
+    wait_for("one", || notes(&daemon).contains("1 message from hooks was invalid; ").then_some(()));
     for nonsense in ["", "mylvmbackup 1 explode", "mylvmbackup -7 premount", "\0\n<script>", &long] {
         // The kernel takes ten at once.
         wait_for("room", || socket.send_to(nonsense.as_bytes(), daemon.hooks()).ok());
     }
-    wait_for("the count", || notes(&daemon).contains("5 words from hooks were not understood").then_some(()));
+    wait_for("the count", || notes(&daemon).contains("5 messages from hooks were invalid").then_some(()));
     assert!(!notes(&daemon).contains("preunlock"), "{}", notes(&daemon));
     assert_eq!(daemon.json("/api/v1/jobs"), json!([]), "no snapshot, no job");
     let path = daemon.hooks();
     daemon.stop(rustix::process::Signal::TERM);
-    let complaints = || daemon.log().matches("a hook's word is left out").count();
+    let complaints = || daemon.log().matches("a hook's message was ignored").count();
     wait_for("the log to be read", || (complaints() > 0).then_some(()));
     assert_eq!(complaints(), 1, "{}", daemon.log());
     assert!(!path.exists(), "the socket goes with the daemon");

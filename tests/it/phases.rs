@@ -110,7 +110,7 @@ fn what_each_phase_did_is_told_with_the_job() {
     );
     for page in ["/jobs/1", "/api/v1/jobs/report?ids=1"] {
         let page = daemon.get(page).body;
-        has(&page, &["<caption>Phases</caption>", "20.0 MiB/s <small", "seeking</th>", "has a dash"]);
+        has(&page, &["<caption>Phases</caption>", "20.0 MiB/s <small", "seeking</th>", "show a dash"]);
     }
 }
 

@@ -1,28 +1,29 @@
-//! What a file from elsewhere may say: what cowbell could have observed, and what the database, a page or a terminal can
-//! take. Whatever table `job` demands in `migrations/` is demanded here, in a sentence.
+//! Checks an imported file: only values that cowbell can observe, and that the database, pages and terminals accept.
+//!
+//! Includes every constraint of table `job` in `migrations/`.
 
 use anyhow::{anyhow, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{FiledSpan, Number};
+use super::{FileSpan, Number};
 use crate::job::backup_run::{BackupRun, Phase};
 use crate::job::{Job, JobKind, MOST_NOTES, MOST_PHASES, Outcome};
 use crate::source::{LONGEST_NAME, check_letters};
 
-/// Letters of a path or a note.
+/// Maximum characters of a path or a note.
 const LONGEST_TEXT: usize = 1_000;
-/// Names in a list, such as PVs or disks; a group seldom has more than some tens.
+/// Maximum names in a list, such as PVs or disks.
 const MOST_NAMES: usize = 1_000;
-/// No number of a job is larger: an EiB.
+/// The largest number of a job: an EiB.
 const MOST: f64 = (1_u64 << 60) as f64;
-/// A host's clock may be wrong by this. Hooks are heard before the snapshot exists, and it may die after the job.
+/// Tolerance for wrong clocks, hooks before the snapshot, and its death after the job.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
-/// Of a span.
+/// Maximum PVs of a span.
 const MOST_PVS: usize = 64;
-/// Roll-ups of ten minutes are the longest ticks; an hour is longer than any.
+/// More than the longest ticks, which are roll-ups of ten minutes.
 const LONGEST_TICK_US: u64 = 3_600_000_000;
-/// What the course has before a job and after it.
+/// The longest time in the course before and after the job.
 const AROUND_MS: i64 = 600_000;
 
 pub fn job(job: &Job, now: Timestamp) -> anyhow::Result<()> {
@@ -36,11 +37,11 @@ pub fn job(job: &Job, now: Timestamp) -> anyhow::Result<()> {
          {ended_at}"
     );
     instants(job, ended_at, now)?;
-    words("job", &serde_json::to_value(job)?)?;
+    values("job", &serde_json::to_value(job)?)?;
     let phases = &job.phase_marks;
     ensure!(phases.len() <= MOST_PHASES, "expected {MOST_PHASES} phases at most, but found {}", phases.len());
     ensure!(phases.is_sorted_by_key(|phase| phase.at), "expected phases in the order of time");
-    job.backup_run.as_ref().map_or(Ok(()), heard)?;
+    job.backup_run.as_ref().map_or(Ok(()), backup_run)?;
     let is_failed_run = job.kind == JobKind::Snapshot && outcome == Outcome::Failed;
     ensure!(
         is_failed_run || !job.made_no_snapshot(),
@@ -72,7 +73,7 @@ pub fn job(job: &Job, now: Timestamp) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is told of a job is from a day before it to a day after it.
+/// Times must be within a day of the job.
 fn instants(job: &Job, ended_at: Timestamp, now: Timestamp) -> anyhow::Result<()> {
     ensure!(
         job.notes.len() <= MOST_NOTES,
@@ -83,20 +84,20 @@ fn instants(job: &Job, ended_at: Timestamp, now: Timestamp) -> anyhow::Result<()
         let is_past = at >= Timestamp::UNIX_EPOCH && at.duration_since(now) <= DAY;
         ensure!(is_past, "expected notes from 1970 to now, but found one at {at}");
     }
-    let heard = job.backup_run.iter().flat_map(|run| {
-        let told = [run.locked_from, run.locked_until, run.report.map(|report| report.at)];
+    let of_run = job.backup_run.iter().flat_map(|run| {
+        let times = [run.locked_from, run.locked_until, run.report.map(|report| report.at)];
         let phases = run.phases.iter().map(|phase| phase.at);
-        phases.chain(told.into_iter().flatten()).chain([run.first_at, run.last_at])
+        phases.chain(times.into_iter().flatten()).chain([run.first_at, run.last_at])
     });
     let seen = [job.died_at, job.io_error_at, job.unmounted_at].into_iter().flatten();
-    for at in seen.chain(job.phase_marks.iter().map(|phase| phase.at)).chain(heard) {
+    for at in seen.chain(job.phase_marks.iter().map(|phase| phase.at)).chain(of_run) {
         let is_near = job.started_at.duration_since(at) <= DAY && at.duration_since(ended_at) <= DAY;
         ensure!(is_near, "expected what happened to the job within a day of it, but found {at}");
     }
     Ok(())
 }
 
-fn heard(run: &BackupRun) -> anyhow::Result<()> {
+fn backup_run(run: &BackupRun) -> anyhow::Result<()> {
     ensure!(run.run > 0, "expected the number of a run's process from 1, but found 0");
     let is_lock = run.locked_from.zip(run.locked_until).is_none_or(|(from, until)| from <= until);
     ensure!(is_lock, "expected a lock to be released after it was taken");
@@ -107,8 +108,8 @@ fn heard(run: &BackupRun) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every text, list and number below a field of this name.
-fn words(name: &str, value: &Value) -> anyhow::Result<()> {
+/// Checks all texts, lists and numbers below a field.
+fn values(name: &str, value: &Value) -> anyhow::Result<()> {
     match value {
         Value::String(text) => {
             let most = if ["text", "mounted_on"].contains(&name) { LONGEST_TEXT } else { LONGEST_NAME };
@@ -117,9 +118,9 @@ fn words(name: &str, value: &Value) -> anyhow::Result<()> {
         Value::Array(list) => {
             let found = list.len();
             ensure!(found <= MOST_NAMES, "expected {MOST_NAMES} of `{name}` at most, but found {found}");
-            list.iter().try_for_each(|value| words(name, value))
+            list.iter().try_for_each(|value| values(name, value))
         }
-        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| words(name, value)),
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| values(name, value)),
         Value::Number(number) => {
             let is_one = number.as_f64().is_some_and(|number| (0.0..=MOST).contains(&number));
             ensure!(is_one, "expected `{name}` from 0 to {MOST}, but found {number}");
@@ -130,7 +131,7 @@ fn words(name: &str, value: &Value) -> anyhow::Result<()> {
 }
 
 /// `took_ms` is how long the job took.
-pub fn span(span: &FiledSpan, took_ms: i64) -> anyhow::Result<()> {
+pub fn span(span: &FileSpan, took_ms: i64) -> anyhow::Result<()> {
     for (end_ms, length_us) in &span.ticks {
         ensure!(
             (1..=LONGEST_TICK_US).contains(length_us),

@@ -81,27 +81,19 @@ impl DeviceMapper {
         let is_same =
             devices.len() == self.known.len() && devices.iter().all(|device| self.known.contains_key(device));
         if scope == Scope::Fills && is_same {
-            return Ok(self.read_fills(control, &devices));
+            let mut text = String::from("again\n");
+            for device in devices.iter().filter(|device| self.known.get(device) == Some(&true)) {
+                describe(control, &mut self.status, device, scope, &mut text);
+            }
+            return Ok(text);
         }
-        Ok(self.read_all(control, devices))
-    }
-
-    fn read_fills(&mut self, control: &File, devices: &[DeviceEntry]) -> String {
-        let mut text = String::from("again\n");
-        for device in devices.iter().filter(|device| self.known.get(device) == Some(&true)) {
-            describe(control, &mut self.status, device, Scope::Fills, &mut text);
-        }
-        text
-    }
-
-    fn read_all(&mut self, control: &File, devices: Vec<DeviceEntry>) -> String {
         let mut text = String::with_capacity(128 * devices.len());
         self.known.clear();
         for device in devices {
             let is_read_each_tick = describe(control, &mut self.status, &device, Scope::All, &mut text);
             self.known.insert(device, is_read_each_tick);
         }
-        text
+        Ok(text)
     }
 }
 

@@ -7,6 +7,7 @@ mod reports;
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::OptionFuture;
 use tokio::time::MissedTickBehavior;
 
 use super::clock::{micros, now, uptime_us};
@@ -102,9 +103,13 @@ impl Live {
                 biased;
                 _ = self.ticker.tick() => return self.read().await,
                 () = self.extra.due() => return self.read().await,
-                hook = next_hook(&mut self.hook_listener) => return between_ticks(Vec::new(), vec![hook]),
-                () = answer_of(&mut self.lvm) => {}
-                () = event_of(&mut self.device_mapper) => self.on_event(),
+                Some(hook) = OptionFuture::from(self.hook_listener.as_mut().map(HookListener::next)) => {
+                    return between_ticks(Vec::new(), vec![hook]);
+                }
+                Some(()) = OptionFuture::from(self.lvm.as_mut().map(LvmReports::answer)) => {}
+                Some(()) = OptionFuture::from(self.device_mapper.as_mut().map(DmSource::event)) => {
+                    self.on_event();
+                }
             }
         }
     }
@@ -217,27 +222,6 @@ fn disabled(source: LvmSource) -> Vec<PartReading> {
             let why = "the device-mapper is disabled by lvm.source = \"lvs\" in the configuration";
             vec![text(Part::Dm, why)]
         }
-    }
-}
-
-async fn answer_of(lvm: &mut Option<LvmReports>) {
-    match lvm {
-        Some(lvm) => lvm.answer().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn event_of(device_mapper: &mut Option<DmSource>) {
-    match device_mapper {
-        Some(device_mapper) => device_mapper.event().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn next_hook(hook_listener: &mut Option<HookListener>) -> Hook {
-    match hook_listener {
-        Some(hook_listener) => hook_listener.next().await,
-        None => std::future::pending().await,
     }
 }
 
