@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Interval, Work};
+use super::Interval;
 use crate::topology::{Device, State, Volume, VolumeKind};
 
 /// The cost of one origin's thick snapshots in an interval, in bytes.
@@ -62,7 +62,8 @@ impl Interval {
         };
         for snapshot in self.topology.thick_snapshots(origin) {
             let (top, cow) = (work(snapshot.device)?, work(snapshot.cow)?);
-            copying.copied -= through_real(&top, &cow);
+            // Reads through the snapshot that its origin's device served, and not its COW area.
+            copying.copied -= signed(top.sectors_read.bytes()) - signed(cow.sectors_read.bytes());
             copying.cow_written += cow.sectors_written.bytes();
             copying.into_snapshots += top.sectors_written.bytes();
         }
@@ -111,11 +112,6 @@ impl Interval {
         let has_snapshots = self.topology.thick_snapshots(origin).next().is_some();
         (origin.real.is_some() && has_snapshots && !is_merging).then_some(origin)
     }
-}
-
-/// Reads through a snapshot that its origin's device served, and not its COW area.
-fn through_real(snapshot: &Work, cow: &Work) -> i64 {
-    signed(snapshot.sectors_read.bytes()) - signed(cow.sectors_read.bytes())
 }
 
 /// All bytes if the volume lies on this PV only, 0 if it does not lie on it; `None` if it also lies on others.

@@ -47,8 +47,8 @@ fn figures_of(name: &str, phase: &PhaseWork) -> Vec<Figure> {
 /// Tables of the phases, and of their PVs if any is known; empty for a job without phases.
 pub fn tables(phases: &[PhaseWork], prefix: Prefix) -> Vec<Table> {
     let names = pvs(phases);
-    let columns = ["Began", "Took", "Read", "Read speed", "Written", "Write speed"].map(Column::number);
-    let columns = std::iter::once(Column::name("Phase")).chain(columns);
+    let numbers = ["Began", "Took", "Read", "Read speed", "Written", "Write speed"].map(Column::number);
+    let columns = std::iter::once(Column::name("Phase")).chain(numbers);
     let work = Table::new("", columns, phases.iter().map(|phase| work(phase, prefix)));
     let columns = names.iter().map(|name| Column::number(*name));
     let columns = std::iter::once(Column::name("Phase, busy PVs")).chain(columns);

@@ -185,7 +185,12 @@ impl Sampler {
                 (sample.cpu, sample.blocked) = (Some(cpu), blocked);
             }
             Part::Pressure => sample.pressure_us = Some(host::parse_pressure(text)?),
-            Part::Sysfs => self.update_names(sysfs::parse(text)),
+            Part::Sysfs => {
+                let names = sysfs::parse(text);
+                if *self.names != names {
+                    self.names = Arc::new(names);
+                }
+            }
             Part::Dm => {
                 let found = dm::parse(text);
                 let unparsed = require_parsed(&found.unparsed);
@@ -229,12 +234,6 @@ impl Sampler {
         let is_there = |usage: &Usage| mounts.contains(&usage.mount);
         if !self.usages.iter().all(is_there) {
             self.usages = Arc::new(self.usages.iter().filter(|usage| is_there(usage)).cloned().collect());
-        }
-    }
-
-    fn update_names(&mut self, names: Vec<BlockDevice>) {
-        if *self.names != names {
-            self.names = Arc::new(names);
         }
     }
 

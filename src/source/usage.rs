@@ -68,16 +68,12 @@ impl UsageQuery {
     /// Updates the mount table.
     pub fn set_mounts(&mut self, mounts: &str) {
         self.mounts = mounts.into();
-        self.choose();
+        self.chosen = chosen(&self.mounts, &self.names);
     }
 
     /// Updates devices and layers.
     pub fn set_names(&mut self, names: &str) {
         self.names = names.into();
-        self.choose();
-    }
-
-    fn choose(&mut self) {
         self.chosen = chosen(&self.mounts, &self.names);
     }
 

@@ -6,7 +6,6 @@
 //! If two lvcreate run at once below different programs, nothing tells them apart, and no program is reported.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -32,12 +31,17 @@ pub struct Makers {
     processes: Option<(Instant, String)>,
 }
 
-/// The fields of a process.
 struct Process {
     number: u32,
     name: String,
     state: String,
     parent: u32,
+}
+
+impl Process {
+    fn line(&self) -> String {
+        format!("{} ({}) {} {}\n", self.number, self.name, self.state, self.parent)
+    }
 }
 
 impl Makers {
@@ -76,22 +80,12 @@ impl Makers {
         for process in self.numbers().into_iter().filter_map(|number| self.process(number)) {
             // cowbell's own LVM queries create nothing.
             if MAKERS.contains(&process.name.as_str()) && process.parent != own {
-                self.add_with_those_above(process, &mut lines);
+                let above = |process: &Process| self.process(process.parent);
+                let chain = std::iter::successors(Some(process), above).take(MAX_DEPTH);
+                lines.extend(chain.map(|process| (process.number, process.line())));
             }
         }
-        lines.into_iter().fold(String::new(), |mut text, (_, line)| {
-            let _ = writeln!(text, "{line}");
-            text
-        })
-    }
-
-    fn add_with_those_above(&self, process: Process, lines: &mut BTreeSet<(u32, String)>) {
-        let mut next = Some(process);
-        for _ in 0..MAX_DEPTH {
-            let Some(Process { number, name, state, parent }) = next else { return };
-            lines.insert((number, format!("{number} ({name}) {state} {parent}")));
-            next = self.process(parent);
-        }
+        lines.into_iter().map(|(_, line)| line).collect()
     }
 
     fn numbers(&self) -> Vec<u32> {
