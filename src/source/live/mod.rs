@@ -21,10 +21,10 @@ use extra::ExtraTicks;
 use makers::Makers;
 use reports::LvmReports;
 
-/// Maximum age of device names, since renames may go unnoticed without events.
-const NAMES_AGE: Duration = Duration::from_secs(10);
-/// The same with device-mapper events.
-const NAMES_AGE_WITH_EVENTS: Duration = Duration::from_secs(60);
+/// Maximum age of device names and attributes.
+const NAMES_AGE: Duration = Duration::from_secs(60);
+/// The same if device-mapper devices may be renamed without an event.
+const NAMES_AGE_WITHOUT_EVENTS: Duration = Duration::from_secs(10);
 
 /// Reads this machine at a fixed interval, and after device-mapper events.
 pub struct Live {
@@ -163,12 +163,12 @@ impl Live {
 
     /// The names of the devices, if they changed or are old.
     fn read_names(&mut self, diskstats: &PartReading) -> Option<PartReading> {
-        let fingerprint = match &diskstats.result {
-            ReadResult::Text(text) => self.root.devices_fingerprint(text),
-            ReadResult::Error(_) => 0,
+        let (fingerprint, has_dm) = match &diskstats.result {
+            ReadResult::Text(text) => (self.root.devices_fingerprint(text), text.contains(" dm-")),
+            ReadResult::Error(_) => (0, true),
         };
         let has_events = self.device_mapper.as_ref().is_some_and(DmSource::has_events);
-        let age = if has_events { NAMES_AGE_WITH_EVENTS } else { NAMES_AGE };
+        let age = if has_events || !has_dm { NAMES_AGE } else { NAMES_AGE_WITHOUT_EVENTS };
         let is_fresh = self.names.read_at.is_some_and(|at| at.elapsed() < age);
         if is_fresh && fingerprint == self.names.fingerprint {
             return None;
