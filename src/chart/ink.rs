@@ -2,7 +2,7 @@
 //!
 //! plotters supports colours only, so each class has a colour of its own. The backend turns it back into class names.
 
-use plotters::style::{RGBColor, ShapeStyle};
+use plotters::style::RGBColor;
 use plotters_backend::BackendColor;
 
 use crate::alert::Severity;
@@ -53,41 +53,22 @@ pub enum Role {
     Threshold,
 }
 
-/// A role and its look.
-#[derive(Clone, Copy, Debug)]
-pub struct Ink {
-    role: Role,
-    look: u8,
+/// The colour of a shape without look.
+pub fn plain(role: Role) -> RGBColor {
+    RGBColor(role as u8, 0, 0)
 }
 
-impl Ink {
-    pub fn plain(role: Role) -> Self {
-        Self { role, look: 0 }
-    }
+/// The colour of a shape of a line.
+pub fn line(role: Role, look: Look) -> RGBColor {
+    RGBColor(role as u8, 0, look.number())
+}
 
-    pub fn line(role: Role, look: Look) -> Self {
-        Self { role, look: look.number() }
-    }
-
-    pub fn threshold(severity: Severity) -> Self {
-        let look = match severity {
-            Severity::Warning => 10,
-            Severity::Critical => 11,
-        };
-        Self { role: Role::Threshold, look }
-    }
-
-    pub fn colour(self) -> RGBColor {
-        RGBColor(self.role as u8, 0, self.look)
-    }
-
-    pub fn stroke(self) -> ShapeStyle {
-        ShapeStyle::from(self.colour())
-    }
-
-    pub fn fill(self) -> ShapeStyle {
-        self.stroke().filled()
-    }
+pub fn threshold(severity: Severity) -> RGBColor {
+    let look = match severity {
+        Severity::Warning => 10,
+        Severity::Critical => 11,
+    };
+    RGBColor(Role::Threshold as u8, 0, look)
 }
 
 /// The class names of a colour.

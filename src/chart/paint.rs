@@ -7,10 +7,10 @@ use plotters::drawing::DrawingAreaErrorKind;
 use plotters::element::{Circle, PathElement, Polygon, Text};
 use plotters::prelude::{DrawingArea, IntoDrawingArea};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{IntoFont, TextStyle};
+use plotters::style::{Color, IntoFont, RGBColor, TextStyle};
 
 use super::band::{self, Edges};
-use super::ink::{Ink, Role};
+use super::ink::{self, Role};
 use super::runs::{FinitePoint, runs};
 use super::scale::Scale;
 use super::svg::{ClassSvg, TENTHS};
@@ -87,7 +87,7 @@ impl<'a> Painter<'a> {
         let seconds = seconds(self.chart);
         for (value, _) in scale.ticks() {
             let role = if value == 0.0 { Role::Axis } else { Role::Grid };
-            plot.draw(&PathElement::new(vec![(0.0, value), (seconds, value)], Ink::plain(role).stroke()))?;
+            plot.draw(&PathElement::new(vec![(0.0, value), (seconds, value)], ink::plain(role)))?;
         }
         Ok(())
     }
@@ -110,22 +110,22 @@ impl<'a> Painter<'a> {
         if line.area {
             let mut corners: Vec<(f64, f64)> = run.iter().map(|point| (point.at, point.avg)).collect();
             corners.extend([(run[run.len() - 1].at, 0.0), (run[0].at, 0.0)]);
-            plot.draw(&Polygon::new(corners, Ink::line(Role::Area, line.look).fill()))?;
+            plot.draw(&Polygon::new(corners, ink::line(Role::Area, line.look).filled()))?;
         }
         if run.iter().any(|point| point.min < point.avg || point.max > point.avg) {
             let corners = envelope(run, COLUMN * seconds_per_pixel);
-            plot.draw(&Polygon::new(corners, Ink::line(Role::Envelope, line.look).fill()))?;
+            plot.draw(&Polygon::new(corners, ink::line(Role::Envelope, line.look).filled()))?;
         }
         Ok(())
     }
 
     fn strokes(plot: &Plot<'a>, line: &Line, run: &[FinitePoint], _: f64) -> DrawResult {
         if let [alone] = run {
-            let dot = Circle::new((alone.at, alone.avg), DOT, Ink::line(Role::Dot, line.look).fill());
+            let dot = Circle::new((alone.at, alone.avg), DOT, ink::line(Role::Dot, line.look).filled());
             return plot.draw(&dot);
         }
         let points: Vec<(f64, f64)> = run.iter().map(|point| (point.at, point.avg)).collect();
-        plot.draw(&PathElement::new(points, Ink::line(Role::Line, line.look).stroke()))
+        plot.draw(&PathElement::new(points, ink::line(Role::Line, line.look)))
     }
 
     fn threshold(&self, threshold: &Threshold) -> DrawResult {
@@ -133,8 +133,8 @@ impl<'a> Painter<'a> {
         if !(0.0..=scale.max).contains(&threshold.value) {
             return Ok(());
         }
-        let (end, ink) = (seconds(self.chart), Ink::threshold(threshold.severity));
-        plot.draw(&PathElement::new(vec![(0.0, threshold.value), (end, threshold.value)], ink.stroke()))?;
+        let (end, ink) = (seconds(self.chart), ink::threshold(threshold.severity));
+        plot.draw(&PathElement::new(vec![(0.0, threshold.value), (end, threshold.value)], ink))?;
         let (x, y) = plot.map_coordinate(&(end, threshold.value));
         self.text(
             &threshold.label,
@@ -155,7 +155,7 @@ impl<'a> Painter<'a> {
             Side::Left => (0.0, -LABEL_DISTANCE, HPos::Right),
             Side::Right => (seconds(self.chart), LABEL_DISTANCE, HPos::Left),
         };
-        let ink = Ink::plain(Role::Tick);
+        let ink = ink::plain(Role::Tick);
         for (value, label) in scale.ticks() {
             let (x, y) = plot.map_coordinate(&(at, value));
             self.text(&label, (x + away, y), ink, anchor, VPos::Center)?;
@@ -165,7 +165,7 @@ impl<'a> Painter<'a> {
     }
 
     fn time_labels(&self) -> DrawResult {
-        let (ink, (_, plot)) = (Ink::plain(Role::Tick), &self.left);
+        let (ink, (_, plot)) = (ink::plain(Role::Tick), &self.left);
         let (start, bottom) = plot.map_coordinate(&(0.0, 0.0));
         let row = bottom + LABEL_DISTANCE;
         let (range, time_labels) = (self.chart.range, self.chart.time_labels);
@@ -174,7 +174,7 @@ impl<'a> Painter<'a> {
         for (at, label) in ticks {
             let (x, _) = plot.map_coordinate(&(at, 0.0));
             let tick = vec![(x, bottom), (x, bottom + LABEL_DISTANCE / 2)];
-            self.canvas.draw(&PathElement::new(tick, Ink::plain(Role::Axis).stroke()))?;
+            self.canvas.draw(&PathElement::new(tick, ink::plain(Role::Axis)))?;
             let half = label.len() as i32 * 3 * TENTHS;
             if x - half >= start - LABEL_DISTANCE / 2 && x + half <= self.size.width as i32 * TENTHS {
                 self.text(&label, (x, row), ink, HPos::Center, VPos::Top)?;
@@ -183,10 +183,8 @@ impl<'a> Painter<'a> {
         Ok(())
     }
 
-    fn text(&self, text: &str, at: (i32, i32), ink: Ink, across: HPos, down: VPos) -> DrawResult {
-        let colour = ink.colour();
-        let style =
-            TextStyle::from(("sans-serif", 11).into_font()).color(&colour).pos(Pos::new(across, down));
+    fn text(&self, text: &str, at: (i32, i32), ink: RGBColor, across: HPos, down: VPos) -> DrawResult {
+        let style = TextStyle::from(("sans-serif", 11).into_font()).color(&ink).pos(Pos::new(across, down));
         self.canvas.draw(&Text::new(text.to_owned(), at, style))
     }
 

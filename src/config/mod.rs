@@ -179,9 +179,9 @@ mod tests {
             (r#"listen = "2692""#, "expected an address and a port such as"),
             ("[alerts]\npool_data = { warning = 90, critical = 85 }", "line 2"),
             ("[alerts]\npool_data = { warning = 90, critical = 850 }", "0 < warning < critical <= 100"),
-            ("[[notify]]\nkind = \"mail\"", "`kind`: expected \"webhook\" or \"command\""),
+            ("[[notify]]\nkind = \"mail\"", "unknown variant `mail`, expected `webhook` or `command`"),
             ("[[notify]]\nkind = \"webhook\"\nurl = \"ftp://x\"", "expected an http:// or https://"),
-            ("[[notify]]\nkind = \"command\"\ncommand = []", "expected a command to have"),
+            ("[[notify]]\nkind = \"command\"\ncommand = []", "expected a program and its arguments"),
             (
                 "[lvm]\nsource = \"lvm\"",
                 "line 2, `source = \"lvm\"`: unknown variant `lvm`, expected one of `auto`, `dm`, `lvs`",

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::{Path, State};
 
-use super::charts::{self, Figure, RangeLink, View};
+use super::charts::{self, ChoiceLink, Figure, View};
 use super::phases::Phases;
 use super::rows::JobTable;
 use super::text::{self, rate, size};
@@ -31,7 +31,7 @@ pub struct Subjects {
     /// A warning above the figures.
     pub notice: Option<String>,
     pub key_figures: Vec<KeyFigure>,
-    pub ranges: Vec<RangeLink>,
+    pub ranges: Vec<ChoiceLink>,
     pub span: String,
     pub figures: Vec<Figure>,
     pub phases: Option<Phases>,

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 
-use super::charts::{RangeLink, View};
+use super::charts::{ChoiceLink, View};
 use super::rows::JobTable;
 use super::{Answer, Content, Refresh, fragment_url, is_moving, shown};
 use crate::series::when::including_latest;
@@ -19,7 +19,7 @@ const DEFAULT_SPAN: &str = "-7d";
 #[derive(Template)]
 #[template(path = "jobs.html")]
 struct Jobs {
-    ranges: Vec<RangeLink>,
+    ranges: Vec<ChoiceLink>,
     span: String,
     jobs: JobTable,
     /// The address of the next page.

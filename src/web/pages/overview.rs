@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 
-use super::charts::{self, Figure, RangeLink, Sketch, Trace, View};
+use super::charts::{self, ChoiceLink, Figure, Sketch, Trace, View};
 use super::rows::{self, JobTable};
 use super::{Answer, Content, shown, text};
 use crate::alert::Severity;
@@ -32,7 +32,7 @@ const MOST_OUTLOOKS: usize = 3;
 #[template(path = "overview.html")]
 struct Overview {
     verdict: Verdict,
-    ranges: Vec<RangeLink>,
+    ranges: Vec<ChoiceLink>,
     span: String,
     fills: Table,
     nothing_to_watch: String,

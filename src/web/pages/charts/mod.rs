@@ -12,7 +12,7 @@ use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuant
 use crate::store::{Subject, Wanted};
 use crate::topology::{Device, Volume, VolumeKind};
 pub use draw::{Figure, draw};
-pub use view::{RangeLink, View};
+pub use view::{ChoiceLink, View};
 
 pub const BYTES: Axis = Axis { unit: Unit::BytesPerSecond, max: None };
 const PERCENT: Axis = Axis { unit: Unit::Percent, max: Some(100.0) };

@@ -65,9 +65,9 @@ impl View {
         Some(if is_moving(&self.span()) { Refresh::of_range(url, range) } else { Refresh::once(url) })
     }
 
-    pub fn ranges(&self, present: &Present) -> Vec<RangeLink> {
+    pub fn ranges(&self, present: &Present) -> Vec<ChoiceLink> {
         let current = self.from.as_deref().unwrap_or(default_span(present));
-        let link = |(name, from): (&'static str, &str)| RangeLink {
+        let link = |(name, from): (&'static str, &str)| ChoiceLink {
             name,
             href: format!("?from={from}"),
             is_current: self.to.is_none() && from == current,
@@ -84,8 +84,8 @@ impl View {
     }
 }
 
-/// A range for selection.
-pub struct RangeLink {
+/// A link in a list of choices.
+pub struct ChoiceLink {
     pub name: &'static str,
     pub href: String,
     pub is_current: bool,

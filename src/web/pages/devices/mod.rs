@@ -6,6 +6,7 @@ mod query;
 use askama::Template;
 use axum::extract::State;
 
+use super::charts::ChoiceLink;
 use super::{Answer, Content, Refresh, shown, text};
 use crate::present::Present;
 use crate::topology::Device;
@@ -50,13 +51,7 @@ struct Tools {
 
 struct Switch {
     name: &'static str,
-    choices: Vec<Choice>,
-}
-
-struct Choice {
-    name: &'static str,
-    href: String,
-    is_current: bool,
+    choices: Vec<ChoiceLink>,
 }
 
 pub async fn page(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Query>) -> Answer {
@@ -157,7 +152,7 @@ fn tools(query: &Query) -> Tools {
     // The first choice is the default.
     let switch = |name, key: &str, choices: &[(&'static str, &'static str)]| {
         let current = pairs.get(key).and_then(|value| value.as_str()).unwrap_or(choices[0].0);
-        let choice = |(value, name): &(&str, &'static str)| Choice {
+        let choice = |(value, name): &(&str, &'static str)| ChoiceLink {
             name,
             href: format!("?{}", query.with(&[(key, value)])),
             is_current: *value == current,
