@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use super::{Alert, Rule, Rules, Severity};
 use crate::job::{Harm, Job, JobKind, Outcome};
@@ -83,27 +82,17 @@ fn is_of(alert: &Alert, job: &Job) -> bool {
 }
 
 fn name(job: &Job) -> String {
-    match (&job.vg, subject(job)) {
-        (Some(vg), Some(lv)) => format!("{vg}/{lv}"),
-        _ => job.name.clone(),
-    }
+    job.origin_name().or_else(|| job.volume_name()).unwrap_or_else(|| job.name.clone())
 }
 
 fn sentence(job: &Job) -> String {
     // The alert lasts for days, so the sentence needs a date.
-    let moment = |at: Timestamp| at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
     let harm = job.harm().or(job.died_at.map(|at| (Harm::Death, at)));
-    let what = match harm {
-        Some((Harm::Death, at)) => format!("its snapshot became invalid at {}", moment(at)),
-        Some((Harm::IoError, at)) => format!("its snapshot had I/O errors at {}", moment(at)),
-        Some((Harm::Unmount, at)) => {
-            format!("its snapshot was unmounted by another process at {}", moment(at))
-        }
-        None => "its snapshot was lost".into(),
-    };
+    let what = harm
+        .map_or("was lost".into(), |(harm, at)| format!("{} at {}", harm.text(), at.strftime("%F %T UTC")));
     format!(
-        "The backup of {} reported success, but {what}. The backup may be truncated or padded with zeros: do not rely on it, \
-         keep the previous one, and repeat it with a larger snapshot.",
+        "The backup of {} reported success, but its snapshot {what}. The backup may be truncated or padded with zeros: \
+         do not rely on it, keep the previous one, and repeat it with a larger snapshot.",
         name(job)
     )
 }

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_less_helps_where_first_writes_slowed_reads() {
+    fn writing_less_helps_if_first_writes_slowed_reads() {
         assert_eq!(advised(&example(), &setup(), Remedy::WriteLess), None);
         let mut figures = example();
         figures.read_by_first_writes = Relation::Correlation(Correlation {

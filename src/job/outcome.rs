@@ -54,6 +54,17 @@ pub enum Harm {
     Unmount,
 }
 
+impl Harm {
+    /// What happened to the snapshot.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Death => "became invalid",
+            Self::IoError => "returned I/O errors",
+            Self::Unmount => "was unmounted by another process",
+        }
+    }
+}
+
 impl Job {
     /// Ends it as reported, unless its snapshot contradicts that.
     pub(super) fn end(&mut self, at: Timestamp, reported: Outcome) {

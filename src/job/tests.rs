@@ -72,9 +72,9 @@ fn io_errors_and_a_forced_unmount_override_success_too() {
 #[test]
 fn a_silent_run_is_abandoned_only_if_cowbell_listened() {
     assert_eq!(ended(reported(None)), Outcome::Abandoned);
-    let mut unheard = reported(None);
-    unheard.backup_run.as_mut().unwrap().is_unbroken = false;
-    assert_eq!(ended(unheard), Outcome::Unknown);
+    let mut interrupted = reported(None);
+    interrupted.backup_run.as_mut().unwrap().is_unbroken = false;
+    assert_eq!(ended(interrupted), Outcome::Unknown);
     let without_hooks = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
     assert_eq!(ended(without_hooks.clone()), Outcome::Unknown);
     assert_eq!(ended(dead(without_hooks, 50)), Outcome::Overflowed);

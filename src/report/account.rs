@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::{Harm, Job, JobKind, Outcome, tool};
+use crate::job::{Job, JobKind, Outcome, tool};
 use crate::units::took_text;
 
 /// The warning of a job without a snapshot.
@@ -94,7 +94,12 @@ fn warning(job: &Job, style: &AccountStyle) -> Option<String> {
         return Some(NO_SNAPSHOT.into());
     }
     let lost = match (job.harm(), job.died_at) {
-        (Some((harm, at)), _) => untrustworthy(harm, &(style.time)(at)),
+        (Some((harm, at)), _) => format!(
+            "The backup reported success, but its snapshot {} at {} UTC. The backup may be truncated or padded with \
+             zeros. Do not rely on it.",
+            harm.text(),
+            (style.time)(at)
+        ),
         (None, Some(at)) => {
             format!(
                 "{}: anything that read it then is lost, whatever it reported.",
@@ -117,18 +122,6 @@ fn died(job: &Job, at: &str) -> String {
         }
         _ => format!("The snapshot became invalid at {at} UTC"),
     }
-}
-
-fn untrustworthy(harm: Harm, at: &str) -> String {
-    let what = match harm {
-        Harm::Death => "became invalid",
-        Harm::IoError => "returned I/O errors",
-        Harm::Unmount => "was unmounted by another process",
-    };
-    format!(
-        "The backup reported success, but its snapshot {what} at {at} UTC. The backup may be truncated or padded with \
-         zeros. Do not rely on it."
-    )
 }
 
 fn abandoned(job: &Job) -> String {

@@ -161,7 +161,7 @@ impl Rate {
 mod tests {
     use super::*;
 
-    async fn said(hook_listener: &mut HookListener) -> Option<String> {
+    async fn text(hook_listener: &mut HookListener) -> Option<String> {
         let next = tokio::time::timeout(Duration::from_secs(5), hook_listener.next()).await;
         next.ok().map(|hook| hook.text)
     }
@@ -179,9 +179,9 @@ mod tests {
         send(&path, &[b'x'; MAX_LENGTH + 1]).unwrap();
         send(&path, &[b'x'; MAX_LENGTH]).unwrap();
         send(&path, b"\xff<b>").unwrap();
-        assert_eq!(said(&mut hook_listener).await.as_deref(), Some("one"));
-        assert_eq!(said(&mut hook_listener).await.map(|text| text.len()), Some(MAX_LENGTH));
-        assert_eq!(said(&mut hook_listener).await.as_deref(), Some("\u{fffd}<b>"));
+        assert_eq!(text(&mut hook_listener).await.as_deref(), Some("one"));
+        assert_eq!(text(&mut hook_listener).await.map(|text| text.len()), Some(MAX_LENGTH));
+        assert_eq!(text(&mut hook_listener).await.as_deref(), Some("\u{fffd}<b>"));
     }
 
     #[tokio::test]

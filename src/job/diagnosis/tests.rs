@@ -9,13 +9,13 @@ fn example() -> Figures {
     slow_figures().clone()
 }
 
-fn said(figures: &Figures, finding: Finding) -> Vec<String> {
+fn texts(figures: &Figures, finding: Finding) -> Vec<String> {
     let sentences = diagnosis(figures, &setup(), Prefix::Decimal).into_iter();
     sentences.filter(|sentence| sentence.finding == finding).map(|sentence| sentence.text).collect()
 }
 
 fn check(figures: &Figures, finding: Finding, expected: &str) {
-    assert_eq!(said(figures, finding), [expected]);
+    assert_eq!(texts(figures, finding), [expected]);
 }
 
 fn relation(slope: f64, rank: f64, trend: Trend) -> Relation {
@@ -67,7 +67,7 @@ fn the_fill_is_omitted_without_a_correlation() {
 fn too_few_points_are_reported() {
     let figures = Figures::of(&slowing(12), &setup());
     check(&figures, Finding::TooFewPoints, "Too few points (12) to say whether read speed depended on fill.");
-    assert_eq!(said(&figures, Finding::ReadsWentWithFill).len(), 0);
+    assert_eq!(texts(&figures, Finding::ReadsWentWithFill).len(), 0);
 }
 
 #[test]
@@ -76,11 +76,14 @@ fn several_snapshots_explain_unknown_first_writes() {
     figures.copied.first_writes = None;
     let of = |snapshots| {
         let setup = Setup { snapshots: Some(snapshots), ..setup() };
-        diagnosis(&figures, &setup, Prefix::Decimal).into_iter().map(|said| said.text).collect::<Vec<_>>()
+        diagnosis(&figures, &setup, Prefix::Decimal)
+            .into_iter()
+            .map(|sentence| sentence.text)
+            .collect::<Vec<_>>()
     };
-    let said = "The origin had 2 snapshots. The kernel does not count copies by snapshot, so first writes and \
+    let expected = "The origin had 2 snapshots. The kernel does not count copies by snapshot, so first writes and \
                 copied chunks are unknown. COW writes and write cost are of this snapshot alone.";
-    assert!(of(2).iter().any(|text| text == said), "{:?}", of(2));
+    assert!(of(2).iter().any(|text| text == expected), "{:?}", of(2));
     assert!(!of(1).iter().any(|text| text.contains("The origin had")));
 }
 
@@ -96,7 +99,7 @@ fn steady_reads_are_reported() {
     );
     figures.read.as_mut().unwrap().ends = Some(EndMeans { first: 118e6, last: 90e6 });
     let kept = [Finding::ReadsKeptTheirSpeed, Finding::ReadsSlowed, Finding::ReadsQuickened];
-    assert!(kept.iter().all(|finding| said(&figures, *finding).is_empty()), "neither the same nor a change");
+    assert!(kept.iter().all(|finding| texts(&figures, *finding).is_empty()), "neither the same nor a change");
 }
 
 #[test]
@@ -115,7 +118,7 @@ fn first_writes_that_slow_reads_are_reported() {
 fn a_busy_compressor_is_no_slow_disk() {
     let mut figures = example();
     (figures.host.user, figures.host.pressure_io) = (Some(0.24), Some(0.1));
-    assert!(said(&figures, Finding::ProcessorsWereTheLimit).is_empty(), "sda is busy");
+    assert!(texts(&figures, Finding::ProcessorsWereTheLimit).is_empty(), "sda is busy");
     figures.pvs[0].utilisation = Some(0.2);
     check(
         &figures,
@@ -124,17 +127,20 @@ fn a_busy_compressor_is_no_slow_disk() {
          as compression, and not a disk.",
     );
     figures.host.pressure_io = Some(0.7);
-    assert!(said(&figures, Finding::ProcessorsWereTheLimit).is_empty(), "a disk that is no PV may have been");
+    assert!(
+        texts(&figures, Finding::ProcessorsWereTheLimit).is_empty(),
+        "a disk that is no PV may have been"
+    );
     figures.host.pressure_io = None;
     figures.pvs[1].utilisation = None;
-    assert!(said(&figures, Finding::ProcessorsWereTheLimit).is_empty(), "sdb may have been busy");
+    assert!(texts(&figures, Finding::ProcessorsWereTheLimit).is_empty(), "sdb may have been busy");
 }
 
 #[test]
 fn a_busy_pv_is_shared_only_if_known() {
     let mut figures = example();
     figures.pvs[0].carries_cow = None;
-    assert!(said(&figures, Finding::SharedPvBusy).is_empty());
+    assert!(texts(&figures, Finding::SharedPvBusy).is_empty());
     check(&figures, Finding::PvBusy, "PV sda was busy 98 % of the time.");
 }
 
@@ -142,7 +148,7 @@ fn a_busy_pv_is_shared_only_if_known() {
 fn without_a_time_before_production_is_not_compared() {
     let mut figures = example();
     figures.origin.before = OriginWork::default();
-    assert!(said(&figures, Finding::WritesTookLonger).is_empty());
+    assert!(texts(&figures, Finding::WritesTookLonger).is_empty());
 }
 
 #[test]
@@ -155,7 +161,7 @@ fn fewer_production_writes_are_reported_with_rates() {
         "The origin was written to at 1.00 MB/s before the snapshot, 400 kB/s with it, and 1.00 MB/s after it.",
     );
     figures.origin.during.written_bytes_per_s = Some(0.8e6);
-    assert!(said(&figures, Finding::WritesFell).is_empty());
+    assert!(texts(&figures, Finding::WritesFell).is_empty());
 }
 
 #[test]

@@ -106,19 +106,19 @@ fn changed(changes: &[(&str, serde_json::Value)]) -> String {
 }
 
 /// What hooks told, with one thing changed.
-fn heard(name: &str, value: serde_json::Value) -> serde_json::Value {
+fn backup_run(name: &str, value: serde_json::Value) -> serde_json::Value {
     let at = "2026-03-01T02:00:10Z";
-    let mut heard = serde_json::json!({
+    let mut run = serde_json::json!({
         "run": 7, "phases": [{"phase": "flush", "at": at}, {"phase": "backup", "at": at}], "locked_from": at,
         "locked_until": at, "reported": null, "first_at": at, "last_at": at, "is_unbroken": false
     });
-    heard[name] = value;
-    heard
+    run[name] = value;
+    run
 }
 
 #[test]
 fn a_backup_run_is_read() {
-    read(changed(&[("/job/heard", heard("run", 7.into()))]).as_bytes(), now()).unwrap();
+    read(changed(&[("/job/heard", backup_run("run", 7.into()))]).as_bytes(), now()).unwrap();
 }
 
 #[test]
@@ -141,9 +141,9 @@ fn values_that_the_database_rejects_are_rejected() {
     let backwards = serde_json::json!([{"phase": "backup", "at": at(1)}, {"phase": "flush", "at": at(2)}]);
     for (changes, part) in [
         (vec![("/job/unmounted_at", at(9))], "`mounted_on` beside"),
-        (vec![("/job/heard", heard("run", 0.into()))], "process from 1"),
-        (vec![("/job/heard", heard("locked_until", at(9)))], "released after it was taken"),
-        (vec![("/job/heard", heard("phases", backwards))], "phases in their order"),
+        (vec![("/job/heard", backup_run("run", 0.into()))], "process from 1"),
+        (vec![("/job/heard", backup_run("locked_until", at(9)))], "released after it was taken"),
+        (vec![("/job/heard", backup_run("phases", backwards))], "phases in their order"),
         (vec![("/job/told_phases", told(&[("a", 9), ("b", 1)]))], "phases in the order of time"),
         (vec![("/job/told_phases", told(&[("a\nb", 1)]))], "`name` to be"),
         (vec![("/job/told_phases", told(&[("a", 1); 65]))], "64 phases at most"),
