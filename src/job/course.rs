@@ -20,23 +20,21 @@ pub struct Tick {
     pub seconds: f64,
 }
 
-/// A quantity of the job's snapshot, its origin, or the host.
+/// A quantity of the job's snapshot, its origin, or the host; of bytes, a rate per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Bytes a second read from the snapshot; for a job without one, from all disks.
+    /// Read from the snapshot; for a job without one, from all disks.
     SnapshotRead,
-    /// Bytes a second written to all disks; only for a job without a snapshot.
+    /// Written to all disks; only for a job without a snapshot.
     Written,
     /// At the tick's end; the maximum of a roll-up.
     FillPercent,
-    /// Bytes a second of copies and metadata written to the COW area, without writes to the snapshot itself.
+    /// Copies and metadata written to the COW area, without writes to the snapshot itself.
     CowWritten,
-    /// Bytes a second of chunks that were copied at their first write.
+    /// Chunks that were copied at their first write.
     Copied,
-    /// Bytes a second.
     OriginRead,
-    /// Bytes a second.
     OriginWritten,
     /// Requests a second.
     OriginWrites,
@@ -53,13 +51,11 @@ pub enum Measure {
     PressureIo,
 }
 
-/// A quantity of a PV.
+/// A quantity of a PV; of bytes, a rate per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PvMeasure {
-    /// Bytes a second.
     Read,
-    /// Bytes a second.
     Written,
     /// From 0 to 1.
     Utilisation,
@@ -120,7 +116,6 @@ impl Measure {
 }
 
 impl PvMeasure {
-    /// The maximum, which jitter of a tick may exceed.
     pub fn most(self) -> f64 {
         if self == Self::Utilisation { 1.0 } else { MOST }
     }
