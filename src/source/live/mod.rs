@@ -8,9 +8,8 @@ mod reports;
 use std::time::{Duration, Instant};
 
 use futures_util::future::OptionFuture;
-use tokio::time::MissedTickBehavior;
 
-use super::clock::{micros, now, uptime_us};
+use super::clock::{Ticker, micros, now, uptime_us};
 use super::files::{Mounts, OpenFile, Root};
 use super::hooks::HookListener;
 use super::usage::UsageQuery;
@@ -30,7 +29,7 @@ const NAMES_AGE_WITHOUT_EVENTS: Duration = Duration::from_secs(10);
 pub struct Live {
     root: Root,
     files: Files,
-    ticker: tokio::time::Interval,
+    ticker: Ticker,
     interval: Duration,
     hook_listener: Option<HookListener>,
     device_mapper: Option<DmSource>,
@@ -65,8 +64,6 @@ struct Names {
 impl Live {
     /// Reads below `root` at each `interval`.
     pub fn new(root: Root, interval: Duration, source: LvmSource) -> std::io::Result<Self> {
-        let mut ticker = tokio::time::interval(interval);
-        ticker.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let files = Files {
             diskstats: root.keep("proc/diskstats"),
             vmstat: root.keep("proc/vmstat"),
@@ -79,7 +76,7 @@ impl Live {
             makers: Makers::below(&root),
             root,
             files,
-            ticker,
+            ticker: Ticker::every(interval)?,
             interval,
             hook_listener: None,
             device_mapper: if source.uses_dm() { Some(DmSource::start()?) } else { None },
@@ -101,7 +98,7 @@ impl Live {
         loop {
             tokio::select! {
                 biased;
-                _ = self.ticker.tick() => return self.read().await,
+                () = self.ticker.tick() => return self.read().await,
                 () = self.extra.due() => return self.read().await,
                 Some(hook) = OptionFuture::from(self.hook_listener.as_mut().map(HookListener::next)) => {
                     return between_ticks(Vec::new(), vec![hook]);

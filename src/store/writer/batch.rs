@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use sqlx::Connection;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::MissedTickBehavior;
 
 use super::{End, Writer};
 use crate::store::damage;
@@ -17,22 +17,30 @@ use crate::units::count_text;
 const MOST_AT_ONCE: usize = 256;
 /// Operations that are taken out of the queue at most while nothing can be written.
 const MOST_HELD: usize = 4_096;
-/// How often the open files are compared with the files of their names.
+/// How often the open files are compared with the files of their names, and the journal is synced if no tick comes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl Writer<'_> {
     /// Writes until the queue is closed and empty, or the database is lost. `held` keeps the unwritten operations.
     pub(super) async fn run(mut self, queue: &mut mpsc::Receiver<Queued>, held: &mut Vec<Queued>) -> End {
+        // One timer for all ticks: a timer for each would wake the thread more often than the ticks do.
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let mut is_time_to_look = true;
             if held.is_empty() {
-                let taken = timeout(self.due_in(), queue.recv_many(held, MOST_AT_ONCE)).await;
-                if taken == Ok(0) {
+                let taken = tokio::select! {
+                    taken = queue.recv_many(held, MOST_AT_ONCE) => Some(taken),
+                    _ = looks.tick() => None,
+                };
+                if taken == Some(0) {
                     self.close().await;
                     return End::Closed;
                 }
+                is_time_to_look = taken.is_none();
             }
             self.context.report.send_modify(|health| health.busy_since = Some(Instant::now()));
-            let end = self.step(queue, held).await;
+            let end = self.step(queue, held, is_time_to_look).await;
             self.context.report.send_modify(|health| health.busy_since = None);
             if let Some(end) = end {
                 return end;
@@ -40,19 +48,17 @@ impl Writer<'_> {
         }
     }
 
-    fn due_in(&self) -> Duration {
-        self.sync_due_in().min(self.look_at.saturating_duration_since(Instant::now()))
-    }
-
-    async fn step(&mut self, queue: &mut mpsc::Receiver<Queued>, held: &mut Vec<Queued>) -> Option<End> {
-        if self.look_at <= Instant::now() {
-            self.look_at = Instant::now() + LOOK_EVERY;
+    async fn step(
+        &mut self,
+        queue: &mut mpsc::Receiver<Queued>,
+        held: &mut Vec<Queued>,
+        is_time_to_look: bool,
+    ) -> Option<End> {
+        if is_time_to_look {
             if let Some(sentence) = self.lost_files() {
                 return Some(End::Lost(sentence));
             }
-        }
-        if self.sync_due_in().is_zero() {
-            self.sync();
+            self.sync_what_is_late();
         }
         if held.is_empty() {
             return None;

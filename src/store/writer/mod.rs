@@ -65,9 +65,8 @@ struct Writer<'a> {
     retention: Retention,
     /// When old data are looked for next.
     tidy_at: Instant,
-    /// The open files, and when they are compared next with the files of their names.
+    /// The open files.
     files: open::Files,
-    look_at: Instant,
     /// Operations that broke a constraint since the health was last reported.
     refused: u64,
     /// Held for as long as the connection: no other program may write here meanwhile.

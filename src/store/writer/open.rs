@@ -94,7 +94,6 @@ impl<'a> Writer<'a> {
             retention: Retention::new(context.keep),
             tidy_at: Instant::now(),
             files: Files::of(&context.path),
-            look_at: Instant::now(),
             refused: 0,
             _lock: lock,
         };

@@ -119,13 +119,14 @@ impl Writer<'_> {
         }
     }
 
-    /// Time until the next sync is due if no tick comes.
-    pub(super) fn sync_due_in(&self) -> Duration {
-        let waited = self.unsynced.as_ref().map(|unsynced| unsynced.since.elapsed());
-        waited.map_or(Duration::MAX, |waited| SYNC_WITHIN.saturating_sub(waited))
+    /// If no tick comes that would.
+    pub(super) fn sync_what_is_late(&mut self) {
+        if self.unsynced.as_ref().is_some_and(|unsynced| unsynced.since.elapsed() > SYNC_WITHIN) {
+            self.sync();
+        }
     }
 
-    pub(super) fn sync(&mut self) {
+    fn sync(&mut self) {
         self.unsynced = None;
         if let Err(error) = self.journal.sync() {
             tracing::warn!("the journal did not reach the disk: {error}");
