@@ -88,8 +88,6 @@ CREATE TABLE alert_record (
     checksum   INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX alert_raised ON alert_record (raised_ms);           -- pages list the latest first
-
 -- Files of jobs that were imported from other hosts. Figures are computed from them.
 CREATE TABLE imported (
     key  TEXT PRIMARY KEY REFERENCES job_record (key) ON DELETE CASCADE, -- the file's hash: the same file twice is one job

@@ -32,9 +32,7 @@ pub struct Alert {
     pub uuid: String,
     /// The percentage that raised or, once cleared, cleared it. `None` if unknown or not applicable.
     pub value: Option<f64>,
-    #[schema(value_type = String, format = DateTime)]
     pub raised_at: Timestamp,
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub cleared_at: Option<Timestamp>,
     /// The highest severity so far; cleared alerts keep it.
     pub worst: Severity,

@@ -19,7 +19,6 @@ pub const MOST_POINTS: usize = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Point {
     /// The end of the time that the point covers.
-    #[schema(value_type = String, format = DateTime)]
     pub t: Timestamp,
     pub min: Option<f64>,
     pub avg: Option<f64>,

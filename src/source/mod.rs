@@ -183,7 +183,6 @@ pub struct PhaseMark {
 /// A sentence on a job, and the instant that it is about.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq, ToSchema)]
 pub struct Note {
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     pub text: String,
 }

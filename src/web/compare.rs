@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::Site;
+use super::{Site, escaped};
 use super::answer::Problem;
 use super::costs::Cost;
-use super::pages::escaped;
 use crate::job::Job;
 use crate::report::compare::{Comparison, Run, Set, compare};
 use crate::report::facts::facts;

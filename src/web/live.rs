@@ -22,7 +22,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A `tick` event. Unknown values are `null`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TickBody {
-    #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
     pub interval_ms: u64,
     /// The age of the tick when the event was sent; the first event of a stream may be old.

@@ -9,6 +9,7 @@ mod connections;
 mod guard;
 mod lists;
 mod live;
+mod openapi;
 mod pages;
 mod slow;
 
@@ -21,6 +22,7 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response_with_state};
 use axum::routing::{MethodRouter, get, post, put};
 use axum::serve::ListenerExt;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -39,10 +41,12 @@ pub use api::{
     StatusBody, VmBody, VolumeBody,
 };
 pub use costs::Costs;
-pub use pages::escaped;
 
 /// The size limit for request bodies, except imported files.
 const LONGEST_BODY: usize = 64 * 1024;
+
+/// All but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Pages load scripts, styles and images from this site only.
 const CONTENT_POLICY: &str = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
@@ -111,7 +115,7 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/alerts", get(api::alerts))
         .route("/api/v1/series", get(api::series))
         .route("/api/v1/live", get(live::stream))
-        .route("/api/v1/openapi.json", get(api::openapi))
+        .route("/api/v1/openapi.json", get(openapi::openapi))
         .route("/api/{*rest}", get(api::not_found))
         .route("/healthz", get(api::healthz))
         .route("/assets/{*path}", get(assets::asset))
@@ -150,11 +154,26 @@ pub async fn serve(listener: TcpListener, site: Site) -> std::io::Result<()> {
     axum::serve(listener, service).with_graceful_shutdown(shutdown.cancelled_owned()).await
 }
 
+/// Percent-encodes a part of an address.
+pub fn escaped(part: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(part, RESERVED)
+}
+
 impl Site {
     /// The current state; 503 before the first tick.
     fn present(&self) -> Result<Arc<Present>, answer::Problem> {
         self.present.borrow().clone().ok_or_else(|| {
             answer::Problem::Unavailable("no tick has been taken yet; try again in a second".into())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_escaped() {
+        assert_eq!(escaped("a/b c?<é").to_string(), "a%2Fb%20c%3F%3C%C3%A9");
     }
 }

@@ -1,9 +1,8 @@
 //! JSON under `/api/v1/`. Unknown values are `null`, never 0; times are RFC 3339 in UTC; lists are bare arrays.
 
 mod body;
-mod file;
-mod openapi;
-mod commands;
+pub mod file;
+pub mod commands;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -32,7 +31,6 @@ pub use commands::JobReply;
 pub use commands::edit::{NoteJob, PhaseJob, delete_job, note_job, phase_job};
 pub use commands::mark::{PutJob, put_job};
 pub use file::{ImportedJob, export_job, import_job};
-pub use openapi::openapi;
 
 /// Maximum jobs or alerts per page.
 const MOST_LISTED: usize = 1_000;

@@ -85,7 +85,7 @@ pub async fn page(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Pair
 async fn chooser(site: &Site) -> Result<String, Problem> {
     let jobs = site.job_list(&JobQuery::of(EVER), MOST_OFFERED).await?;
     let link = |(name, runs): (String, usize)| {
-        let href = format!("/jobs/compare?set={}", super::escaped(&name));
+        let href = format!("/jobs/compare?set={}", crate::web::escaped(&name));
         vec![Cell::link(name, href), runs.to_string().into()]
     };
     let columns = [Head::name("Set"), Head::number("Runs")];

@@ -88,7 +88,7 @@ pub async fn page(
         jobs: Some(JobTable::of(&jobs, present.interval.at)),
         ..Subjects::default()
     })?;
-    let refresh = view.refresh(&format!("/devices/{}/now", text::escaped(&name)), range);
+    let refresh = view.refresh(&format!("/devices/{}/now", crate::web::escaped(&name)), range);
     Ok(Content { title, place: "/devices", refresh, now, ..Content::default() })
 }
 

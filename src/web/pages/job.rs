@@ -194,7 +194,7 @@ async fn others(site: &Site, job: &Job, present: &Present) -> Result<Vec<(String
         (format!("compare with the previous run, {began} UTC"), href)
     });
     let set = job.label.as_ref().map(|label| {
-        let href = format!("/jobs/compare?set={}", text::escaped(&label.set));
+        let href = format!("/jobs/compare?set={}", crate::web::escaped(&label.set));
         (format!("compare the runs of {}", label.set), href)
     });
     Ok(before.into_iter().chain(set).collect())

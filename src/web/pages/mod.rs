@@ -19,8 +19,6 @@ mod text;
 pub mod volume;
 pub mod volumes;
 
-pub use text::escaped;
-
 use anyhow::Context;
 use askama::Template;
 use axum::extract::State;

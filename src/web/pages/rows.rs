@@ -105,7 +105,7 @@ pub fn used_of_size(fill: Option<Fill>, size: Option<u64>) -> String {
 }
 
 pub fn volume_href(vg: &str, lv: &str) -> String {
-    format!("/volumes/{}/{}", text::escaped(vg), text::escaped(lv))
+    format!("/volumes/{}/{}", crate::web::escaped(vg), crate::web::escaped(lv))
 }
 
 /// Jobs, with a sentence if the list is incomplete.

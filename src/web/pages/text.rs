@@ -1,12 +1,8 @@
-//! How pages write numbers and addresses. An unknown value is a dash, never a zero.
-
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+//! How pages write numbers. An unknown value is a dash, never a zero.
 
 use crate::units::{Prefix, bits_text, bytes_text, number_text, percent_text, size_text};
 
 pub const DASH: &str = "–";
-/// All but the unreserved characters of RFC 3986.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Bytes or bits, and their multiples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -59,11 +55,6 @@ pub fn with_commands(sentence: &str) -> Vec<(bool, String)> {
     sentence.split('`').enumerate().map(|(index, part)| (index % 2 == 1, part.to_string())).collect()
 }
 
-/// Percent-encodes a part of an address.
-pub fn escaped(part: &str) -> PercentEncode<'_> {
-    utf8_percent_encode(part, RESERVED)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,10 +79,5 @@ mod tests {
         let commands: Vec<&str> =
             parts.iter().filter(|(is_command, _)| *is_command).map(|(_, part)| &**part).collect();
         assert_eq!(commands, ["lvextend x"]);
-    }
-
-    #[test]
-    fn addresses_are_escaped() {
-        assert_eq!(escaped("a/b c?<é").to_string(), "a%2Fb%20c%3F%3C%C3%A9");
     }
 }

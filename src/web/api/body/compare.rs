@@ -28,9 +28,7 @@ pub struct ComparedJob {
     /// The index of its set, from 0.
     pub set: usize,
     pub label: Option<Label>,
-    #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
     pub outcome: Option<Outcome>,
 }

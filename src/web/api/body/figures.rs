@@ -20,7 +20,6 @@ pub struct FiguresBody {
     pub id: i64,
     pub name: String,
     /// `null` while it runs; the figures are then those so far.
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
     /// What the job was, how it ended, and whether its backup can be trusted.
     pub account: Account,

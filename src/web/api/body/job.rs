@@ -19,9 +19,7 @@ pub struct JobBody {
     pub vg: Option<String>,
     pub lv: Option<String>,
     pub origin: Option<String>,
-    #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
     /// `null` while it runs; `unknown` if no outcome was reported.
     pub outcome: Option<Outcome>,
@@ -38,15 +36,12 @@ pub struct JobBody {
     pub bytes_read: Option<u64>,
     pub last_fill_percent: Option<f64>,
     /// When its snapshot became invalid; for a command, a snapshot that was created while it ran.
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub died_at: Option<Timestamp>,
     /// When its snapshot began to return only I/O errors.
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub io_error_at: Option<Timestamp>,
     /// The last mount point of its snapshot.
     pub mounted_on: Option<String>,
     /// When its snapshot was unmounted.
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub unmounted_at: Option<Timestamp>,
     /// The set of runs that it belongs to.
     pub label: Option<Label>,
@@ -99,18 +94,14 @@ impl From<&Job> for JobBody {
 pub struct PhaseBody {
     /// From hooks: `flush`, `snapshot`, `mount`, `backup` or `cleanup`.
     pub phase: String,
-    #[schema(value_type = String, format = DateTime)]
     pub began_at: Timestamp,
     /// The start of the next phase, or the end of the job; `null` for the current phase.
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SpanBody {
-    #[schema(value_type = String, format = DateTime)]
     pub from: Timestamp,
-    #[schema(value_type = String, format = DateTime)]
     pub until: Timestamp,
 }
 

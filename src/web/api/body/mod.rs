@@ -29,7 +29,6 @@ pub struct StatusBody {
     pub version: String,
     pub host: String,
     /// The time of the first tick.
-    #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
     pub ticks: TicksBody,
     pub parts: Vec<PartBody>,
@@ -46,7 +45,6 @@ pub struct TicksBody {
     /// Whole intervals without a reading.
     pub missed: u64,
     pub interval_ms: u64,
-    #[schema(value_type = String, format = DateTime)]
     pub last_at: Timestamp,
     /// Time for reading and evaluating, over the last 600 ticks.
     pub took_us: Percentiles,
@@ -60,7 +58,6 @@ pub struct PartBody {
     pub ok: bool,
     pub error: Option<String>,
     pub took_us: u64,
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub last_ok_at: Option<Timestamp>,
 }
 

@@ -34,16 +34,13 @@ pub struct StoreBody {
 pub struct LevelBody {
     pub name: String,
     /// The oldest data.
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub from: Option<Timestamp>,
     pub days: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct GapBody {
-    #[schema(value_type = String, format = DateTime)]
     pub from: Timestamp,
-    #[schema(value_type = String, format = DateTime)]
     pub to: Timestamp,
     pub ticks: i64,
     pub reason: String,

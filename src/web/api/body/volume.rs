@@ -29,7 +29,6 @@ pub struct VolumeBody {
     pub metadata_percent: Option<f64>,
     pub state: State,
     /// When cowbell found the snapshot invalid.
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub invalid_since: Option<Timestamp>,
     /// As `copy_percent` of `lvs`: the part of a mirror or RAID that is in sync.
     pub sync_percent: Option<f64>,
@@ -38,7 +37,6 @@ pub struct VolumeBody {
     /// Mount points; `null` if mounts cannot be read.
     pub mounted_on: Option<Vec<String>>,
     pub tags: Vec<String>,
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub created_at: Option<Timestamp>,
     /// For thick snapshots and their origins: the current cost.
     pub copying: Option<CopyingBody>,

@@ -25,7 +25,6 @@ pub struct NoteJob {
     pub text: String,
     /// The time that it is about; now by default
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub at: Option<Timestamp>,
 }
 
@@ -36,7 +35,6 @@ pub struct PhaseJob {
     pub name: String,
     /// The start; now by default
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub at: Option<Timestamp>,
 }
 

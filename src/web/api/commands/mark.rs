@@ -29,10 +29,8 @@ pub struct PutJob {
     /// From 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
-    #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<Timestamp>,
     /// Required with `ended_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

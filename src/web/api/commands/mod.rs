@@ -3,8 +3,8 @@
 //! The loop checks whatever needs known jobs. The answer is 200, or 201 for a new job, once the result is synced to the
 //! database, and 202 while the database cannot be written.
 
-pub(super) mod edit;
-pub(super) mod mark;
+pub mod edit;
+pub mod mark;
 
 use std::time::Duration;
 

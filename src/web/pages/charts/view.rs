@@ -7,7 +7,7 @@ use crate::present::Present;
 use crate::series::Range;
 use crate::series::when::TimeQuery;
 use crate::web::answer::Problem;
-use crate::web::pages::text::escaped;
+use crate::web::escaped;
 use crate::web::pages::{Refresh, fragment_url, is_moving};
 
 /// The default width of a chart.

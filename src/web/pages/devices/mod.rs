@@ -7,7 +7,7 @@ use askama::Template;
 use axum::extract::State;
 
 use super::charts::ChoiceLink;
-use super::{Answer, Content, Refresh, shown, text};
+use super::{Answer, Content, Refresh, shown};
 use crate::present::Present;
 use crate::topology::Device;
 use crate::web::Site;
@@ -124,7 +124,7 @@ fn row(device: &Device, figures: &Figures, query: &Query) -> Row {
 
 /// The address of a device's page; it does not depend on the device's name.
 pub fn device_href(device: &Device) -> String {
-    format!("/devices/{}", text::escaped(&device.identity))
+    format!("/devices/{}", crate::web::escaped(&device.identity))
 }
 
 fn heads(query: &Query) -> Vec<Head> {

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::units::Prefix;
-use crate::web::pages::text;
 
 /// The query; defaults are left out of addresses.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -116,7 +115,7 @@ impl Query {
         let mut pairs = self.pairs();
         pairs.extend(changes.iter().map(|(key, value)| ((*key).into(), (*value).into())));
         let pair = |(key, value): (&String, &Value)| {
-            format!("{key}={}", text::escaped(value.as_str().unwrap_or_default()))
+            format!("{key}={}", crate::web::escaped(value.as_str().unwrap_or_default()))
         };
         pairs.iter().map(pair).collect::<Vec<_>>().join("&")
     }
