@@ -1,6 +1,7 @@
 //! `[alerts]`: the percentages that raise an alert.
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
 /// Thresholds in percent for snapshots and thin pools.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -13,7 +14,7 @@ pub struct Alerts {
 
 /// Two thresholds in percent, the warning below the critical one.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "RawThresholds")]
+#[serde(deny_unknown_fields, remote = "Self")]
 pub struct Thresholds {
     pub warning: f64,
     pub critical: f64,
@@ -25,23 +26,14 @@ impl Default for Thresholds {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawThresholds {
-    warning: f64,
-    critical: f64,
-}
-
-impl TryFrom<RawThresholds> for Thresholds {
-    type Error = String;
-
-    fn try_from(raw: RawThresholds) -> Result<Self, String> {
-        let RawThresholds { warning, critical } = raw;
+impl<'de> Deserialize<'de> for Thresholds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Self { warning, critical } = Self::deserialize(deserializer)?;
         if 0.0 < warning && warning < critical && critical <= 100.0 {
             return Ok(Self { warning, critical });
         }
-        Err(format!(
+        Err(D::Error::custom(format!(
             "expected percentages with 0 < warning < critical <= 100, but found warning = {warning}, critical = {critical}"
-        ))
+        )))
     }
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer, Error};
 
 /// Retention by resolution, and the size limit.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "RawStore")]
+#[serde(deny_unknown_fields, default, remote = "Self")]
 pub struct Store {
     /// Every tick.
     pub ticks: Age,
@@ -60,38 +60,17 @@ pub struct Size(pub u64);
 /// A smaller store could not hold a day of a host with a few disks.
 const SMALLEST_STORE: Size = Size(32 << 20);
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawStore {
-    ticks: Option<Age>,
-    /// Of earlier versions.
-    ten_seconds: Option<IgnoredAny>,
-    minutes: Option<Age>,
-    jobs: Option<Age>,
-    size: Option<Size>,
-}
-
-impl TryFrom<RawStore> for Store {
-    type Error = String;
-
-    fn try_from(raw: RawStore) -> Result<Self, String> {
-        let default = Self::default();
-        let store = Self {
-            ticks: raw.ticks.unwrap_or(default.ticks),
-            minutes: raw.minutes.unwrap_or(default.minutes),
-            jobs: raw.jobs.unwrap_or(default.jobs),
-            size: raw.size.unwrap_or(default.size),
-        };
-        if raw.ten_seconds.is_some() {
-            tracing::warn!(
-                "`ten_seconds` in [store] no longer has an effect: ticks are rolled up to minutes; remove the line"
-            );
-        }
+impl<'de> Deserialize<'de> for Store {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let store = Self::deserialize(deserializer)?;
         if store.ticks > store.minutes {
-            return Err("expected ticks <= minutes, since sums are stored for longer".into());
+            return Err(D::Error::custom("expected ticks <= minutes, since sums are stored for longer"));
         }
         if store.size < SMALLEST_STORE {
-            return Err(format!("`size`: expected at least \"32MiB\", but found {} bytes", store.size.0));
+            let found = store.size.0;
+            return Err(D::Error::custom(format!(
+                "`size`: expected at least \"32MiB\", but found {found} bytes"
+            )));
         }
         Ok(store)
     }
