@@ -129,7 +129,12 @@ pub fn draw(chart: &Chart) -> String {
 
 /// The legend: one entry per line, in the same order.
 pub fn legend(chart: &Chart) -> Vec<LegendEntry> {
-    chart.lines.iter().map(|line| line.legend_entry(chart.axis(line.side).unit)).collect()
+    let entry = |line: &Line| {
+        let last = line.series.points.last().and_then(|point| point.avg).filter(|value| value.is_finite());
+        let last = last.map(|value| chart.axis(line.side).unit.value_text(value));
+        LegendEntry { label: line.label.clone(), class: line.look.class(), last }
+    };
+    chart.lines.iter().map(entry).collect()
 }
 
 impl Chart {
@@ -143,16 +148,5 @@ impl Chart {
     /// The side that something is drawn on.
     fn side(&self, preferred: Side) -> Side {
         if self.right.is_some() { preferred } else { Side::Left }
-    }
-}
-
-impl Line {
-    fn legend_entry(&self, unit: Unit) -> LegendEntry {
-        let last = self.series.points.last().and_then(|point| point.avg).filter(|value| value.is_finite());
-        LegendEntry {
-            label: self.label.clone(),
-            class: self.look.class(),
-            last: last.map(|value| unit.value_text(value)),
-        }
     }
 }

@@ -34,19 +34,8 @@ pub fn opening(title: &str, Size { width, height }: Size) -> String {
 
 /// Escapes text for elements and quoted attributes, and drops control characters.
 pub fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            control if control.is_control() => {}
-            other => out.push(other),
-        }
-    }
-    out
+    let text = text.replace(char::is_control, "").replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 /// Tenths of a pixel as a short decimal: `12`, `-.5`.

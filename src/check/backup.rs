@@ -6,7 +6,7 @@ use super::Finding;
 use super::tonight::{self, Facts, place};
 use crate::sample::lvm::{Group, Report, Volume};
 use crate::sample::mounts::{self, Mount};
-use crate::sample::mylvmbackup::{self, BackupPlan, Configuration, Tool};
+use crate::sample::mylvmbackup::{self, BackupPlan, Tool};
 use crate::sample::sysfs::{self, BlockDevice};
 use crate::source::backup::{self, CONFIGURATION, PROGRAM, ProgramState};
 use crate::source::files::Root;
@@ -18,29 +18,25 @@ const SKIPS_ACTIVATION: &str = "activation/auto_set_activation_skip";
 /// mylvmbackup's plan and findings about its configuration; no plan without mylvmbackup.
 pub fn plan(root: &Root) -> (Option<BackupPlan>, Vec<Finding>) {
     let is_installed = backup::program(root, PROGRAM) == ProgramState::Executable;
-    match backup::configuration(root) {
-        Ok(Some(text)) => from_configuration(&mylvmbackup::parse(&text)),
-        Ok(None) if is_installed => (
-            None,
-            vec![Finding::Missing(format!(
-                "mylvmbackup is installed, but {CONFIGURATION} does not exist, so tonight's backup cannot be checked; create that \
-                 file, which mylvmbackup reads before the one that `--configfile` names"
-            ))],
+    let sentence = match backup::configuration(root) {
+        Ok(Some(text)) => {
+            let written = mylvmbackup::parse(&text);
+            let is_read = written.invalid_lines.is_empty() && !written.is_empty;
+            let plan = is_read.then(|| BackupPlan::of(&written));
+            return (plan, tonight::of_configuration(&written));
+        }
+        Ok(None) if is_installed => format!(
+            "mylvmbackup is installed, but {CONFIGURATION} does not exist, so tonight's backup cannot be checked; create that \
+             file, which mylvmbackup reads before the one that `--configfile` names"
         ),
-        Ok(None) => (None, Vec::new()),
-        Err(why) => (
-            None,
-            vec![Finding::Missing(format!(
+        Ok(None) => return (None, Vec::new()),
+        Err(why) => {
+            format!(
                 "cannot read {CONFIGURATION}: {why}; run `cowbell check` as root to check tonight's backup"
-            ))],
-        ),
-    }
-}
-
-fn from_configuration(written: &Configuration) -> (Option<BackupPlan>, Vec<Finding>) {
-    let findings = tonight::of_configuration(written);
-    let is_read = written.invalid_lines.is_empty() && !written.is_empty;
-    (is_read.then(|| BackupPlan::of(written)), findings)
+            )
+        }
+    };
+    (None, vec![Finding::Missing(sentence)])
 }
 
 /// Checks whether the planned backup can work.

@@ -32,7 +32,7 @@ const SCRIPTS: &str = "/usr/local/lib/cowbell/mylvmbackup";
 /// Checks hooks and socket on a host with mylvmbackup.
 pub async fn check(config: &Config, root: &Root, plan: &BackupPlan, daemon_runs: bool) -> Vec<Finding> {
     let mut findings = linked(root, plan).await;
-    let path = socket(config);
+    let path = hook_socket(config).unwrap_or_else(|| USUAL.into());
     findings.push(listener_finding(&path, &hooks::socket_state(&path), daemon_runs));
     if path != Path::new(USUAL) {
         findings.push(Finding::Missing(format!(
@@ -44,11 +44,10 @@ pub async fn check(config: &Config, root: &Root, plan: &BackupPlan, daemon_runs:
     findings
 }
 
-/// The socket of `serve`, or of the service.
-fn socket(config: &Config) -> PathBuf {
+/// The configured socket, or else the one in systemd's runtime directory.
+pub fn hook_socket(config: &Config) -> Option<PathBuf> {
     let named = config.hooks.socket.as_ref().map(|path| path.0.clone());
-    let of_systemd = || Some(Path::new(&std::env::var_os("RUNTIME_DIRECTORY")?).join(hooks::FILE_NAME));
-    named.or_else(of_systemd).unwrap_or_else(|| USUAL.into())
+    named.or_else(|| Some(Path::new(&std::env::var_os("RUNTIME_DIRECTORY")?).join(hooks::FILE_NAME)))
 }
 
 fn listener_finding(path: &Path, socket_state: &SocketState, daemon_runs: bool) -> Finding {

@@ -13,6 +13,7 @@ use crate::source::files::Root;
 use crate::source::{dm, lvm as report};
 use crate::store;
 use crate::units::{count_text, size_text};
+pub use hooks::hook_socket;
 
 /// The result of one check.
 enum Finding {

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::daemon::{self, Outlets, Terms};
 use crate::notify::Notifier;
 use crate::source::Source;
 use crate::source::files::Root;
-use crate::source::hooks::{self, HookListener};
+use crate::source::hooks::HookListener;
 use crate::source::live::Live;
 use crate::source::recording::{Header, Player};
 use crate::store::{self, Holds};
@@ -68,9 +68,7 @@ pub async fn recording(
 
 /// The listener for hooks at the configured path, or else in systemd's runtime directory. A failure is only reported.
 pub fn hook_listener(config: &Config) -> (Option<HookListener>, Option<String>) {
-    let named = config.hooks.socket.as_ref().map(|path| path.0.clone());
-    let usual = || Some(Path::new(&std::env::var_os("RUNTIME_DIRECTORY")?).join(hooks::FILE_NAME));
-    match named.or_else(usual).map(|path| HookListener::open(&path)).transpose() {
+    match check::hook_socket(config).map(|path| HookListener::open(&path)).transpose() {
         Ok(hook_listener) => (hook_listener, None),
         Err(why) => {
             tracing::warn!("{why}");
