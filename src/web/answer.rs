@@ -38,9 +38,10 @@ pub struct ProblemBody {
     pub error: String,
 }
 
-impl Problem {
-    fn parts(self) -> (StatusCode, String) {
-        match self {
+/// The body is JSON; [`super::pages::dress_problem`] turns it into a page.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, error) = match self {
             Self::Bad(sentence) => (StatusCode::BAD_REQUEST, sentence),
             Self::Unauthorized(sentence) => (StatusCode::UNAUTHORIZED, sentence),
             Self::Forbidden(sentence) => (StatusCode::FORBIDDEN, sentence),
@@ -52,14 +53,7 @@ impl Problem {
                 tracing::error!("a request failed: {}", in_words(&error));
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal error; see the daemon's log".into())
             }
-        }
-    }
-}
-
-/// The body is JSON; [`super::pages::dress_problem`] turns it into a page.
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let (status, error) = self.parts();
+        };
         let body = ProblemBody { error };
         let mut response = (status, Json(body.clone())).into_response();
         response.extensions_mut().insert(body);

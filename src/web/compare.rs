@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Site, escaped};
 use super::answer::Problem;
 use super::costs::Cost;
+use super::{Site, escaped};
 use crate::job::Job;
 use crate::report::compare::{Comparison, Run, Set, compare};
 use crate::report::facts::facts;

@@ -71,28 +71,24 @@ pub struct Site {
 
 /// All routes.
 pub fn router(site: Site) -> Router {
-    let fragments = Router::new()
-        .route("/overview", get(pages::overview::page))
-        .route("/devices/table", get(pages::devices::page))
-        .route("/devices/{name}/now", get(pages::device::page))
-        .route("/volumes/list", get(pages::volumes::page))
-        .route("/volumes/{vg}/{lv}/now", get(pages::volume::page))
-        .route("/jobs/list", get(pages::jobs::page))
-        .route("/jobs/compare/now", get(pages::compare::page))
-        .route("/jobs/{id}/now", get(pages::job::page))
-        .route("/alerts/list", get(pages::alerts::page))
-        .route("/status/now", get(pages::status::page));
-    let pages = Router::new()
-        .route("/", get(pages::overview::page))
-        .route("/devices", get(pages::devices::page))
-        .route("/devices/{name}", get(pages::device::page))
-        .route("/volumes", get(pages::volumes::page))
-        .route("/volumes/{vg}/{lv}", get(pages::volume::page))
-        .route("/jobs", get(pages::jobs::page))
-        .route("/jobs/compare", get(pages::compare::page))
-        .route("/jobs/{id}", get(pages::job::page))
-        .route("/alerts", get(pages::alerts::page))
-        .route("/status", get(pages::status::page))
+    // Each page with its changing part.
+    let (mut whole, mut fragments) = (Router::new(), Router::new());
+    for (page, fragment, handler) in [
+        ("/", "/overview", get(pages::overview::page)),
+        ("/devices", "/devices/table", get(pages::devices::page)),
+        ("/devices/{name}", "/devices/{name}/now", get(pages::device::page)),
+        ("/volumes", "/volumes/list", get(pages::volumes::page)),
+        ("/volumes/{vg}/{lv}", "/volumes/{vg}/{lv}/now", get(pages::volume::page)),
+        ("/jobs", "/jobs/list", get(pages::jobs::page)),
+        ("/jobs/compare", "/jobs/compare/now", get(pages::compare::page)),
+        ("/jobs/{id}", "/jobs/{id}/now", get(pages::job::page)),
+        ("/alerts", "/alerts/list", get(pages::alerts::page)),
+        ("/status", "/status/now", get(pages::status::page)),
+    ] {
+        whole = whole.route(page, handler.clone());
+        fragments = fragments.route(fragment, handler);
+    }
+    let pages = whole
         .layer(map_response_with_state(site.clone(), pages::frame))
         .merge(fragments)
         .fallback(pages::not_found)

@@ -18,7 +18,7 @@ use crate::report::job::JobReport;
 use crate::report::outline::Outline;
 use crate::series::quantity::{Quantity, VolumeQuantity};
 use crate::series::{Point, Range};
-use crate::store::{JobQuery, Subject, TickTable, Wanted, on_a_thread};
+use crate::store::{JobQuery, Subject, Wanted, on_a_thread};
 use crate::topology::{Device, DeviceKind, Topology};
 use crate::units::Prefix;
 use crate::web::Site;
@@ -36,7 +36,7 @@ pub async fn cost(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Cost
     let JobInputs { setup, sizing, course } = inputs(site, job, present).await?;
     let (id, job) = (job.id, job.clone());
     let cost = on_a_thread(move || {
-        let course = course.course()?;
+        let course = course()?;
         let figures = Figures::of(&course, &setup).with_phases(&course, &job);
         let report = JobReport::new(&job.name, figures, &setup, sizing, Prefix::default());
         anyhow::Ok(Cost { report, setup, outline: Outline::of(&course) })
@@ -52,7 +52,7 @@ pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<
     }
     let job = Job { setup, ..job.clone() };
     let id = job.id;
-    let file = on_a_thread(move || anyhow::Ok(file::write(&job, &course.course()?)?.into_bytes()));
+    let file = on_a_thread(move || anyhow::Ok(file::write(&job, &course()?)?.into_bytes()));
     let file = file.await?.with_context(|| format!("cannot write the file of job {id}"))?;
     file::check_length(&file)
         .map_err(|error| Problem::Conflict(format!("job {id} cannot be exported: {error}")))?;
@@ -63,30 +63,16 @@ pub async fn file(site: &Site, job: &Job, present: &Arc<Present>) -> Result<Vec<
 struct JobInputs {
     setup: Setup,
     sizing: Option<Sizing>,
-    course: CourseInput,
-}
-
-/// The input for a course.
-enum CourseInput {
-    Stored(Box<Sources>, Box<TickTable>, Times),
-    /// The file of an imported job.
-    File(Vec<u8>),
-}
-
-impl CourseInput {
-    fn course(&self) -> anyhow::Result<Course> {
-        Ok(match self {
-            Self::Stored(sources, ticks, times) => sources.course(ticks, *times)?,
-            Self::File(file) => file::course(file)?,
-        })
-    }
+    /// Computes the course.
+    course: Box<dyn FnOnce() -> anyhow::Result<Course> + Send>,
 }
 
 async fn inputs(site: &Site, job: &Job, present: &Arc<Present>) -> Result<JobInputs, Problem> {
     if job.is_imported() {
         let file = site.store.imported(&job.key).await?;
         let file = file.with_context(|| format!("the file of job {} is not in the database", job.id))?;
-        return Ok(JobInputs { setup: job.setup.clone(), sizing: None, course: CourseInput::File(file) });
+        let course = Box::new(move || file::course(&file));
+        return Ok(JobInputs { setup: job.setup.clone(), sizing: None, course });
     }
     let now = present.interval.at;
     let jobs = of_same_origin(site, job, present).await?;
@@ -99,7 +85,7 @@ async fn inputs(site: &Site, job: &Job, present: &Arc<Present>) -> Result<JobInp
     let identity = |volume: &str| site.store.device_identity(volume).map(|identity| identity.to_string());
     let sources = Sources::of(job, &setup, &pvs(job, &setup, &present.interval.topology), identity);
     let ticks = site.store.tick_table(&sources.wanted, times.range()).await?;
-    Ok(JobInputs { setup, sizing, course: CourseInput::Stored(Box::new(sources), Box::new(ticks), times) })
+    Ok(JobInputs { setup, sizing, course: Box::new(move || Ok(sources.course(&ticks, times)?)) })
 }
 
 /// Snapshots of the job's origin that started before the job ended, including its own, the latest first.

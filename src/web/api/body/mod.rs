@@ -84,30 +84,20 @@ impl StatusBody {
 
 /// All parts in reading order; a part that was not read yet is not ok.
 pub fn parts(present: &Present) -> Vec<PartBody> {
-    let read = present.parts_in_order().map(|(part, state)| match state {
-        Some(state) => PartBody {
-            name: part.name().into(),
-            ok: state.error.is_none(),
-            error: state.error.clone(),
-            took_us: state.took_us,
-            last_ok_at: state.last_ok_at,
-        },
-        None => {
-            let error = Some("not read yet".into());
-            PartBody { name: part.name().into(), ok: false, error, took_us: 0, last_ok_at: None }
-        }
-    });
-    let lost =
-        (present.lost > 0).then(|| format!("{} dropped", count_text(present.lost, "entry", "entries")));
-    let error = present.store.error.clone().or(lost);
-    let store = PartBody {
-        name: "store".into(),
+    let body = |name: &str, error: Option<String>, took_us, last_ok_at| PartBody {
+        name: name.into(),
         ok: error.is_none(),
         error,
-        took_us: present.store.took_us,
-        last_ok_at: present.store.last_ok_at,
+        took_us,
+        last_ok_at,
     };
-    read.chain([store]).collect()
+    let read = present.parts_in_order().map(|(part, state)| match state {
+        Some(state) => body(part.name(), state.error.clone(), state.took_us, state.last_ok_at),
+        None => body(part.name(), Some("not read yet".into()), 0, None),
+    });
+    let (store, dropped) = (&present.store, count_text(present.lost, "entry", "entries"));
+    let lost = (present.lost > 0).then(|| format!("{dropped} dropped"));
+    read.chain([body("store", store.error.clone().or(lost), store.took_us, store.last_ok_at)]).collect()
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -99,25 +99,18 @@ pub(super) async fn send(site: &Site, command: Command, stored: Option<Job>) -> 
     Ok(Answer { status, job: change.job, message })
 }
 
-/// The stored job of this key, if it is not in memory. A hanging disk does not block the command.
-pub(super) async fn forgotten(site: &Site, key: &str) -> Option<Job> {
-    if is_remembered(site, key) {
-        return None;
-    }
-    timeout(LOOKUP_TIMEOUT, site.store.job_of(key)).await.ok()?.ok()?
-}
-
-/// As [`forgotten`], but fails if the job is new and there is no room for it and its file.
+/// The stored job of this key, if it is not in memory. Fails if the job is new and there is no room for it and its file.
 pub(super) async fn forgotten_or_room(site: &Site, key: &str, bytes: usize) -> Result<Option<Job>, Problem> {
-    let stored = forgotten(site, key).await;
-    if stored.is_none() && !is_remembered(site, key) {
+    if site.present()?.jobs.iter().any(|job| job.key == key) {
+        return Ok(None);
+    }
+    // A hanging disk does not block the command.
+    let stored = timeout(LOOKUP_TIMEOUT, site.store.job_of(key)).await;
+    let stored = stored.ok().and_then(Result::ok).flatten();
+    if stored.is_none() {
         site.store.check_room(bytes as u64).map_err(Problem::NotStored)?;
     }
     Ok(stored)
-}
-
-fn is_remembered(site: &Site, key: &str) -> bool {
-    site.present.borrow().as_ref().is_some_and(|present| present.jobs.iter().any(|job| job.key == key))
 }
 
 /// Explains why a body is refused.

@@ -39,11 +39,10 @@ impl Figures {
             (Column::Total, Self::Maximum(most)) => Some(most.total_bytes),
             (Column::Reads, Self::Maximum(most)) => Some(most.reads),
             (Column::Writes, Self::Maximum(most)) => Some(most.writes),
-            (Column::Read, Self::Sum(sum)) => Some(sum.sectors_read.bytes() as f64),
-            (Column::Written, Self::Sum(sum)) => Some(sum.sectors_written.bytes() as f64),
-            (Column::Total, Self::Sum(sum)) => Some(bytes(sum) as f64),
-            (Column::Reads, Self::Sum(sum)) => Some(sum.reads as f64),
-            (Column::Writes, Self::Sum(sum)) => Some(sum.writes as f64),
+            (
+                Column::Read | Column::Written | Column::Total | Column::Reads | Column::Writes,
+                Self::Sum(sum),
+            ) => mean(column, sum, 1_000_000),
             _ => None,
         }
     }
