@@ -73,20 +73,16 @@ pub enum Style {
 }
 
 impl Column {
-    fn new(name: impl Into<String>, kind: Kind) -> Self {
-        Self { name: name.into(), kind, class: "" }
-    }
-
     pub fn name(name: impl Into<String>) -> Self {
-        Self::new(name, Kind::Name)
+        Self { name: name.into(), kind: Kind::Name, class: "" }
     }
 
     pub fn text(name: impl Into<String>) -> Self {
-        Self::new(name, Kind::Text)
+        Self { kind: Kind::Text, ..Self::name(name) }
     }
 
     pub fn number(name: impl Into<String>) -> Self {
-        Self::new(name, Kind::Number)
+        Self { kind: Kind::Number, ..Self::name(name) }
     }
 
     pub fn class(self, class: &'static str) -> Self {

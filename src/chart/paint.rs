@@ -136,13 +136,8 @@ impl<'a> Painter<'a> {
         let (end, ink) = (seconds(self.chart), ink::threshold(threshold.severity));
         plot.draw(&PathElement::new(vec![(0.0, threshold.value), (end, threshold.value)], ink))?;
         let (x, y) = plot.map_coordinate(&(end, threshold.value));
-        self.text(
-            &threshold.label,
-            (x - LABEL_DISTANCE / 2, y - LABEL_DISTANCE / 2),
-            ink,
-            HPos::Right,
-            VPos::Bottom,
-        )
+        let place = (x - LABEL_DISTANCE / 2, y - LABEL_DISTANCE / 2);
+        self.text(&threshold.label, place, ink, HPos::Right, VPos::Bottom)
     }
 
     /// The labels of a vertical axis, with the unit above them.
@@ -231,16 +226,12 @@ fn scale(chart: &Chart, side: Side, height: f64) -> Scale {
     Scale::new(axis.unit, axis.max, largest, height)
 }
 
-fn clamped(run: Vec<FinitePoint>, max: f64) -> Vec<FinitePoint> {
-    let inside = |value: f64| value.clamp(0.0, max);
-    run.into_iter()
-        .map(|FinitePoint { at, min, avg, max }| FinitePoint {
-            at,
-            min: inside(min),
-            avg: inside(avg),
-            max: inside(max),
-        })
-        .collect()
+fn clamped(run: Vec<FinitePoint>, most: f64) -> Vec<FinitePoint> {
+    let inside = |FinitePoint { at, min, avg, max }| {
+        let [min, avg, max] = [min, avg, max].map(|value: f64| value.clamp(0.0, most));
+        FinitePoint { at, min, avg, max }
+    };
+    run.into_iter().map(inside).collect()
 }
 
 /// The outline along the largest values and back along the smallest, in columns of this many seconds.

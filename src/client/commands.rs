@@ -190,7 +190,10 @@ async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
         let deleted = daemon.command("DELETE", &format!("/api/v1/jobs/{id}"), "").await;
         acknowledge(deleted.with_context(|| match index {
             0 => "nothing was deleted".to_string(),
-            _ => format!("only {} were deleted", listed(&ids[..index])),
+            _ => {
+                let deleted: Vec<String> = ids[..index].iter().map(i64::to_string).collect();
+                format!("only {} were deleted", deleted.join(", "))
+            }
         })?);
     }
     Ok(())
@@ -213,10 +216,6 @@ fn acknowledge(reply: JobReply) -> i64 {
         complain(&format!("job {}: {message}", reply.id));
     }
     reply.id
-}
-
-fn listed(ids: &[i64]) -> String {
-    ids.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 async fn id_of(daemon: &Daemon, which: &str) -> anyhow::Result<i64> {

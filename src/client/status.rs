@@ -30,12 +30,7 @@ pub enum Verdict {
 
 impl Verdict {
     fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "OK",
-            Self::Warning => "WARNING",
-            Self::Critical => "CRITICAL",
-            Self::Unknown => "UNKNOWN",
-        }
+        ["OK", "WARNING", "CRITICAL", "UNKNOWN"][self as usize]
     }
 }
 

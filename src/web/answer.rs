@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::job::CommandError;
 use crate::series::when::InvalidTime;
-use crate::store::{Misnamed, Unanswered, in_words};
+use crate::store::{Unanswered, in_words};
 
 /// The header of an incomplete list: what is missing, and why.
 const MISSING: HeaderName = HeaderName::from_static("cowbell-missing");
@@ -129,12 +129,6 @@ impl From<CommandError> for Problem {
 
 impl From<InvalidTime> for Problem {
     fn from(error: InvalidTime) -> Self {
-        Self::Bad(error.to_string())
-    }
-}
-
-impl From<Misnamed> for Problem {
-    fn from(error: Misnamed) -> Self {
         Self::Bad(error.to_string())
     }
 }

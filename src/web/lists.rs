@@ -9,13 +9,6 @@ use crate::job::Job;
 use crate::series::Range;
 use crate::store::{JobPage, JobPlace, JobQuery};
 
-/// A page of alerts, the latest first.
-pub struct AlertPage {
-    pub alerts: Vec<Alert>,
-    /// The next page has alerts with lower IDs.
-    pub next: Option<i64>,
-}
-
 impl Site {
     pub async fn job(&self, id: i64) -> Result<Job, Problem> {
         let present = self.present()?;
@@ -57,8 +50,12 @@ impl Site {
         Ok(jobs)
     }
 
-    /// Alerts with IDs below `before`.
-    pub async fn alert_page(&self, before: Option<i64>, most: usize) -> Result<Partial<AlertPage>, Problem> {
+    /// Alerts with IDs below `before`, the latest first, and the `before` of the next page.
+    pub async fn alert_page(
+        &self,
+        before: Option<i64>,
+        most: usize,
+    ) -> Result<(Partial<Vec<Alert>>, Option<i64>), Problem> {
         let present = self.present()?;
         // One more shows whether there is a next page.
         let stored = self.store.alerts(before, most + 1).await;
@@ -70,6 +67,6 @@ impl Site {
         alerts.sort_by_key(|alert| Reverse(alert.id));
         let next = (alerts.len() > most).then(|| alerts[most - 1].id);
         alerts.truncate(most);
-        Ok(Partial { found: AlertPage { alerts, next }, missing })
+        Ok((Partial { found: alerts, missing }, next))
     }
 }

@@ -11,7 +11,7 @@ use axum::http::{HeaderName, StatusCode, header};
 use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::OwnedMutexGuard;
 use utoipa::ToSchema;
 
 use super::commands::{Answer, forgotten_or_room, send};
@@ -51,11 +51,11 @@ pub async fn export_job(
 }
 
 /// The unsent rest and its permit.
-type Rest = Option<(Bytes, OwnedSemaphorePermit)>;
+type Rest = Option<(Bytes, OwnedMutexGuard<()>)>;
 
 /// A body that drops file and permit when all is sent, or at the time limit: a stalled client does not request more, so a
 /// separate task takes them. The lock is never held across a wait.
-fn sent(file: Vec<u8>, permit: OwnedSemaphorePermit) -> Body {
+fn sent(file: Vec<u8>, permit: OwnedMutexGuard<()>) -> Body {
     let rest = Arc::new(Mutex::new(Some((Bytes::from(file), permit))));
     let late = Arc::downgrade(&rest);
     tokio::spawn(async move {

@@ -15,7 +15,6 @@ use utoipa::IntoParams;
 use super::Site;
 use super::answer::{ParsedQuery, Partial, Problem, ProblemBody};
 use super::compare::Choice;
-use super::lists::AlertPage;
 use crate::alert::Alert;
 use crate::job::Job;
 use crate::job::finish::Outlook;
@@ -175,9 +174,9 @@ pub struct AlertsQuery {
     responses((status = 200, body = Vec<Alert>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why only open alerts are listed"))), (status = 400, body = ProblemBody)))]
 pub async fn alerts(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<AlertsQuery>) -> List<Alert> {
     let limit = checked("limit", asked.limit, MOST_LISTED, MOST_LISTED)?;
-    let Partial { found: AlertPage { alerts, next }, missing } = site.alert_page(asked.before, limit).await?;
+    let (Partial { found, missing }, next) = site.alert_page(asked.before, limit).await?;
     let next = next.map(|next| format!("alerts?limit={limit}&before={next}"));
-    Ok((next_page(next), Partial { found: Json(alerts), missing }))
+    Ok((next_page(next), Partial { found: Json(found), missing }))
 }
 
 /// The query of a series.
@@ -206,7 +205,7 @@ pub async fn series(
     let present = site.present()?;
     let range = TimeQuery { from: query.from, to: query.to }.range(present.interval.at, "-1h")?;
     let points = checked("points", query.points, DEFAULT_POINTS, MOST_POINTS)?;
-    let wanted = Wanted::named(&query.of, &query.metric)?;
+    let wanted = Wanted::named(&query.of, &query.metric).map_err(|error| Problem::Bad(error.to_string()))?;
     let found = site.store.series(&[wanted], range, points).await?.pop().flatten();
     let series = found
         .ok_or_else(|| Problem::NotFound(format!("nothing called `{}` was ever seen here", query.of)))?;

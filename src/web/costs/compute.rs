@@ -115,7 +115,7 @@ async fn setup(site: &Site, job: &Job, jobs: &[Job], present: &Present) -> Resul
             setup.snapshots.max(u32::try_from(overlapping(job, jobs, present.interval.at)).ok());
         setup.cow_pvs = setup.cow_pvs.or_else(|| only_pv(job, topology));
         if setup.cow_bytes.is_none() {
-            setup.cow_bytes = fullest(site, job, present).await?.map(|full| full.size_bytes);
+            setup.cow_bytes = fullest(site, job, present).await?.map(|(_, total)| total);
         }
     }
     Ok(setup)
@@ -199,24 +199,15 @@ fn extent(job: &Job, topology: &Topology) -> Option<u64> {
 async fn peak(site: &Site, run: &Job, present: &Present) -> Result<Option<Peak>, Problem> {
     let overflowed = run.died_at.is_some();
     let known = run.setup.cow_bytes.zip(run.peak_fill_percent);
-    let full = match known {
-        Some((size_bytes, percent)) => {
-            Some(Full { used_bytes: (size_bytes as f64 * percent / 100.0).round() as u64, size_bytes })
-        }
+    let fill = match known {
+        Some((total, percent)) => Some(((total as f64 * percent / 100.0).round() as u64, total)),
         None => fullest(site, run, present).await?,
     };
-    Ok(full
-        .map(|full| Peak { bytes: if overflowed { full.size_bytes } else { full.used_bytes }, overflowed }))
+    Ok(fill.map(|(used, total)| Peak { bytes: if overflowed { total } else { used }, overflowed }))
 }
 
-/// A COW area at its peak.
-struct Full {
-    used_bytes: u64,
-    size_bytes: u64,
-}
-
-/// The size follows from used bytes and percentage, rounded to extents.
-async fn fullest(site: &Site, run: &Job, present: &Present) -> Result<Option<Full>, Problem> {
+/// Used and total bytes of a COW area at its peak. The total follows from used bytes and percentage, rounded to extents.
+async fn fullest(site: &Site, run: &Job, present: &Present) -> Result<Option<(u64, u64)>, Problem> {
     let range = Range { from: run.started_at, to: run.ended_at.unwrap_or(present.interval.at) };
     let wanted = [VolumeQuantity::UsedBytes, VolumeQuantity::FillPercent].map(|quantity| Wanted {
         subject: Subject::Volume(run.key.clone()),
@@ -231,5 +222,5 @@ async fn fullest(site: &Site, run: &Job, present: &Present) -> Result<Option<Ful
     };
     let extent = extent(run, &present.interval.topology).unwrap_or(DEFAULT_EXTENT).max(1);
     let extents = (used / percent * 100.0 / extent as f64).round().max(1.0);
-    Ok(Some(Full { used_bytes: used as u64, size_bytes: (extents as u64).saturating_mul(extent) }))
+    Ok(Some((used as u64, (extents as u64).saturating_mul(extent))))
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use super::Site;
 use super::answer::Problem;
@@ -33,15 +33,16 @@ pub struct Cost {
 }
 
 /// The cache, and limits for work on jobs.
+#[derive(Default)]
 pub struct Costs {
     /// The latest last. The lock is never held during a computation.
     cached: Mutex<VecDeque<CachedCost>>,
     /// One cost is computed at a time: it needs a CPU, and memory for a day of ticks.
-    turn: Semaphore,
+    turn: AsyncMutex<()>,
     /// One file is sent at a time, since files are large.
-    exporting: Arc<Semaphore>,
+    exporting: Arc<AsyncMutex<()>>,
     /// One file is received at a time.
-    importing: Arc<Semaphore>,
+    importing: Arc<AsyncMutex<()>>,
 }
 
 struct CachedCost {
@@ -52,30 +53,15 @@ struct CachedCost {
     cost: Arc<Cost>,
 }
 
-impl Default for Costs {
-    fn default() -> Self {
-        Self {
-            cached: Mutex::default(),
-            turn: Semaphore::new(1),
-            exporting: Arc::new(Semaphore::new(1)),
-            importing: Arc::new(Semaphore::new(1)),
-        }
-    }
-}
-
 impl Costs {
     /// A permit to write and send a file.
-    pub fn export(&self) -> Result<OwnedSemaphorePermit, Problem> {
+    pub fn export(&self) -> Result<OwnedMutexGuard<()>, Problem> {
         permit(&self.exporting, "exported")
     }
 
     /// A permit to receive and check a file.
-    pub fn import(&self) -> Result<OwnedSemaphorePermit, Problem> {
+    pub fn import(&self) -> Result<OwnedMutexGuard<()>, Problem> {
         permit(&self.importing, "imported")
-    }
-
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        self.turn.acquire().await.map_err(|error| Problem::Inside(anyhow::Error::new(error)))
     }
 
     fn find(&self, job: &Job) -> Option<Arc<Cost>> {
@@ -102,9 +88,9 @@ impl Costs {
     }
 }
 
-fn permit(semaphore: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, Problem> {
+fn permit(mutex: &Arc<AsyncMutex<()>>, what: &str) -> Result<OwnedMutexGuard<()>, Problem> {
     let busy = |_| Problem::Unavailable(format!("another job is being {what}; try again"));
-    Arc::clone(semaphore).try_acquire_owned().map_err(busy)
+    Arc::clone(mutex).try_lock_owned().map_err(busy)
 }
 
 impl Site {
@@ -113,7 +99,7 @@ impl Site {
         if let Some(cost) = self.costs.find(job) {
             return Ok(cost);
         }
-        let _turn = self.costs.turn().await?;
+        let _turn = self.costs.turn.lock().await;
         // The previous holder may have computed the same.
         if let Some(cost) = self.costs.find(job) {
             return Ok(cost);
@@ -127,7 +113,7 @@ impl Site {
 
     /// A job as one file, for another host.
     pub async fn file_of(&self, job: &Job) -> Result<Vec<u8>, Problem> {
-        let _turn = self.costs.turn().await?;
+        let _turn = self.costs.turn.lock().await;
         compute::file(self, job, &self.present()?).await
     }
 }

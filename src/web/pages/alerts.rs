@@ -5,14 +5,13 @@ use axum::extract::State;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Answer, Content, Refresh, fragment_url, moment, shown};
+use super::{Answer, Content, Refresh, fragment_url, moment};
 use crate::alert::{Alert, Severity};
 use crate::series::Range;
 use crate::table::{Cell, Column, Table};
 use crate::units::duration_text;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial};
-use crate::web::lists::AlertPage;
 
 /// Alerts per page.
 const MOST_ALERTS: usize = 200;
@@ -34,8 +33,7 @@ pub struct AlertsView {
 
 pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<AlertsView>) -> Answer {
     let now = site.present()?.interval.at;
-    let Partial { found: AlertPage { alerts, next }, missing } =
-        site.alert_page(view.before, MOST_ALERTS).await?;
+    let (Partial { found: alerts, missing }, next) = site.alert_page(view.before, MOST_ALERTS).await?;
     let columns = [
         Column::text("State"),
         Column::text("Rule").class("less"),
@@ -46,17 +44,10 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<Alert
     ];
     let rows = alerts.iter().map(|alert| row(alert, now));
     let query = view.before.map_or_else(String::new, |before| format!("before={before}"));
-    Ok(Content {
-        title: "Alerts".into(),
-        place: "/alerts",
-        refresh: Some(Refresh::each_second(fragment_url("/alerts/list", &query))),
-        now: shown(&Alerts {
-            alerts: Table::new("The latest first", columns, rows),
-            missing,
-            older: next.map(|next| format!("/alerts?before={next}")),
-        })?,
-        ..Content::default()
-    })
+    let refresh = Refresh::each_second(fragment_url("/alerts/list", &query));
+    let alerts = Table::new("The latest first", columns, rows);
+    let older = next.map(|next| format!("/alerts?before={next}"));
+    Content::new("Alerts", "/alerts", Some(refresh), &Alerts { alerts, missing, older })
 }
 
 fn row(alert: &Alert, now: Timestamp) -> Vec<Cell> {

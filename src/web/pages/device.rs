@@ -7,7 +7,7 @@ use super::charts::{self, ChoiceLink, Figure, View};
 use super::phases::Phases;
 use super::rows::JobTable;
 use super::text::{self, rate, size};
-use super::{Answer, Content, shown};
+use super::{Answer, Content};
 use crate::interval::Interval;
 use crate::present::Present;
 use crate::series::per_second;
@@ -74,9 +74,8 @@ pub async fn page(
         charts::latency(&subject),
         charts::utilisation(&subject),
     ];
-    let title = device.map_or(&name, |device| &device.label).clone();
-    let now = shown(&Subjects {
-        name: title.clone(),
+    let page = Subjects {
+        name: device.map_or(&name, |device| &device.label).clone(),
         description: device.map_or_else(String::new, describe),
         remarks: device.and_then(disk_remark).into_iter().collect(),
         notice: device.is_none().then(|| "This device does not exist now. Its history remains.".into()),
@@ -87,9 +86,9 @@ pub async fn page(
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, present.interval.at)),
         ..Subjects::default()
-    })?;
+    };
     let refresh = view.refresh(&format!("/devices/{}/now", crate::web::escaped(&name)), range);
-    Ok(Content { title, place: "/devices", refresh, now, ..Content::default() })
+    Content::new(&page.name, "/devices", refresh, &page)
 }
 
 fn describe(device: &Device) -> String {
@@ -103,14 +102,9 @@ fn describe(device: &Device) -> String {
         DeviceKind::Other => "device",
     };
     let size = device.size.map(|sectors| size(Some(sectors.bytes())));
-    let parts = [
-        Some(format!("{} ({}:{})", device.name, device.number.major, device.number.minor)),
-        Some(kind.into()),
-        size,
-        device.model.clone(),
-        Some(device.identity.to_string()),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    let name = format!("{} ({}:{})", device.name, device.number.major, device.number.minor);
+    let identity = device.identity.to_string();
+    text::joined([Some(name), Some(kind.into()), size, device.model.clone(), Some(identity)])
 }
 
 /// The kind of disk, its I/O scheduler and read-ahead.
@@ -119,8 +113,7 @@ fn disk_remark(device: &Device) -> Option<String> {
         device.rotational.map(|rotational| if rotational { "rotating disk" } else { "non-rotating disk" });
     let scheduler = device.scheduler.as_ref().map(|scheduler| format!("I/O scheduler {scheduler}"));
     let read_ahead = device.read_ahead_kib.map(|kib| format!("read-ahead {}", size(Some(kib * 1024))));
-    let parts: Vec<String> = [kind.map(String::from), scheduler, read_ahead].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join(" · "))
+    Some(text::joined([kind.map(String::from), scheduler, read_ahead])).filter(|text| !text.is_empty())
 }
 
 fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {

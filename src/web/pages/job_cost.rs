@@ -41,7 +41,14 @@ pub async fn sections(site: &Site, job: &Job) -> Result<String, Problem> {
         Err(Problem::Unavailable(_)) => return facts_section(job, &job.setup),
         cost => cost?,
     };
-    let section = JobCost::new(&cost);
+    let figures = &cost.report.figures;
+    let tables = [reading(figures), origin(&figures.origin), pvs(&figures.pvs)];
+    let section = JobCost {
+        sentences: cost.report.sentences.iter().map(|sentence| sentence.text.clone()).collect(),
+        helps: helps(&cost),
+        tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
+        key_figures: all_else(figures),
+    };
     let is_empty = section.tables.is_empty() && section.key_figures.is_empty();
     let costs = if is_empty { String::new() } else { shown(&section)? };
     Ok(costs + &facts_section(job, &cost.setup)?)
@@ -53,19 +60,6 @@ fn facts_section(job: &Job, setup: &Setup) -> Result<String, Problem> {
     let columns = [Column::name(""), Column::text("").class("says")];
     let table = Table::new("Host and setup", columns, rows).class("ran");
     if table.is_empty() { Ok(String::new()) } else { shown(&table) }
-}
-
-impl JobCost {
-    fn new(cost: &Cost) -> Self {
-        let figures = &cost.report.figures;
-        let tables = [reading(figures), origin(&figures.origin), pvs(&figures.pvs)];
-        Self {
-            sentences: cost.report.sentences.iter().map(|sentence| sentence.text.clone()).collect(),
-            helps: helps(cost),
-            tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
-            key_figures: all_else(figures),
-        }
-    }
 }
 
 fn helps(cost: &Cost) -> Vec<Help> {
@@ -182,14 +176,9 @@ fn both(unit: Unit, ends: Option<EndMeans>) -> Option<String> {
 
 fn all_else(figures: &Figures) -> Vec<KeyFigure> {
     let (copied, host) = (figures.copied, figures.host);
-    let fill = figures.fill;
+    let (fill, read_s) = (figures.fill, figures.read.map(|read| read.seconds));
     let known = [
-        (
-            "Reading time",
-            Unit::Seconds,
-            figures.read.map(|read| read.seconds),
-            "without the first and last thousandth",
-        ),
+        ("Reading time", Unit::Seconds, read_s, "without the first and last thousandth"),
         ("Peak fill", Unit::Bytes, fill.and_then(|fill| Some(fill.peak_bytes? as f64)), "of the COW area"),
         ("Growth of fill", Unit::PercentPerHour, fill.and_then(|fill| fill.growth_percent_per_hour), ""),
         ("Chunks copied", Unit::PerS, copied.chunks_per_s, ""),

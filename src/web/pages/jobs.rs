@@ -5,7 +5,7 @@ use axum::extract::State;
 
 use super::charts::{ChoiceLink, View};
 use super::rows::JobTable;
-use super::{Answer, Content, Refresh, fragment_url, is_moving, shown};
+use super::{Answer, Content, Refresh, fragment_url, is_moving};
 use crate::series::when::including_latest;
 use crate::store::{JobPage, JobQuery};
 use crate::web::Site;
@@ -35,16 +35,12 @@ pub async fn page(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<View
     let Partial { found: JobPage { jobs, next }, missing } = site.job_page(&query, MOST_JOBS).await?;
     let older = next.map(|next| View { before: Some(next.to_string()), ..view.clone() }.query());
     let url = fragment_url("/jobs/list", &asked.query());
-    Ok(Content {
-        title: "Jobs".into(),
-        place: "/jobs",
-        refresh: is_moving(&asked.span()).then(|| Refresh::each_second(url)),
-        now: shown(&Jobs {
-            ranges: view.ranges(&present),
-            span: super::span_text(range),
-            jobs: JobTable::of(&Partial { found: jobs, missing }, present.interval.at),
-            older: older.map(|query| format!("/jobs?{query}")),
-        })?,
-        ..Content::default()
-    })
+    let refresh = is_moving(&asked.span()).then(|| Refresh::each_second(url));
+    let page = Jobs {
+        ranges: view.ranges(&present),
+        span: super::span_text(range),
+        jobs: JobTable::of(&Partial { found: jobs, missing }, present.interval.at),
+        older: older.map(|query| format!("/jobs?{query}")),
+    };
+    Content::new("Jobs", "/jobs", refresh, &page)
 }

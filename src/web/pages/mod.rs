@@ -77,6 +77,12 @@ pub struct Content {
 
 type Answer = Result<Content, Problem>;
 
+impl Content {
+    fn new(title: &str, place: &'static str, refresh: Option<Refresh>, now: &impl Template) -> Answer {
+        Ok(Self { title: title.into(), place, refresh, now: shown(now)?, tools: String::new() })
+    }
+}
+
 impl IntoResponse for Content {
     fn into_response(self) -> Response {
         let mut response = Html(self.now.clone()).into_response();

@@ -7,7 +7,7 @@ use axum::extract::State;
 
 use super::charts::{self, ChoiceLink, Figure, Sketch, Trace, View};
 use super::rows::{self, JobTable};
-use super::{Answer, Content, shown, text};
+use super::{Answer, Content, text};
 use crate::alert::Severity;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
@@ -57,21 +57,16 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
     let sketches =
         vec![disks(&present), copying(&present, &jobs.found), fills(&present, &jobs.found), charts::paging()];
     let figures = charts::draw(&site, &view, range, &jobs.found, sketches).await?;
-    Ok(Content {
-        title: "Overview".into(),
-        place: "/",
-        refresh: view.refresh("/overview", range),
-        now: shown(&Overview {
-            verdict: verdict(&present),
-            ranges: view.ranges(&present),
-            span: super::span_text(range),
-            fills: rows::fills(&present),
-            nothing_to_watch: nothing_to_watch(&present),
-            figures,
-            jobs: JobTable::of(&jobs, present.interval.at),
-        })?,
-        ..Content::default()
-    })
+    let page = Overview {
+        verdict: verdict(&present),
+        ranges: view.ranges(&present),
+        span: super::span_text(range),
+        fills: rows::fills(&present),
+        nothing_to_watch: nothing_to_watch(&present),
+        figures,
+        jobs: JobTable::of(&jobs, present.interval.at),
+    };
+    Content::new("Overview", "/", view.refresh("/overview", range), &page)
 }
 
 fn verdict(present: &Arc<Present>) -> Verdict {

@@ -184,19 +184,17 @@ pub fn took(job: &Job, now: Timestamp) -> String {
 
 /// A job's outcome, or `running`, with its CSS class.
 pub fn outcome(job: &Job) -> (&'static str, &'static str) {
-    match job.outcome {
-        None if job.is_untrustworthy() => (Outcome::Untrustworthy.text(), "critical"),
-        None if job.kind == JobKind::Snapshot && job.died_at.is_some() => ("overflowed", "critical"),
-        None => ("running", "running"),
-        Some(outcome) => (outcome.text(), outcome_grade(outcome)),
-    }
-}
-
-fn outcome_grade(outcome: Outcome) -> &'static str {
-    match outcome {
+    let outcome = match job.outcome {
+        Some(outcome) => outcome,
+        None if job.is_untrustworthy() => Outcome::Untrustworthy,
+        None if job.kind == JobKind::Snapshot && job.died_at.is_some() => Outcome::Overflowed,
+        None => return ("running", "running"),
+    };
+    let grade = match outcome {
         Outcome::Succeeded => "ok",
         Outcome::Unknown => "unknown",
         Outcome::Abandoned => "warning",
         Outcome::Failed | Outcome::Overflowed | Outcome::Untrustworthy => "critical",
-    }
+    };
+    (outcome.text(), grade)
 }

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State;
 use jiff::Timestamp;
 
-use super::{Answer, Content, Refresh, moment, shown};
+use super::{Answer, Content, Refresh, moment};
 use crate::config::Age;
 use crate::present::Present;
 use crate::store::{Gap, Level};
@@ -26,13 +26,8 @@ pub async fn page(State(site): State<Site>) -> Answer {
     let notes = store.error.iter().chain(&present.notes).chain(&store.notes).cloned().collect();
     let tables = [figures(&present), levels(&present), gaps(&present), parts(&present)];
     let tables = tables.into_iter().filter(|table| !table.is_empty()).collect();
-    Ok(Content {
-        title: "Status".into(),
-        place: "/status",
-        refresh: Some(Refresh::each_second("/status/now")),
-        now: shown(&Status { notes, tables })?,
-        ..Content::default()
-    })
+    let refresh = Refresh::each_second("/status/now");
+    Content::new("Status", "/status", Some(refresh), &Status { notes, tables })
 }
 
 /// Names, figures and remarks.

@@ -28,6 +28,11 @@ pub fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| DASH.into())
 }
 
+/// The known parts on one line.
+pub fn joined<const N: usize>(parts: [Option<String>; N]) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
 pub fn size(bytes: Option<u64>) -> String {
     or_dash(bytes.map(size_text))
 }

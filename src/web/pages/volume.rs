@@ -6,7 +6,7 @@ use super::charts::{self, View};
 use super::device::{KeyFigure, Subjects};
 use super::rows::{self, JobTable};
 use super::text::{self, rate, size};
-use super::{Answer, Content, moment, shown};
+use super::{Answer, Content, moment};
 use crate::interval::Interval;
 use crate::present::Present;
 use crate::report::account::{AccountStyle, unmounted_at_its_death};
@@ -16,7 +16,7 @@ use crate::series::quantity::DeviceQuantity;
 use crate::store::Subject;
 use crate::table::{Cell, Column, Table};
 use crate::topology::{LvLayout, Volume, VolumeKind, VolumeState};
-use crate::units::Fill;
+use crate::units::{Fill, percent_text};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
 
@@ -47,10 +47,10 @@ pub async fn page(
         charts::throughput("Throughput", &subject),
         charts::latency(&subject),
     ];
-    let now = shown(&Subjects {
+    let page = Subjects {
         name: name.clone(),
         description: found.map_or_else(String::new, |(volume, _)| describe(volume, &present)),
-        remarks: found.map(|(volume, _)| remarks(volume, &present)).unwrap_or_default(),
+        remarks: found.and_then(|(volume, _)| remarks(volume, &present)).into_iter().collect(),
         notice: notice(found, &present),
         key_figures: found.map(|(volume, state)| key_figures(&present, volume, state)).unwrap_or_default(),
         ranges: view.ranges(&present),
@@ -60,14 +60,14 @@ pub async fn page(
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, present.interval.at)),
         ..Subjects::default()
-    })?;
+    };
     let refresh = view.refresh(&format!("{}/now", rows::volume_href(&vg, &lv)), range);
-    Ok(Content { title: name, place: "/volumes", refresh, now, ..Content::default() })
+    Content::new(&name, "/volumes", refresh, &page)
 }
 
 fn describe(volume: &Volume, present: &Present) -> String {
     let device = volume.device.map(|index| present.interval.topology.devices[index].name.to_string());
-    let parts = [
+    text::joined([
         Some(match &volume.origin {
             Some(origin) => format!("{} of {}/{origin}", volume.kind.text(), volume.vg),
             None => volume.kind.text().to_string(),
@@ -77,8 +77,7 @@ fn describe(volume: &Volume, present: &Present) -> String {
         (!volume.pvs.is_empty()).then(|| format!("on {}", volume.pvs.join(", "))),
         volume.created_at.map(|at| format!("created {}", moment(at, present.interval.at))),
         device,
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    ])
 }
 
 fn notice(found: Option<(&Volume, &VolumeState)>, present: &Present) -> Option<String> {
@@ -95,9 +94,9 @@ fn notice(found: Option<(&Volume, &VolumeState)>, present: &Present) -> Option<S
 }
 
 /// Mounts, tags and policies, on one line.
-fn remarks(volume: &Volume, present: &Present) -> Vec<String> {
+fn remarks(volume: &Volume, present: &Present) -> Option<String> {
     let mounted = volume.mounted_on.as_ref().filter(|folders| !folders.is_empty());
-    let parts = [
+    let remark = text::joined([
         mounted.map(|folders| format!("mounted on {}", folders.join(", "))),
         (!volume.tags.is_empty()).then(|| format!("tags {}", volume.tags.join(", "))),
         volume.when_full.as_ref().map(|what| match what.as_str() {
@@ -107,9 +106,8 @@ fn remarks(volume: &Volume, present: &Present) -> Vec<String> {
         }),
         growth(volume, present.interval.policies),
         free(volume, present),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { Vec::new() } else { vec![parts.join(" · ")] }
+    ]);
+    (!remark.is_empty()).then_some(remark)
 }
 
 fn free(volume: &Volume, present: &Present) -> Option<String> {
@@ -178,20 +176,14 @@ fn cost_figures(interval: &Interval, volume: &Volume) -> Vec<KeyFigure> {
 }
 
 fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<KeyFigure> {
-    let percent = |fill: Option<Fill>| text::percent(fill.map(Fill::percent));
-    let mut figures =
-        vec![KeyFigure::new("State", state.state.text().into(), volume.health.clone().unwrap_or_default())];
-    if state.fill.is_some() {
-        let used = rows::used_of_size(state.fill, volume.size);
-        figures.push(KeyFigure::new("Fill", percent(state.fill), used));
-    }
-    if state.sync.is_some() {
-        figures.push(KeyFigure::new("In sync", percent(state.sync), "of the mirror or RAID"));
-    }
-    if state.metadata.is_some() {
-        let of = rows::used_of_size(state.metadata, None);
-        figures.push(KeyFigure::new("Metadata", percent(state.metadata), of));
-    }
+    let filled = |name, fill: Option<Fill>, detail: String| {
+        fill.map(|fill| KeyFigure::new(name, percent_text(fill.percent()), detail))
+    };
+    let health = volume.health.clone().unwrap_or_default();
+    let mut figures = vec![KeyFigure::new("State", state.state.text().into(), health)];
+    figures.extend(filled("Fill", state.fill, rows::used_of_size(state.fill, volume.size)));
+    figures.extend(filled("In sync", state.sync, "of the mirror or RAID".into()));
+    figures.extend(filled("Metadata", state.metadata, rows::used_of_size(state.metadata, None)));
     let interval = &present.interval;
     let work = interval.device_of(volume).and_then(|done| done.work);
     let rate = |quantity: DeviceQuantity| rate(quantity.value(work, interval.elapsed_us));

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State;
 
 use super::text::{rate, size};
-use super::{Answer, Content, Refresh, rows, shown};
+use super::{Answer, Content, Refresh, rows};
 use crate::config::Thresholds;
 use crate::present::Present;
 use crate::series::quantity::DeviceQuantity;
@@ -33,16 +33,11 @@ struct GroupView {
 pub async fn page(State(site): State<Site>) -> Answer {
     let present = site.present()?;
     let groups = &present.interval.topology.groups;
-    Ok(Content {
-        title: "Volumes".into(),
-        place: "/volumes",
-        refresh: Some(Refresh::each_second("/volumes/list")),
-        now: shown(&Volumes {
-            groups: groups.iter().map(|group| group_view(&present, group)).collect(),
-            nothing: super::overview::nothing_to_watch(&present),
-        })?,
-        ..Content::default()
-    })
+    let page = Volumes {
+        groups: groups.iter().map(|group| group_view(&present, group)).collect(),
+        nothing: super::overview::nothing_to_watch(&present),
+    };
+    Content::new("Volumes", "/volumes", Some(Refresh::each_second("/volumes/list")), &page)
 }
 
 fn group_view(present: &Present, group: &Group) -> GroupView {

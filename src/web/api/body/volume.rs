@@ -95,6 +95,7 @@ impl CopyingBody {
 
 fn layout(volume: &Volume) -> Vec<SegmentBody> {
     let rows = volume.layout.iter().flat_map(|part| part.segments.iter().map(move |segment| (part, segment)));
+    let on = |(pv, extents): &(String, u64)| ExtentsBody { pv: pv.clone(), extents: *extents };
     rows.map(|(part, segment)| SegmentBody {
         lv: part.lv.clone(),
         kind: segment.kind.clone(),
@@ -102,11 +103,7 @@ fn layout(volume: &Volume) -> Vec<SegmentBody> {
         stripe_bytes: segment.stripe_size,
         chunk_bytes: segment.chunk_size,
         extents: segment.extents,
-        pvs: segment
-            .pv_extents
-            .iter()
-            .map(|(pv, extents)| ExtentsBody { pv: pv.clone(), extents: *extents })
-            .collect(),
+        pvs: segment.pv_extents.iter().map(on).collect(),
     })
     .collect()
 }

@@ -41,7 +41,14 @@ pub async fn draw(
         Partial::or_from_memory(stored, in_memory, "only the last minutes are drawn")?;
     let mut series = found.into_iter();
     let figures = sketches.into_iter().map(|sketch| {
-        let lines = sketch.traces.into_iter().zip(series.by_ref()).map(|(trace, series)| line(trace, series));
+        let line = |(Trace { label, side, look, area, .. }, series): (Trace, Option<Series>)| Line {
+            label,
+            series: series.unwrap_or_default(),
+            side,
+            look,
+            area,
+        };
+        let lines = sketch.traces.into_iter().zip(series.by_ref()).map(line);
         let chart = Chart {
             title: sketch.title,
             range,
@@ -78,11 +85,6 @@ fn gaps(present: &Present, range: Range) -> Vec<String> {
         )
     })
     .collect()
-}
-
-fn line(trace: Trace, series: Option<Series>) -> Line {
-    let series = series.unwrap_or_default();
-    Line { label: trace.label, series, side: trace.side, look: trace.look, area: trace.area }
 }
 
 fn band(job: &Job) -> Band {

@@ -7,7 +7,7 @@ use askama::Template;
 use axum::extract::State;
 
 use super::charts::ChoiceLink;
-use super::{Answer, Content, Refresh, shown};
+use super::{Answer, Content, Refresh, shown, text};
 use crate::present::Present;
 use crate::topology::Device;
 use crate::web::Site;
@@ -113,10 +113,9 @@ fn sort(rows: &mut [(&Device, Figures)], query: &Query) {
 
 fn row(device: &Device, figures: &Figures, query: &Query) -> Row {
     let is_named = device.label != *device.name;
-    let detail = [is_named.then(|| device.name.to_string()), device.model.clone()];
     Row {
         label: device.label.clone(),
-        detail: detail.into_iter().flatten().collect::<Vec<_>>().join(" · "),
+        detail: text::joined([is_named.then(|| device.name.to_string()), device.model.clone()]),
         href: device_href(device),
         cells: figures.cells(query, false),
     }
