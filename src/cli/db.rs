@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use jiff::Timestamp;
 
 use super::new_file::NewFile;
 use super::printing::print;
@@ -61,7 +60,7 @@ fn text(inventory: &Inventory) -> String {
     let Inventory { ticks, in_journal, segments, chunks, bytes, .. } = inventory;
     let instants = ticks.iter().map(|(at, _)| *at);
     let span = match (instants.clone().min(), instants.max()) {
-        (Some(first), Some(last)) => format!(", {} to {}", second(first), second(last)),
+        (Some(first), Some(last)) => format!(", {first:.0} to {last:.0}"),
         _ => String::new(),
     };
     format!(
@@ -69,8 +68,4 @@ fn text(inventory: &Inventory) -> String {
         ticks.len(),
         size_text(*bytes)
     )
-}
-
-fn second(at: Timestamp) -> String {
-    format!("{at:.0}")
 }

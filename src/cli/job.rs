@@ -41,7 +41,10 @@ pub enum Job {
         #[arg(long = "figure", value_name = "NAME")]
         figures: Vec<String>,
         #[command(flatten)]
-        format: TableFormat,
+        format: OutputFormat,
+        /// Print CSV, a row for each figure of each column
+        #[arg(long, conflicts_with_all = ["json", "markdown"])]
+        csv: bool,
     },
     /// Write jobs, and their comparison, to a self-contained HTML file
     Report {
@@ -70,20 +73,6 @@ pub enum Job {
 
 #[derive(Args)]
 #[group(multiple = false)]
-pub struct TableFormat {
-    /// Print JSON, as in the API
-    #[arg(long)]
-    json: bool,
-    /// Print Markdown
-    #[arg(long)]
-    markdown: bool,
-    /// Print CSV, a row for each figure of each column
-    #[arg(long)]
-    csv: bool,
-}
-
-#[derive(Args)]
-#[group(multiple = false)]
 pub struct OutputFormat {
     /// Print JSON, as in the API
     #[arg(long)]
@@ -97,7 +86,10 @@ pub struct OutputFormat {
 pub async fn job(daemon: &Daemon, command: Job) -> anyhow::Result<String> {
     match command {
         Job::List { from, json } => list(daemon, &from, if json { Form::Json } else { Form::Text }).await,
-        Job::Compare { which, figures, format } => compare(daemon, &which, &figures, format.form()).await,
+        Job::Compare { which, figures, format, csv } => {
+            let form = if csv { Form::Csv } else { format.form() };
+            compare(daemon, &which, &figures, form).await
+        }
         Job::Report { which, output } => write_new(&output, &report(daemon, &which).await?),
         Job::Export { id, output } => write_new(&output, &export(daemon, id).await?),
         Job::Import { file } => {
@@ -124,13 +116,6 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         bail!("{} is too long: expected at most {most} MiB, but found {found} bytes", path.display());
     }
     Ok(bytes)
-}
-
-impl TableFormat {
-    fn form(&self) -> Form {
-        let Self { json, markdown, csv } = *self;
-        if csv { Form::Csv } else { OutputFormat { json, markdown }.form() }
-    }
 }
 
 impl OutputFormat {

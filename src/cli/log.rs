@@ -16,7 +16,9 @@ use crate::store::in_words;
 /// Starts the log. systemd sets `JOURNAL_STREAM` if the output goes to the journal.
 pub fn start() {
     let named = std::env::var("COWBELL_LOG").ok().and_then(|text| text.parse().ok());
-    let filter: Targets = named.unwrap_or_else(default_filter);
+    // By default all warnings, and messages of cowbell itself.
+    let default = || Targets::new().with_default(Level::WARN).with_target("cowbell", Level::INFO);
+    let filter: Targets = named.unwrap_or_else(default);
     let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
     let registry = Registry::default().with(filter);
     // Fails only if a log was started before.
@@ -24,11 +26,6 @@ pub fn start() {
         Some(_) => registry.with(log.event_format(ForTheJournal)).try_init(),
         None => registry.with(log.with_ansi(false).with_target(false)).try_init(),
     };
-}
-
-/// The default if `COWBELL_LOG` is unset or invalid: all warnings, and messages of cowbell itself.
-fn default_filter() -> Targets {
-    Targets::new().with_default(Level::WARN).with_target("cowbell", Level::INFO)
 }
 
 /// Reports the error that ends the program: with a priority for the journal, as a plain sentence for people.

@@ -96,12 +96,10 @@ impl<T> Partial<T> {
     ) -> Result<Self, Problem> {
         match stored {
             Ok(found) => Ok(Self { found, missing: None }),
-            Err(error) => match error.downcast_ref::<Unanswered>() {
-                Some(unanswered) => {
-                    Ok(Self { found: in_memory(), missing: Some(format!("{unanswered}: {what}.")) })
-                }
-                None => Err(Problem::Inside(error)),
-            },
+            Err(error) => {
+                let unanswered = error.downcast::<Unanswered>().map_err(Problem::Inside)?;
+                Ok(Self { found: in_memory(), missing: Some(format!("{unanswered}: {what}.")) })
+            }
         }
     }
 }

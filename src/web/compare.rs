@@ -44,13 +44,6 @@ pub struct ComparisonData {
     pub of_all: Vec<String>,
 }
 
-/// The jobs of a choice.
-pub struct Selection {
-    pub jobs: Vec<Job>,
-    /// A sentence if a set is too large.
-    pub left_out: Option<String>,
-}
-
 pub struct Column {
     pub name: String,
     pub runs: Vec<(Job, Arc<Cost>)>,
@@ -126,8 +119,8 @@ impl Choice {
         pairs.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join("&")
     }
 
-    /// The jobs: groups first, then single ones, then the set. Of too large a set, the latest.
-    pub async fn jobs(&self, site: &Site) -> Result<Selection, Problem> {
+    /// The jobs: groups first, then single ones, then the set. Of too large a set, the latest, and a sentence that says so.
+    pub async fn jobs(&self, site: &Site) -> Result<(Vec<Job>, Option<String>), Problem> {
         let grouped: Vec<i64> = self.groups.iter().flat_map(|(_, ids)| ids).copied().collect();
         check_number(self.ids.len() + grouped.len())?;
         let (mut jobs, mut left_out) = (Vec::new(), None);
@@ -149,14 +142,14 @@ impl Choice {
                 .then(|| format!("The set {set} has {found} runs. Only the latest {room} are compared."));
         }
         check_number(jobs.len())?;
-        Ok(Selection { jobs, left_out })
+        Ok((jobs, left_out))
     }
 }
 
 impl Site {
     /// Computes the comparison.
     pub async fn compared(&self, choice: &Choice) -> Result<ComparisonData, Problem> {
-        let Selection { jobs, left_out } = choice.jobs(self).await?;
+        let (jobs, left_out) = choice.jobs(self).await?;
         if jobs.len() < 2 {
             return Err(Problem::Bad("expected two jobs or more to compare, but found one".into()));
         }

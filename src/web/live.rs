@@ -77,7 +77,8 @@ pub async fn stream(State(mut site): State<Site>) -> Sse<impl Stream<Item = Resu
                     // The present also changes with jobs, but each tick is sent once.
                     let Some(present) = site.present.borrow_and_update().clone() else { continue };
                     let tick = Some((present.interval.at, present.ended.is_some()));
-                    if let Some(event) = event(&present).filter(|_| tick != last) {
+                    let event = Event::default().event("tick").json_data(TickBody::from(&*present));
+                    if let Ok(event) = event && tick != last {
                         return Some((Ok(event), (site, accepted, tick)));
                     }
                 }
@@ -85,8 +86,4 @@ pub async fn stream(State(mut site): State<Site>) -> Sse<impl Stream<Item = Resu
         }
     });
     Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
-}
-
-fn event(present: &Present) -> Option<Event> {
-    Event::default().event("tick").json_data(TickBody::from(present)).ok()
 }

@@ -40,7 +40,7 @@ pub async fn report(
     ParsedQuery(query): ParsedQuery<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let choice = Choice::of(&query)?;
-    let jobs = choice.jobs(&site).await?.jobs;
+    let (jobs, _) = choice.jobs(&site).await?;
     let present = site.present()?;
     let mut sections = Vec::new();
     if jobs.len() > 1 {

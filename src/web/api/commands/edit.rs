@@ -24,7 +24,6 @@ const LONGEST_NOTE: usize = 1_000;
 pub struct NoteJob {
     pub text: String,
     /// The time that it is about; now by default
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
@@ -34,7 +33,6 @@ pub struct NoteJob {
 pub struct PhaseJob {
     pub name: String,
     /// The start; now by default
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 

@@ -22,21 +22,15 @@ pub struct PutJob {
     #[serde(default)]
     pub kind: MarkKind,
     /// The set of runs; required with `variant` or `repeat`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// From 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
     pub started_at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
     /// Required with `ended_at`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<bool>,
     /// The exit status of a command that was not killed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u8>,
 }
 

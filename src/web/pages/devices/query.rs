@@ -9,19 +9,12 @@ use crate::units::Prefix;
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Query {
-    #[serde(skip_serializing_if = "is_default")]
     pub show: Show,
-    #[serde(skip_serializing_if = "is_default")]
     pub unit: Prefix,
-    #[serde(skip_serializing_if = "is_default")]
     pub r#as: As,
-    #[serde(skip_serializing_if = "is_default")]
     pub sort: Column,
-    #[serde(skip_serializing_if = "is_default")]
     pub order: Order,
-    #[serde(skip_serializing_if = "is_default")]
     pub filter: String,
-    #[serde(skip_serializing_if = "is_default")]
     pub idle: Idle,
 }
 
@@ -97,17 +90,15 @@ impl Column {
     ];
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 impl Query {
     /// Keys and values, without defaults.
     pub fn pairs(&self) -> Map<String, Value> {
-        match serde_json::to_value(self) {
+        let pairs = |query: &Self| match serde_json::to_value(query) {
             Ok(Value::Object(pairs)) => pairs,
             _ => Map::new(),
-        }
+        };
+        let default = pairs(&Self::default());
+        pairs(self).into_iter().filter(|(key, value)| default.get(key) != Some(value)).collect()
     }
 
     /// The query with some values replaced.
