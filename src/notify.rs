@@ -53,18 +53,16 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    pub fn start(settings: &[Receiver], host: &str) -> anyhow::Result<Self> {
+    pub fn start(settings: &[Receiver], host: &str) -> Self {
         let (settle, settled) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         let mut receivers = Vec::new();
         for receiver in settings {
-            let client = reqwest::Client::builder().timeout(TIME_LIMIT).build();
-            let client = client.context("cannot create an HTTP client")?;
             let (sender, queue) = mpsc::channel(QUEUE);
             receivers.push((name(receiver), sender));
-            tasks.spawn(deliver_all(receiver.clone(), client, queue, settle.clone()));
+            tasks.spawn(deliver_all(receiver.clone(), queue, settle.clone()));
         }
-        Ok(Self { host: host.into(), receivers, in_flight: Vec::new(), settled, _tasks: tasks })
+        Self { host: host.into(), receivers, in_flight: Vec::new(), settled, _tasks: tasks }
     }
 
     /// Queues the alert for every receiver, without waiting.
@@ -114,10 +112,10 @@ fn name(receiver: &Receiver) -> String {
     }
 }
 
-async fn deliver(receiver: &Receiver, client: &reqwest::Client, message: &Message) -> anyhow::Result<()> {
+async fn deliver(receiver: &Receiver, message: &Message) -> anyhow::Result<()> {
     match receiver {
         Receiver::Webhook { url } => {
-            let answer = client.post(url).json(message).send().await;
+            let answer = client()?.post(url).json(message).send().await;
             answer.and_then(reqwest::Response::error_for_status).map_err(reqwest::Error::without_url)?;
             Ok(())
         }
@@ -128,16 +126,22 @@ async fn deliver(receiver: &Receiver, client: &reqwest::Client, message: &Messag
     }
 }
 
+/// A client for one delivery. Deliveries are rare, and a client keeps all certificates of the host in memory. A host
+/// without certificates can use `http` addresses.
+fn client() -> reqwest::Result<reqwest::Client> {
+    let builder = || reqwest::Client::builder().timeout(TIME_LIMIT);
+    builder().build().or_else(|_| builder().tls_certs_only([]).build())
+}
+
 async fn deliver_all(
     receiver: Receiver,
-    client: reqwest::Client,
     mut queue: mpsc::Receiver<Message>,
     settle: mpsc::UnboundedSender<i64>,
 ) {
     while let Some(message) = queue.recv().await {
         let name = name(&receiver);
         let mut pauses = PAUSES_S.into_iter().map(Duration::from_secs);
-        while let Err(error) = deliver(&receiver, &client, &message).await {
+        while let Err(error) = deliver(&receiver, &message).await {
             let Some(pause) = pauses.next() else {
                 tracing::error!("cannot deliver alert {} to {name}, giving up: {error:#}", message.alert.id);
                 break;

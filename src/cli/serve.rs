@@ -94,7 +94,7 @@ async fn serve(
     let known = store.start_state().clone();
     let notifier = {
         let _web = web.enter();
-        Notifier::start(&config.notify, &terms.host)?
+        Notifier::start(&config.notify, &terms.host)
     };
     let shutdown = signalled()?;
     let (present, presents) = watch::channel(None);

@@ -43,6 +43,8 @@ pub fn cowbell() -> Command {
     for name in MEDDLERS {
         command.env_remove(name);
     }
+    // As on a host without certificates.
+    command.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", "/nonexistent");
     command.stdin(Stdio::null());
     // SAFETY: `signal` may be called between fork and exec.
     unsafe { command.pre_exec(default_signals) };
