@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::job::{CommandError, Job, JobChange};
 use crate::source::JobCommand;
-use crate::store::NotStored;
+use crate::store::WriteError;
 
 /// A command on jobs.
 #[derive(Debug)]
@@ -33,5 +33,5 @@ pub struct Reply {
     pub change: JobChange,
     /// Receives whether it is stored, as [`crate::store::StoreWriter::append_acknowledged`] says; `None` if there was
     /// nothing to store.
-    pub stored: Option<oneshot::Receiver<Result<(), NotStored>>>,
+    pub stored: Option<oneshot::Receiver<Result<(), WriteError>>>,
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cowbell::config::Store as Config;
 use cowbell::interval::Interval;
-use cowbell::store::{Holds, StoreReader, StoreWriter, open};
+use cowbell::store::{StoreReader, StoreWriter, TickOrigin, open};
 use futures_util::FutureExt;
 use tempfile::TempDir;
 
@@ -138,5 +138,5 @@ impl Store {
 
 /// Opens the database in this folder.
 pub async fn opened(folder: &Path, keep: Config) -> (StoreWriter, StoreReader) {
-    open(&folder.join("cowbell.db"), Holds::ThisMachine, keep).await.expect("the store opens")
+    open(&folder.join("cowbell.db"), TickOrigin::ThisMachine, keep).await.expect("the store opens")
 }

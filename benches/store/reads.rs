@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use cowbell::series::quantity::{DeviceQuantity, Quantity};
 use cowbell::series::{DEFAULT_POINTS, MOST_POINTS, Range};
-use cowbell::store::{Ask, Form, ReadView, Resolution, StoreReader, Subject, Target, Text, Wanted};
+use cowbell::store::{
+    ExportQuery, Form, ReadView, Resolution, SeriesKey, StoreReader, Subject, Target, Text,
+};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::machine::name;
@@ -47,18 +49,18 @@ pub async fn export(db: &Path, until: Timestamp) {
     let before = Process::own().resident_mib();
     Process::own().forget_most();
     let started = Instant::now();
-    let mut moment = ReadView::of(db).await.expect("the database is read");
+    let mut view = ReadView::of(db).await.expect("the database is read");
     let range = Range { from: until - SignedDuration::from_hours(24), to: until };
-    let ask = Ask { range, of: Vec::new(), metrics: Vec::new(), resolution: Resolution::Tick };
+    let ask = ExportQuery { range, of: Vec::new(), metrics: Vec::new(), resolution: Resolution::Tick };
     let mut target = Target::Text(Text::new(Form::Csv, Box::new(std::io::sink())));
-    let rows = moment.export(&ask, &mut target, |_| ()).await.expect("all is exported").rows;
+    let rows = view.export(&ask, &mut target, |_| ()).await.expect("all is exported").rows;
     let (took, most) = (started.elapsed().as_secs_f64(), Process::own().most_resident_mib());
     println!("| every tick of a day as CSV | {rows} rows in {took:.1} s, RSS {before:.0} to {most:.0} MiB |");
 }
 
-fn wanted(devices: usize, quantities: &[DeviceQuantity]) -> Vec<Wanted> {
+fn wanted(devices: usize, quantities: &[DeviceQuantity]) -> Vec<SeriesKey> {
     let of_device = |device: usize| {
-        let wanted = move |quantity: &DeviceQuantity| Wanted {
+        let wanted = move |quantity: &DeviceQuantity| SeriesKey {
             subject: Subject::Device(name(device)),
             quantity: Quantity::Device(*quantity),
         };
@@ -69,7 +71,7 @@ fn wanted(devices: usize, quantities: &[DeviceQuantity]) -> Vec<Wanted> {
 
 async fn median(
     reader: &StoreReader,
-    wanted: &[Wanted],
+    wanted: &[SeriesKey],
     length: SignedDuration,
     to: Timestamp,
     points: usize,

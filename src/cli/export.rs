@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::serve::signalled;
 use crate::client::complain;
 use crate::series::when::TimeQuery;
-use crate::store::{self, Ask, Exported, ReadView, Resolution, Target, Text};
+use crate::store::{self, ExportQuery, ExportSummary, ReadView, Resolution, Target, Text};
 use crate::units::count_text;
 
 /// Bytes of a write.
@@ -59,11 +59,11 @@ enum Format {
 /// Exports all that can be read. If something is missing, it is reported, and the exit status is 1. A closed output pipe is
 /// no error.
 pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
-    let mut moment = ReadView::of(db).await?;
-    let ask = ask(&export, &mut moment).await?;
+    let mut view = ReadView::of(db).await?;
+    let ask = ask(&export, &mut view).await?;
     let written = match &export.output {
-        Some(file) => to_file(db, file, export.format(), &ask, &mut moment).await,
-        None => to_standard_output(export.format(), &ask, &mut moment).await,
+        Some(file) => to_file(db, file, export.format(), &ask, &mut view).await,
+        None => to_standard_output(export.format(), &ask, &mut view).await,
     };
     match written {
         Ok(exported) => report(&exported, export.output.as_deref()),
@@ -73,7 +73,7 @@ pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the number of rows, and missing data to standard error.
-fn report(exported: &Exported, file: Option<&Path>) -> anyhow::Result<ExitCode> {
+fn report(exported: &ExportSummary, file: Option<&Path>) -> anyhow::Result<ExitCode> {
     let rows = count_text(exported.rows, "row", "rows");
     let printed = file.map_or(Ok(()), |file| print(&format!("{rows} in {}\n", file.display())));
     for sentence in &exported.missing {
@@ -93,10 +93,10 @@ impl Export {
     }
 }
 
-async fn ask(export: &Export, moment: &mut ReadView) -> anyhow::Result<Ask> {
-    let Some(last) = moment.last_tick_at().await? else { bail!("the database holds no ticks yet") };
+async fn ask(export: &Export, view: &mut ReadView) -> anyhow::Result<ExportQuery> {
+    let Some(last) = view.last_tick_at().await? else { bail!("the database holds no ticks yet") };
     let query = TimeQuery { from: export.from.clone(), to: export.to.clone() };
-    Ok(Ask {
+    Ok(ExportQuery {
         range: query.range(last, DEFAULT_FROM)?,
         of: export.of.clone(),
         metrics: export.metric.clone(),
@@ -108,9 +108,9 @@ async fn to_file(
     db: &Path,
     path: &Path,
     format: Format,
-    ask: &Ask,
-    moment: &mut ReadView,
-) -> anyhow::Result<Exported> {
+    ask: &ExportQuery,
+    view: &mut ReadView,
+) -> anyhow::Result<ExportSummary> {
     let (made, file) = NewFile::make(path)?;
     store::give_rights(db, path)?;
     let mut target = match format {
@@ -121,7 +121,7 @@ async fn to_file(
     let shutdown = signalled()?;
     let mut progress = Progress::new();
     let exported = tokio::select! {
-        exported = moment.export(ask, &mut target, |share| progress.show(share)) => exported?,
+        exported = view.export(ask, &mut target, |share| progress.show(share)) => exported?,
         () = shutdown.cancelled() => bail!("interrupted; {} is removed", path.display()),
     };
     drop(progress);
@@ -129,13 +129,17 @@ async fn to_file(
     Ok(exported)
 }
 
-async fn to_standard_output(format: Format, ask: &Ask, moment: &mut ReadView) -> anyhow::Result<Exported> {
+async fn to_standard_output(
+    format: Format,
+    ask: &ExportQuery,
+    view: &mut ReadView,
+) -> anyhow::Result<ExportSummary> {
     if format == Format::Sqlite {
         bail!("a SQLite file cannot be written to standard output; name one with --output");
     }
     let mut progress = Progress::new();
     let mut target = text(format, std::io::stdout());
-    moment.export(ask, &mut target, |share| progress.show(share)).await
+    view.export(ask, &mut target, |share| progress.show(share)).await
 }
 
 fn text(format: Format, out: impl Write + Send + 'static) -> Target {

@@ -24,12 +24,12 @@ use crate::source::files::Root;
 use crate::source::hooks::HookListener;
 use crate::source::live::Live;
 use crate::source::recording::{Header, Player};
-use crate::store::{self, Holds};
+use crate::store::{self, TickOrigin};
 use crate::web::{self, Site};
 
-/// Queued commands for the loop.
+/// QueueEntry commands for the loop.
 const COMMANDS: usize = 64;
-/// Queued commands for recorders.
+/// QueueEntry commands for recorders.
 const ACCEPTED: usize = 256;
 /// The time limit for pending requests when the program stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(300);
@@ -86,7 +86,7 @@ async fn serve(
     web: &Handle,
 ) -> anyhow::Result<()> {
     survive_file_size_limit()?;
-    let holds = if source.is_live() { Holds::ThisMachine } else { Holds::ARecording };
+    let holds = if source.is_live() { TickOrigin::ThisMachine } else { TickOrigin::Recording };
     let token = config.changes.token()?.map(Arc::new);
     let listener = web.spawn(listen(config.listen.0)).await??;
     let site_address = listener.local_addr().unwrap_or(config.listen.0);

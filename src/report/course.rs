@@ -10,7 +10,7 @@ use crate::job::setup::Setup;
 use crate::job::{Job, JobKind};
 use crate::series::Range;
 use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, VolumeQuantity};
-use crate::store::{Subject, TickTable, Wanted};
+use crate::store::{SeriesKey, Subject, TickTable};
 
 /// The longest time before and after a job; otherwise as long as the job.
 pub const MOST_AROUND_S: f64 = 600.0;
@@ -43,7 +43,7 @@ const OF_PV: [(PvMeasure, DeviceQuantity); 5] = [
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     slots: Vec<Slot>,
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<SeriesKey>,
     /// Whether the origin has only this snapshot; the kernel does not count copies by snapshot.
     is_alone: bool,
 }
@@ -153,7 +153,7 @@ impl Sources {
 
     fn add(&mut self, slot: Slot, subject: &Subject, quantity: Quantity) {
         self.slots.push(slot);
-        self.wanted.push(Wanted { subject: subject.clone(), quantity });
+        self.wanted.push(SeriesKey { subject: subject.clone(), quantity });
     }
 
     /// The course of a job, from the stored [`Self::wanted`].

@@ -33,12 +33,12 @@ pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
 async fn copy(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     let named = || format!("cannot copy the database {} to {}", path.display(), file.display());
     // The journal first: ticks that leave it meanwhile are in the database by then.
-    let mut moment = ReadView::of(path).await?;
-    sqlx::query("COMMIT").execute(&mut moment.connection).await.with_context(named)?;
+    let mut view = ReadView::of(path).await?;
+    sqlx::query("COMMIT").execute(&mut view.connection).await.with_context(named)?;
     give_rights(path, file).with_context(named)?;
     let target = file.to_str().with_context(|| format!("the name {} is no text", file.display()))?;
-    sqlx::query("VACUUM INTO ?").bind(target).execute(&mut moment.connection).await.with_context(named)?;
-    let damage = seal_into(file, moment).await.with_context(named)?;
+    sqlx::query("VACUUM INTO ?").bind(target).execute(&mut view.connection).await.with_context(named)?;
+    let damage = seal_into(file, view).await.with_context(named)?;
     File::open(file).and_then(|file| file.sync_all()).with_context(named)?;
     let read_back = inventory(file).await;
     let mut inventory =
@@ -59,14 +59,14 @@ pub fn give_rights(path: &Path, file: &Path) -> anyhow::Result<()> {
 }
 
 /// Seals the journal's ticks that the copy lacks into it. Gives a sentence for each damaged place of the journal.
-async fn seal_into(file: &Path, moment: ReadView) -> anyhow::Result<Vec<String>> {
+async fn seal_into(file: &Path, view: ReadView) -> anyhow::Result<Vec<String>> {
     let mut copy = database::to_rewrite(file).await?;
     let sealed = last_segment(&mut copy).await?;
-    for segment in moment.journaled.iter().filter(|segment| segment.number > sealed) {
+    for segment in view.journaled.iter().filter(|segment| segment.number > sealed) {
         seal(&mut copy, segment.number, &segment.ticks).await?;
     }
     copy.close().await?;
-    Ok(moment.damage)
+    Ok(view.damage)
 }
 
 /// Compacts the database, and gives how many bytes it took before and takes now. No daemon may have it meanwhile.

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use jiff::Timestamp;
 use sqlx::{ConnectOptions, Connection};
 
-use super::Holds;
+use super::TickOrigin;
 use super::journal;
 use super::paths::{APPLICATION_ID, beside, free_name, has_log, options};
 use super::segment::Level;
@@ -70,7 +70,7 @@ fn is_sound(header: &[u8; HEADER], has_log: bool) -> bool {
     let is_readable = header[VERSIONS_AT..][..2].iter().all(|version| (1..=2).contains(version))
         && number(header, SCHEMA_FORMAT_AT) <= NEWEST_SCHEMA_FORMAT;
     let is_ours = i64::from(number(header, APPLICATION_ID_AT)) == APPLICATION_ID
-        && number(header, USER_VERSION_AT) <= Holds::ARecording as u32
+        && number(header, USER_VERSION_AT) <= TickOrigin::Recording as u32
         && number(header, ENCODING_AT) == UTF_8;
     // The log may have what is not in the file yet.
     is_readable && (is_ours || has_log)

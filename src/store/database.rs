@@ -10,7 +10,7 @@ use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, Sq
 use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
 
 use super::paths::{APPLICATION_ID, beside, folder_of, has_content, has_folder, has_log, hindrance, options};
-use super::{Holds, damage, journal, paths};
+use super::{TickOrigin, damage, journal, paths};
 
 /// `sqlx::migrate!` would do the same, but to compile the macro cargo compiles SQLite and most of sqlx a second time.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
@@ -23,7 +23,7 @@ pub const PAGE: u32 = 2_048;
 /// The table of the migrations that were run.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 /// A database that was opened to be written.
-pub struct Opened {
+pub struct OpenDatabase {
     pub connection: SqliteConnection,
     /// Sentences for the user, such as on damage.
     pub notes: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Opened {
 }
 
 /// The one connection that writes. Our own database is set aside if it is damaged, and a new one made.
-pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<Opened> {
+pub async fn for_writing(path: &Path, holds: TickOrigin) -> anyhow::Result<OpenDatabase> {
     let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
     let (mut lock, mut notes) = (paths::lock(path)?, Vec::new());
     if has_content(path).is_ok_and(|has_content| has_content) {
@@ -50,7 +50,7 @@ pub async fn for_writing(path: &Path, holds: Holds) -> anyhow::Result<Opened> {
         }
         opened => opened,
     };
-    Ok(Opened { connection: connection.with_context(named)?, notes, lock })
+    Ok(OpenDatabase { connection: connection.with_context(named)?, notes, lock })
 }
 
 /// SQLite reads a header that is not cowbell's.
@@ -63,7 +63,7 @@ struct Foreign(String);
 #[error("it has a format from before version 0.1")]
 struct OldFormat;
 
-async fn open_and_migrate(path: &Path, holds: Holds) -> anyhow::Result<SqliteConnection> {
+async fn open_and_migrate(path: &Path, holds: TickOrigin) -> anyhow::Result<SqliteConnection> {
     roll_back_making(path).await?;
     let is_new = !has_content(path)?;
     if !is_new {
@@ -80,7 +80,7 @@ async fn open_and_migrate(path: &Path, holds: Holds) -> anyhow::Result<SqliteCon
         Err(MigrateError::VersionMismatch(_)) => return Err(OldFormat.into()),
         migrated => migrated?,
     }
-    if is_new && holds == Holds::ARecording {
+    if is_new && holds == TickOrigin::Recording {
         sqlx::query("PRAGMA user_version = 1").execute(&mut connection).await?;
     }
     if is_new {
@@ -132,11 +132,11 @@ async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection>
 }
 
 /// Refuses the database of another program or of a newer cowbell. It is opened read-only.
-async fn refuse_foreign(path: &Path, holds: Holds) -> anyhow::Result<()> {
+async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<()> {
     refuse_what_reads_as_foreign(path, holds).await.map_err(|error| damage::left_alone(path, error))
 }
 
-async fn refuse_what_reads_as_foreign(path: &Path, holds: Holds) -> anyhow::Result<()> {
+async fn refuse_what_reads_as_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<()> {
     let mut connection = options(path).read_only(true).connect().await?;
     let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await?;
     let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -182,7 +182,7 @@ pub fn newest_version() -> Option<i64> {
 pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
     let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
     if has_content(path).with_context(named)? {
-        refuse_foreign(path, Holds::ThisMachine).await.with_context(named)?;
+        refuse_foreign(path, TickOrigin::ThisMachine).await.with_context(named)?;
         File::options().append(true).open(path).with_context(named)?;
     }
     if is_named {

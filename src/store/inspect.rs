@@ -38,22 +38,21 @@ pub struct Inventory {
 
 /// Reads everything that the database and its journal hold.
 pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
-    let mut moment = ReadView::of(path).await?;
-    let mut inventory =
-        Inventory { damage: moment.damage.clone(), bytes: bytes(path), ..Inventory::default() };
-    match sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&mut moment.connection).await {
+    let mut view = ReadView::of(path).await?;
+    let mut inventory = Inventory { damage: view.damage.clone(), bytes: bytes(path), ..Inventory::default() };
+    match sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&mut view.connection).await {
         Ok(check) => inventory.damage.extend(check.into_iter().filter(|line: &String| line != "ok")),
         Err(error) => inventory
             .damage
             .push(format!("the database cannot be checked to its end: {}", in_words(&error.into()))),
     }
-    inventory.damage.extend(damaged_records(&mut moment.connection).await);
+    inventory.damage.extend(damaged_records(&mut view.connection).await);
     // An unreadable page ends the reading; the content before it still counts.
-    if let Err(error) = add_segments(&mut moment.connection, &mut inventory).await {
+    if let Err(error) = add_segments(&mut view.connection, &mut inventory).await {
         inventory.damage.push(format!("the segments cannot be read further: {}", in_words(&error)));
     }
-    add_unknown(&moment.catalog, &mut inventory);
-    for tick in moment.journaled.iter().flat_map(|segment| &segment.ticks) {
+    add_unknown(&view.catalog, &mut inventory);
+    for tick in view.journaled.iter().flat_map(|segment| &segment.ticks) {
         inventory.in_journal += 1;
         inventory.ticks.push((Timestamp::from_millisecond(tick.at_ms)?, tick.elapsed_us));
     }

@@ -48,7 +48,7 @@ pub struct Journal {
 
 /// The journal's records of segments that are not in the database.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct JournalContent {
     /// The segment of each record and the record, in the order of writing.
     pub records: Vec<(i64, Vec<u8>)>,
     /// A sentence for each damaged place.
@@ -61,7 +61,7 @@ impl Journal {
     /// Opens or makes the journal of the database at `database` and reads the records behind segment `sealed`.
     ///
     /// A damaged file is copied aside before anything is written. A file of another database is renamed.
-    pub fn open(database: &Path, identity: u64, sealed: i64) -> io::Result<(Self, Recovered)> {
+    pub fn open(database: &Path, identity: u64, sealed: i64) -> io::Result<(Self, JournalContent)> {
         let path = path_of(database);
         let found = bytes(database)?;
         let mut recovered = recover(&found, identity, sealed);
@@ -230,8 +230,8 @@ fn record_at(bytes: &[u8], at: usize, identity: u64) -> Option<(i64, u32, &[u8],
 }
 
 /// The records behind segment `sealed` in the bytes of a journal.
-pub fn recover(bytes: &[u8], identity: u64, sealed: i64) -> Recovered {
-    let mut recovered = Recovered { end: HEADER as u64, ..Recovered::default() };
+pub fn recover(bytes: &[u8], identity: u64, sealed: i64) -> JournalContent {
+    let mut recovered = JournalContent { end: HEADER as u64, ..JournalContent::default() };
     let mut damaged = |at: usize| {
         recovered.damage.push(format!("the journal is damaged at byte {at}: what stood there is lost"));
     };

@@ -12,7 +12,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{FromRow, Row, Sqlite, SqliteConnection};
 
 use super::StoreReader;
-use super::readers::{Reader, Unanswered};
+use super::readers::{ReadError, Reader};
 use super::records::readable;
 use super::seal::last_instant;
 use super::tick::Tick;
@@ -103,10 +103,10 @@ impl StoreReader {
         self.readers.read(reading).await
     }
 
-    pub(super) fn check_open(&self) -> Result<(), Unanswered> {
+    pub(super) fn check_open(&self) -> Result<(), ReadError> {
         let health = self.health.borrow();
         let why = || health.error.clone().unwrap_or_else(|| "it is not open yet".into());
-        if health.is_open { Ok(()) } else { Err(Unanswered::Failed(why())) }
+        if health.is_open { Ok(()) } else { Err(ReadError::Failed(why())) }
     }
 
     /// Whether the database is open; while it is not there is memory alone.

@@ -48,19 +48,19 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub use backup::{backup, compact, give_rights};
 pub use damage::with_way_out;
-pub use export::{Ask, Exported, Form, Resolution, Target, Text};
+pub use export::{ExportQuery, ExportSummary, Form, Resolution, Target, Text};
 pub use health::{Health, StorageUsage, stock_of, usual_bytes};
 pub use inspect::{Inventory, inventory};
 pub use job_query::{JobPage, JobPlace, JobQuery};
 pub use lasting::{StartState, packed};
 pub use paths::{passing_folder, path};
 pub use read_view::ReadView;
-pub use readers::{Unanswered, on_a_thread};
+pub use readers::{ReadError, on_a_thread};
 pub use segment::Level;
-pub use subject::{Misnamed, Subject, Wanted};
+pub use subject::{NameError, SeriesKey, Subject};
 pub use tick_table::TickTable;
 pub use words::in_words;
-pub use write_op::{Gap, NotStored, WriteOp};
+pub use write_op::{Gap, WriteError, WriteOp};
 
 use crate::config;
 use crate::interval::Interval;
@@ -70,7 +70,7 @@ use paths::InUse;
 use readers::Readers;
 use recent::{RecentTicks, SegmentNumbering};
 use tick::Tick;
-use write_op::{Queued, Reply};
+use write_op::{QueueEntry, Reply};
 use writer::Context;
 
 /// Operations in the queue at most: a quarter of an hour of ticks at ten a second, with jobs and alerts.
@@ -86,8 +86,8 @@ const QUEUE_FULL: &str = "the database could not be written for so long that mem
 
 /// The loop's end of the queue.
 pub struct StoreWriter {
-    holds: Holds,
-    queue: mpsc::Sender<Queued>,
+    holds: TickOrigin,
+    queue: mpsc::Sender<QueueEntry>,
     health: watch::Receiver<Health>,
     catalog: Arc<RwLock<Catalog>>,
     recent: Arc<RecentTicks>,
@@ -117,9 +117,9 @@ pub struct StoreReader {
 
 /// The source of a database's ticks, stored as `user_version`. The two are never mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum TickOrigin {
     ThisMachine = 0,
-    ARecording = 1,
+    Recording = 1,
 }
 
 /// Opens the database at `path`, making or migrating it.
@@ -129,7 +129,7 @@ pub enum Holds {
 /// have no place.
 pub async fn open(
     path: &Path,
-    holds: Holds,
+    holds: TickOrigin,
     keep: config::Store,
 ) -> anyhow::Result<(StoreWriter, StoreReader)> {
     let (report, health) = watch::channel(Health::default());
@@ -148,7 +148,7 @@ pub async fn open(
     let reports = writer::start(context, queued)?;
     let start = match tokio::time::timeout(OPENING, reports.opened).await {
         Ok(Ok(Ok(state))) => state,
-        Ok(Ok(Err(error))) if error.is::<InUse>() || holds == Holds::ARecording => return Err(error),
+        Ok(Ok(Err(error))) if error.is::<InUse>() || holds == TickOrigin::Recording => return Err(error),
         _ => StartState::unknown(),
     };
     let reader = StoreReader {
@@ -196,7 +196,7 @@ impl StoreWriter {
 
     /// Queues an operation. The receiver gets `Ok` when it is committed and synced, and an error as soon as an attempt to
     /// write it fails.
-    pub async fn append_acknowledged(&mut self, op: WriteOp) -> oneshot::Receiver<Result<(), NotStored>> {
+    pub async fn append_acknowledged(&mut self, op: WriteOp) -> oneshot::Receiver<Result<(), WriteError>> {
         let (reply, outcome) = oneshot::channel();
         self.enqueue(op, Some(reply)).await;
         outcome
@@ -205,16 +205,16 @@ impl StoreWriter {
     /// Only a recording waits for room. Watching never does: if the queue is full, the operation is dropped and counted.
     async fn enqueue(&mut self, op: WriteOp, reply: Option<Reply>) {
         self.taken += 1;
-        let queued = Queued::new(op.clone(), reply);
+        let queued = QueueEntry::new(op.clone(), reply);
         let sent = match self.holds {
-            Holds::ARecording => self.queue.send(queued).await.map_err(|error| error.0),
-            Holds::ThisMachine => self.queue.try_send(queued).map_err(TrySendError::into_inner),
+            TickOrigin::Recording => self.queue.send(queued).await.map_err(|error| error.0),
+            TickOrigin::ThisMachine => self.queue.try_send(queued).map_err(TrySendError::into_inner),
         };
         match sent {
             Ok(()) => self.remember(op),
             Err(mut queued) => {
                 let why = format!("the database cannot be written and {QUEUE} entries are queued");
-                queued.report(Err(NotStored::Refused(why)));
+                queued.report(Err(WriteError::Refused(why)));
                 self.lose(op);
             }
         }

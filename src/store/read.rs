@@ -17,7 +17,7 @@ use super::rollup::columns_at;
 use super::seal::{Segment, rolled_until};
 use super::segment::{Axis, Level, chunk_key, rows_of};
 use super::stream::Stream;
-use super::subject::{Subject, Wanted};
+use super::subject::{SeriesKey, Subject};
 use super::tick::SegmentTicks;
 use crate::series::quantity::Quantity;
 use crate::series::{Downsampler, Range, Series};
@@ -66,10 +66,10 @@ fn each_of_segment(
 
 impl StoreReader {
     /// Series of each of `wanted` over the range, in one pass, with at most `points` points each. A subject that was
-    /// never seen has `None`. [`super::Unanswered`] where the database has a part of it and does not answer.
+    /// never seen has `None`. [`super::ReadError`] where the database has a part of it and does not answer.
     pub async fn series(
         &self,
-        wanted: &[Wanted],
+        wanted: &[SeriesKey],
         range: Range,
         points: usize,
     ) -> anyhow::Result<Vec<Option<Series>>> {
@@ -80,7 +80,7 @@ impl StoreReader {
     }
 
     /// The same from memory alone: the last 20 minutes, and everything that is not written yet.
-    pub fn series_in_memory(&self, wanted: &[Wanted], range: Range, points: usize) -> Vec<Option<Series>> {
+    pub fn series_in_memory(&self, wanted: &[SeriesKey], range: Range, points: usize) -> Vec<Option<Series>> {
         let found = StoredRange { recent: self.recent.view().segments, ..StoredRange::default() };
         series(&found, &self.streams(wanted), range, points)
     }
@@ -137,7 +137,7 @@ impl StoreReader {
     }
 
     /// The stream of each; `None` if the subject was never seen.
-    pub(super) fn streams(&self, wanted: &[Wanted]) -> Vec<Option<(Stream, Quantity)>> {
+    pub(super) fn streams(&self, wanted: &[SeriesKey]) -> Vec<Option<(Stream, Quantity)>> {
         let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
         wanted.iter().map(|wanted| Some((wanted.stream(&catalog)?, wanted.quantity))).collect()
     }

@@ -36,7 +36,7 @@ const PASSING: [i32; 8] = [5, 6, 7, 8, 10, 13, 14, 15];
 
 /// Why stored data cannot be read now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unanswered {
+pub enum ReadError {
     #[error("the database has not answered for {} s, since its disk hangs or has too much to do", .0.as_secs())]
     Late(Duration),
     #[error("the database cannot be read now: {0}")]
@@ -79,7 +79,7 @@ impl Readers {
         *lock(&self.pool) = pool(self.options.clone());
     }
 
-    /// Reads with a connection of its own; [`Unanswered`] where that takes too long.
+    /// Reads with a connection of its own; [`ReadError`] where that takes too long.
     pub async fn read<T, Reading>(
         &self,
         reading: impl FnOnce(Reader) -> Reading + Send + 'static,
@@ -99,10 +99,10 @@ impl Readers {
         };
         match timeout(self.patience(), answer).await {
             Ok(answer) => answer.map_err(|error| match is_passing(&error) {
-                true => Unanswered::Failed(in_words(&error)).into(),
+                true => ReadError::Failed(in_words(&error)).into(),
                 false => error,
             }),
-            Err(_) => Err(Unanswered::Late(self.longest().max(PATIENCE)).into()),
+            Err(_) => Err(ReadError::Late(self.longest().max(PATIENCE)).into()),
         }
     }
 
@@ -120,10 +120,10 @@ impl Readers {
 /// Does long work on a thread of its own.
 pub async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Unanswered> {
+) -> Result<T, ReadError> {
     // tokio panics where it cannot start a thread; in a task of its own that is an error.
     let done = tokio::spawn(async { tokio::task::spawn_blocking(work).await }).await;
-    done.and_then(|done| done).map_err(|_| Unanswered::NoThread)
+    done.and_then(|done| done).map_err(|_| ReadError::NoThread)
 }
 
 /// Whether the disk or the system is to blame: the same read may work later.
@@ -181,7 +181,7 @@ mod tests {
     use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
     use super::*;
-    use crate::store::{Holds, database};
+    use crate::store::{TickOrigin, database};
 
     /// More than there are places for.
     const VISITORS: usize = 10;
@@ -202,7 +202,7 @@ mod tests {
         for visitor in 0..VISITORS {
             let asked = Instant::now();
             let error = readers.read(tables).await.unwrap_err();
-            assert!(error.is::<Unanswered>(), "{error:#}");
+            assert!(error.is::<ReadError>(), "{error:#}");
             let most = if visitor == 0 { PATIENCE } else { LITTLE_PATIENCE };
             assert!(asked.elapsed() <= most + Duration::from_millis(10), "{:?}", asked.elapsed());
         }
@@ -225,7 +225,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let readers = readers(paths::options(folder.path()).read_only(true));
         let error = readers.read(tables).await.unwrap_err();
-        let Some(Unanswered::Failed(sentence)) = error.downcast_ref() else { panic!("{error:#}") };
+        let Some(ReadError::Failed(sentence)) = error.downcast_ref() else { panic!("{error:#}") };
         assert_eq!(sentence, "disk I/O error");
     }
 
@@ -234,7 +234,13 @@ mod tests {
     async fn a_connection_that_hangs_is_not_waited_for_and_no_thread_is_added() {
         let folder = tempfile::tempdir().unwrap();
         let (path, fifo) = (folder.path().join("real.db"), folder.path().join("cowbell.db"));
-        database::for_writing(&path, Holds::ThisMachine).await.unwrap().connection.close().await.unwrap();
+        database::for_writing(&path, TickOrigin::ThisMachine)
+            .await
+            .unwrap()
+            .connection
+            .close()
+            .await
+            .unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         let readers = readers(paths::options(&fifo).read_only(true));
         check_that_nobody_waits(&readers).await;
@@ -261,7 +267,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_sentence_says_for_how_long() {
         assert_eq!(
-            Unanswered::Late(Duration::from_secs(34)).to_string(),
+            ReadError::Late(Duration::from_secs(34)).to_string(),
             "the database has not answered for 34 s, since its disk hangs or has too much to do"
         );
     }

@@ -18,7 +18,7 @@ pub enum Subject {
 
 /// One series that is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct SeriesKey {
     pub subject: Subject,
     pub quantity: Quantity,
 }
@@ -26,24 +26,24 @@ pub struct Wanted {
 /// Words that name no subject, or a metric that it does not have: a sentence with those that it has.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Misnamed(String);
+pub struct NameError(String);
 
 impl Subject {
     /// Understands the API's `of`.
-    pub fn named(of: &str) -> Result<Self, Misnamed> {
+    pub fn named(of: &str) -> Result<Self, NameError> {
         match of.split_once(':') {
             Some(("device", name)) => Ok(Self::Device(name.into())),
             Some(("volume", name)) => Ok(Self::Volume(name.into())),
             None if of == "total" => Ok(Self::Total),
             None if of == "vm" => Ok(Self::Host),
-            _ => Err(Misnamed(format!(
+            _ => Err(NameError(format!(
                 "expected `of` to be device:<name or uuid>, volume:<vg/lv or uuid>, total or vm, but found `{of}`"
             ))),
         }
     }
 
     /// Understands the API's `metric`.
-    pub fn quantity(&self, metric: &str) -> Result<Quantity, Misnamed> {
+    pub fn quantity(&self, metric: &str) -> Result<Quantity, NameError> {
         let device = || named::<DeviceQuantity>(metric).map(Quantity::Device);
         let share = || named::<ShareQuantity>(metric).map(Quantity::Share);
         let fill = || named::<VolumeQuantity>(metric).map(Quantity::Volume);
@@ -55,7 +55,7 @@ impl Subject {
         };
         let names = || self.metrics().join(", ");
         quantity.ok_or_else(|| {
-            Misnamed(format!("expected `metric` to be one of {}, but found `{metric}`", names()))
+            NameError(format!("expected `metric` to be one of {}, but found `{metric}`", names()))
         })
     }
 
@@ -80,9 +80,9 @@ impl Subject {
     }
 }
 
-impl Wanted {
+impl SeriesKey {
     /// Understands the API's `of` and `metric`.
-    pub fn named(of: &str, metric: &str) -> Result<Self, Misnamed> {
+    pub fn named(of: &str, metric: &str) -> Result<Self, NameError> {
         let subject = Subject::named(of)?;
         let quantity = subject.quantity(metric)?;
         Ok(Self { subject, quantity })

@@ -138,7 +138,7 @@ type Record = (i64, u64, Vec<Stream>, Vec<u32>, Vec<(u32, u32)>, Vec<u64>);
 /// A record that was not written by this version of the program.
 #[derive(Debug, thiserror::Error)]
 #[error("a record of the journal cannot be decoded: {0}")]
-pub struct NotUnderstood(String);
+pub struct RecordError(String);
 
 impl Tick {
     pub fn to_record(&self) -> Vec<u8> {
@@ -148,13 +148,13 @@ impl Tick {
     }
 
     /// The tick of a record. It shares its layout with `before` if the two are equal.
-    pub fn from_record(record: &[u8], before: Option<&Self>) -> Result<Self, NotUnderstood> {
+    pub fn from_record(record: &[u8], before: Option<&Self>) -> Result<Self, RecordError> {
         let (at_ms, elapsed_us, streams, unknown, active, numbers): Record =
-            postcard::from_bytes(record).map_err(|error| NotUnderstood(error.to_string()))?;
+            postcard::from_bytes(record).map_err(|error| RecordError(error.to_string()))?;
         let shared = before.map(|before| &before.layout).filter(|shared| shared.streams == streams);
         let layout = shared.map_or_else(|| Arc::new(Layout { streams }), Arc::clone);
         let tick = Self { at_ms, elapsed_us, layout, unknown, active, numbers };
-        if tick.is_sound() { Ok(tick) } else { Err(NotUnderstood("its parts do not fit together".into())) }
+        if tick.is_sound() { Ok(tick) } else { Err(RecordError("its parts do not fit together".into())) }
     }
 
     /// Whether every place is in the layout and every row in the numbers.

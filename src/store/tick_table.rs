@@ -11,7 +11,7 @@ use super::read::StoredRange;
 use super::readers::on_a_thread;
 use super::segment::Level;
 use super::stream::Stream;
-use super::subject::Wanted;
+use super::subject::SeriesKey;
 use crate::series::quantity::Quantity;
 use crate::series::{Extent, Range};
 
@@ -32,7 +32,7 @@ pub struct TickTable {
 
 impl StoreReader {
     /// Every row of each of `wanted` over the range.
-    pub async fn tick_table(&self, wanted: &[Wanted], range: Range) -> anyhow::Result<TickTable> {
+    pub async fn tick_table(&self, wanted: &[SeriesKey], range: Range) -> anyhow::Result<TickTable> {
         let streams = self.streams(wanted);
         // There are too many ticks of a second in a longer range, and they are not read to be counted.
         let is_long = range.seconds() > MOST_ROWS as f64;

@@ -30,7 +30,7 @@ pub enum WriteOp {
 
 /// Why an operation is not stored: a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotStored {
+pub enum WriteError {
     /// It is held in memory, and writing is tried again.
     Held(String),
     /// It violates a constraint, now and at every retry, so it was dropped.
@@ -38,11 +38,11 @@ pub enum NotStored {
 }
 
 /// Receives the outcome of one operation.
-pub type Reply = oneshot::Sender<Result<(), NotStored>>;
+pub type Reply = oneshot::Sender<Result<(), WriteError>>;
 
 /// An operation in the queue, and where its outcome is reported.
 #[derive(Debug)]
-pub struct Queued {
+pub struct QueueEntry {
     pub op: WriteOp,
     reply: Option<Reply>,
 }
@@ -70,13 +70,13 @@ impl WriteOp {
     }
 }
 
-impl Queued {
+impl QueueEntry {
     pub fn new(op: WriteOp, reply: Option<Reply>) -> Self {
         Self { op, reply }
     }
 
     /// Reports the outcome once. A receiver that is gone needs no answer.
-    pub fn report(&mut self, outcome: Result<(), NotStored>) {
+    pub fn report(&mut self, outcome: Result<(), WriteError>) {
         if let Some(reply) = self.reply.take() {
             let _ = reply.send(outcome);
         }
@@ -97,7 +97,7 @@ impl Gap {
 }
 
 /// Leaves out the states of jobs and alerts that a later operation replaces.
-pub fn without_replaced(queued: &mut Vec<Queued>) {
+pub fn without_replaced(queued: &mut Vec<QueueEntry>) {
     let mut seen = HashSet::new();
     queued.reverse();
     queued.retain(|queued| match &queued.op {

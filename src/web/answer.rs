@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::job::CommandError;
 use crate::series::when::InvalidTime;
-use crate::store::{Unanswered, in_words};
+use crate::store::{ReadError, in_words};
 
 /// The header of an incomplete list: what is missing, and why.
 const MISSING: HeaderName = HeaderName::from_static("cowbell-missing");
@@ -63,17 +63,17 @@ impl IntoResponse for Problem {
 
 impl From<anyhow::Error> for Problem {
     fn from(error: anyhow::Error) -> Self {
-        match error.downcast::<Unanswered>() {
+        match error.downcast::<ReadError>() {
             Ok(unanswered) => unanswered.into(),
             Err(error) => Self::Inside(error),
         }
     }
 }
 
-impl From<Unanswered> for Problem {
-    fn from(unanswered: Unanswered) -> Self {
+impl From<ReadError> for Problem {
+    fn from(unanswered: ReadError) -> Self {
         Self::Unavailable(match unanswered {
-            Unanswered::NoThread => format!("{unanswered}: try again"),
+            ReadError::NoThread => format!("{unanswered}: try again"),
             _ => {
                 format!("{unanswered}; try again later, or request the last ten minutes, which are in memory")
             }
@@ -97,7 +97,7 @@ impl<T> Partial<T> {
         match stored {
             Ok(found) => Ok(Self { found, missing: None }),
             Err(error) => {
-                let unanswered = error.downcast::<Unanswered>().map_err(Problem::Inside)?;
+                let unanswered = error.downcast::<ReadError>().map_err(Problem::Inside)?;
                 Ok(Self { found: in_memory(), missing: Some(format!("{unanswered}: {what}.")) })
             }
         }

@@ -123,9 +123,9 @@ fn kill_at_random_moments(stories: std::ops::Range<u64>) {
         let mut story = Story::new();
         for life in 0..LIVES {
             // Anywhere within a time in which it opens, replays, seals and rolls up.
-            let moment = Duration::from_micros((number * LIVES + life) * 61_803 % 100_000);
+            let view = Duration::from_micros((number * LIVES + life) * 61_803 % 100_000);
             let child = story.child(&[]);
-            assert!(story.live(child, Some(moment)));
+            assert!(story.live(child, Some(view)));
         }
         assert!(story.there > 0);
         block_on(story.check_values());

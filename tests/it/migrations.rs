@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use cowbell::series::Range;
-use cowbell::store::{Holds, JobQuery};
+use cowbell::store::{JobQuery, TickOrigin};
 use jiff::Timestamp;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -81,7 +81,8 @@ async fn the_program_reads_what_the_samples_hold() {
     let folder = tempfile::tempdir().unwrap();
     let db = folder.path().join("cowbell.db");
     migrated(&db).await.close().await.unwrap();
-    let (inlet, store) = cowbell::store::open(&db, Holds::ThisMachine, Default::default()).await.unwrap();
+    let (inlet, store) =
+        cowbell::store::open(&db, TickOrigin::ThisMachine, Default::default()).await.unwrap();
     let range = Range { from: Timestamp::UNIX_EPOCH, to: "2100-01-01T00:00:00Z".parse().unwrap() };
     let jobs = store.jobs(&JobQuery::of(range), 100).await.unwrap().jobs;
     let names: Vec<_> =

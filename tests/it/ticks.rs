@@ -7,7 +7,7 @@ use cowbell::interval::{DeviceInterval, Host, Interval, Work};
 use cowbell::sample::diskstats::Number;
 use cowbell::series::quantity::{DeviceQuantity, Quantity};
 use cowbell::series::{Point, Range};
-use cowbell::store::{Holds, StoreReader, StoreWriter, Subject, Wanted};
+use cowbell::store::{SeriesKey, StoreReader, StoreWriter, Subject, TickOrigin};
 use cowbell::topology::{Device, DeviceKind, Topology};
 use cowbell::units::Sectors;
 use jiff::{SignedDuration, Timestamp};
@@ -74,7 +74,7 @@ pub fn disks(names: &[&str]) -> Arc<Topology> {
 }
 
 pub async fn open(db: &Path) -> (StoreWriter, StoreReader) {
-    cowbell::store::open(db, Holds::ThisMachine, cowbell::config::Store::default()).await.unwrap()
+    cowbell::store::open(db, TickOrigin::ThisMachine, cowbell::config::Store::default()).await.unwrap()
 }
 
 /// Keeps the ticks in one life of the program, which ends as it should.
@@ -96,7 +96,7 @@ pub async fn keep(db: &Path, ticks: &[Tick]) -> StoreReader {
 /// Bytes that the disk read per second, in at most so many points.
 pub async fn read_bytes(store: &StoreReader, from: Timestamp, to: Timestamp, points: usize) -> Vec<Point> {
     let quantity = Quantity::Device(DeviceQuantity::ReadBytes);
-    let wanted = Wanted { subject: Subject::Device("sda".into()), quantity };
+    let wanted = SeriesKey { subject: Subject::Device("sda".into()), quantity };
     let series = store.series(&[wanted], Range { from, to }, points).await.unwrap();
     series.into_iter().next().unwrap().expect("sda is known").points
 }

@@ -37,7 +37,7 @@ pub enum Resolution {
 
 /// What to export.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ask {
+pub struct ExportQuery {
     pub range: Range,
     /// Subjects as the API's `of` names them; if empty, all that were ever seen.
     pub of: Vec<String>,
@@ -48,7 +48,7 @@ pub struct Ask {
 
 /// What was exported.
 #[derive(Clone, Debug)]
-pub struct Exported {
+pub struct ExportSummary {
     pub rows: u64,
     /// A sentence for everything in the range that is damaged and therefore missing.
     pub missing: Vec<String>,
@@ -112,7 +112,7 @@ impl Target {
         Ok(Self::Tables(Box::new(Tables::new(file, stored).await?)))
     }
 
-    async fn begin(&mut self, topics: &Topics, ask: &Ask) -> anyhow::Result<()> {
+    async fn begin(&mut self, topics: &Topics, ask: &ExportQuery) -> anyhow::Result<()> {
         match self {
             Self::Text(text) => text.begin(topics, ask.resolution),
             Self::Tables(tables) => tables.begin(topics, ask).await,
@@ -138,10 +138,10 @@ impl ReadView {
     /// Exports what can be read. `progress` receives the share that is done, from 0 to 1.
     pub async fn export(
         &mut self,
-        ask: &Ask,
+        ask: &ExportQuery,
         target: &mut Target,
         mut progress: impl FnMut(f64),
-    ) -> anyhow::Result<Exported> {
+    ) -> anyhow::Result<ExportSummary> {
         let topics = Topics::of(ask, &self.catalog)?;
         target.begin(&topics, ask).await?;
         let parts = self.parts(ask).await.context("cannot read segments")?;
@@ -162,11 +162,11 @@ impl ReadView {
         }
         target.finish().await?;
         let missing = missing(&damaged).into_iter().chain(self.damage.iter().cloned()).collect();
-        Ok(Exported { rows, missing })
+        Ok(ExportSummary { rows, missing })
     }
 
     /// The segments that cover the range, each instant in one of them alone.
-    async fn parts(&mut self, ask: &Ask) -> anyhow::Result<Vec<Part>> {
+    async fn parts(&mut self, ask: &ExportQuery) -> anyhow::Result<Vec<Part>> {
         let segments: Vec<Segment> = sqlx::query_as(
             "SELECT id, from_ms, to_ms, first_source, last_source FROM segment
              WHERE to_ms >= ? AND from_ms <= ? ORDER BY id",

@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, SqliteConnection};
 
 use super::columns::Columns;
 use super::topics::{Topics, own_quantities};
-use super::{Ask, Line};
+use super::{ExportQuery, Line};
 use crate::store::stream::{Kind, Stream};
 
 /// Rows that one statement inserts; SQLite allows 32,766 values in one.
@@ -72,7 +72,7 @@ impl Tables {
         Ok(Self { file: file.to_path_buf(), connection, tables: Vec::new(), rows: 0 })
     }
 
-    pub(super) async fn begin(&mut self, topics: &Topics, ask: &Ask) -> anyhow::Result<()> {
+    pub(super) async fn begin(&mut self, topics: &Topics, ask: &ExportQuery) -> anyhow::Result<()> {
         sqlx::query(
             "CREATE TABLE export (from_ms INTEGER, to_ms INTEGER, resolution TEXT, cowbell TEXT) STRICT",
         )

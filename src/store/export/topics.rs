@@ -2,11 +2,11 @@
 
 use anyhow::bail;
 
-use super::Ask;
+use super::ExportQuery;
 use crate::series::quantity::Quantity;
 use crate::store::catalog::{Catalog, DeviceRow, VolumeRow};
 use crate::store::stream::{Kind, Stream};
-use crate::store::subject::{Subject, Wanted};
+use crate::store::subject::{SeriesKey, Subject};
 
 /// Subjects that a sentence names at most.
 const MOST_NAMED: usize = 20;
@@ -31,7 +31,7 @@ pub struct Topics {
 }
 
 impl Topics {
-    pub fn of(ask: &Ask, catalog: &Catalog) -> anyhow::Result<Self> {
+    pub fn of(ask: &ExportQuery, catalog: &Catalog) -> anyhow::Result<Self> {
         let subjects = subjects(ask, catalog)?;
         refuse_unknown(&ask.metrics, &subjects)?;
         let mut topics = Self::default();
@@ -43,7 +43,7 @@ impl Topics {
             let (name, id) = named(stream, catalog);
             let mut topic = Topic { stream, name, id, quantities: Vec::new() };
             for quantity in asked {
-                let wanted = Wanted { subject: subject.clone(), quantity };
+                let wanted = SeriesKey { subject: subject.clone(), quantity };
                 topic
                     .quantities
                     .extend(wanted.stream(catalog).map(|stream| (topics.place(stream), quantity)));
@@ -115,7 +115,7 @@ fn in_order() -> impl Iterator<Item = Quantity> {
 }
 
 /// The subjects that are asked for; an error names one that was never seen.
-fn subjects(ask: &Ask, catalog: &Catalog) -> anyhow::Result<Vec<(Subject, Stream)>> {
+fn subjects(ask: &ExportQuery, catalog: &Catalog) -> anyhow::Result<Vec<(Subject, Stream)>> {
     let with_stream = |subject: Subject| {
         Some((subject.stream(catalog)?, subject)).map(|(stream, subject)| (subject, stream))
     };
@@ -174,7 +174,7 @@ fn refuse_unknown(metrics: &[String], subjects: &[(Subject, Stream)]) -> anyhow:
 }
 
 /// The quantities of a subject that are asked for.
-fn asked(subject: &Subject, stream: Stream, ask: &Ask) -> Vec<Quantity> {
+fn asked(subject: &Subject, stream: Stream, ask: &ExportQuery) -> Vec<Quantity> {
     if ask.metrics.is_empty() {
         return own_quantities(stream).collect();
     }

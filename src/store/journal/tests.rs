@@ -22,11 +22,11 @@ impl Folder {
         Self { _folder: folder, database }
     }
 
-    fn open(&self, sealed: i64) -> (Journal, Recovered) {
+    fn open(&self, sealed: i64) -> (Journal, JournalContent) {
         Journal::open(&self.database, IDENTITY, sealed).unwrap()
     }
 
-    fn look(&self, sealed: i64) -> Recovered {
+    fn look(&self, sealed: i64) -> JournalContent {
         recover(&bytes(&self.database).unwrap(), IDENTITY, sealed)
     }
 
@@ -70,7 +70,7 @@ fn a_cleared_journal_begins_anew_and_what_is_left_over_of_it_is_no_damage() {
     let folder = Folder::new();
     let mut journal = filled(&folder, 50);
     journal.clear().unwrap();
-    assert_eq!(folder.look(8), Recovered { end: HEADER as u64, ..Recovered::default() });
+    assert_eq!(folder.look(8), JournalContent { end: HEADER as u64, ..JournalContent::default() });
     let length = folder.file().metadata().unwrap().len();
     for number in 0..60 {
         journal.append(9, &record(number)).unwrap();

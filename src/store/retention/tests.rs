@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::job::{Job, JobKind, Outcome};
-use crate::store::Holds;
+use crate::store::TickOrigin;
 use crate::store::database::for_writing;
 use crate::store::records::{write_imported, write_job};
 use crate::store::rolling::roll_up_by;
@@ -23,7 +23,7 @@ const DEVICES: u32 = 10;
 /// segments are in one of minutes, five of those in one of ten minutes.
 async fn forty_days(folder: &tempfile::TempDir) -> SqliteConnection {
     let path = folder.path().join("cowbell.db");
-    let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+    let mut connection = for_writing(&path, TickOrigin::ThisMachine).await.unwrap().connection;
     sqlx::query("PRAGMA synchronous = OFF").execute(&mut connection).await.unwrap();
     let streams = (1..=DEVICES).map(|row| Stream::new(Kind::Device, row)).collect();
     let layout = Arc::new(Layout { streams });

@@ -21,7 +21,7 @@ use crate::store::paths::beside;
 use crate::store::rows::identity;
 use crate::store::seal::seal;
 use crate::store::tick::Tick;
-use crate::store::{Holds, WriteOp, inventory, open};
+use crate::store::{TickOrigin, WriteOp, inventory, open};
 
 /// Ticks in the database, and besides in the journal.
 const SEALED: i64 = 3;
@@ -171,7 +171,7 @@ fn write_journal(database: &Path, id: u64) {
 /// A database that was closed, with a journal that is not sealed yet.
 async fn kept(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("cowbell.db");
-    let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+    let mut connection = for_writing(&path, TickOrigin::ThisMachine).await.unwrap().connection;
     seal(&mut connection, 1, &ticks(0, SEALED)).await.unwrap();
     write_journal(&path, identity(&mut connection).await.unwrap());
     connection.close().await.unwrap();
@@ -183,7 +183,7 @@ async fn check(what: &str, harm: impl FnOnce(&Path), then: Then) {
     let path = kept(&folder).await;
     harm(&path);
     let before = FILES.map(|ending| fs::read(beside(&path, ending)).ok());
-    let opened = open(&path, Holds::ThisMachine, config::Store::default()).await;
+    let opened = open(&path, TickOrigin::ThisMachine, config::Store::default()).await;
     let (mut inlet, _) =
         opened.unwrap_or_else(|error| panic!("{what}: expected {then:?}, but found {error:?}"));
     let (health, _) = inlet.health();
@@ -261,7 +261,7 @@ async fn whatever_byte_of_the_header_is_another_it_starts() {
         let folder = tempfile::tempdir().unwrap();
         let path = kept(&folder).await;
         fill(&path, byte..byte + 1, 0xaa);
-        let opened = open(&path, Holds::ThisMachine, config::Store::default()).await;
+        let opened = open(&path, TickOrigin::ThisMachine, config::Store::default()).await;
         let (mut inlet, _) = opened.unwrap_or_else(|error| panic!("byte {byte}: {error:?}"));
         check_that_it_collects_on(&mut inlet, &format!("byte {byte}")).await;
         inlet.close().await;

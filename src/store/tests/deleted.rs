@@ -14,7 +14,7 @@ use crate::store::rolling::roll_up;
 use crate::store::seal::seal;
 use crate::store::stream::Stream;
 use crate::store::tick::{Layout, Tick};
-use crate::store::{Holds, database};
+use crate::store::{TickOrigin, database};
 
 const APART_MS: i64 = 50 * 60_000;
 /// Three weeks.
@@ -22,7 +22,7 @@ const TICKS: i64 = 600;
 const DATABASE: &str = "COWBELL_TEST_DATABASE";
 
 async fn connect(path: &Path) -> SqliteConnection {
-    database::for_writing(path, Holds::ThisMachine).await.unwrap().connection
+    database::for_writing(path, TickOrigin::ThisMachine).await.unwrap().connection
 }
 
 async fn three_weeks(path: &Path) {

@@ -13,7 +13,7 @@ use crate::store::rows::catalog_rows;
 use crate::store::seal::seal;
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Layout, Tick};
-use crate::store::{Holds, WriteOp, inventory, open};
+use crate::store::{TickOrigin, WriteOp, inventory, open};
 
 fn job(id: i64) -> Job {
     let mut job = Job::new(id, JobKind::Command, &format!("key{id}"), "dd", Timestamp::UNIX_EPOCH);
@@ -25,7 +25,7 @@ fn job(id: i64) -> Job {
 async fn a_job_that_breaks_a_constraint_is_left_out_and_those_around_it_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let (mut inlet, reader) = open(&path, Holds::ThisMachine, config::Store::default()).await.unwrap();
+    let (mut inlet, reader) = open(&path, TickOrigin::ThisMachine, config::Store::default()).await.unwrap();
     let bad = |id| Job { started_at: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1), ..job(id) };
     inlet.append(WriteOp::Job(Box::new(job(1)))).await;
     inlet.append(WriteOp::Job(Box::new(bad(2)))).await;
@@ -57,7 +57,7 @@ fn volume(id: u32, uuid: &str) -> VolumeRow {
 async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_constraint_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let (mut inlet, _) = open(&path, Holds::ThisMachine, config::Store::default()).await.unwrap();
+    let (mut inlet, _) = open(&path, TickOrigin::ThisMachine, config::Store::default()).await.unwrap();
     // Twice the same, which a machine is not to say, and one without a name of its own.
     let devices = vec![device(1, "a"), device(2, "a"), device(3, "c")];
     let volumes = vec![volume(1, ""), volume(2, "b")];
@@ -68,7 +68,7 @@ async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_const
     }
     assert_eq!((inlet.health().1, inlet.health().0.error), (2, None));
     inlet.close().await;
-    let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+    let mut connection = for_writing(&path, TickOrigin::ThisMachine).await.unwrap().connection;
     let kept = catalog_rows(&mut connection).await.unwrap();
     assert_eq!(kept.devices, [device(1, "a"), device(3, "c")]);
     assert_eq!(kept.volumes, [volume(2, "b")]);
@@ -78,7 +78,7 @@ async fn of_devices_and_volumes_that_come_together_only_those_that_break_a_const
 async fn ticks_of_a_device_that_was_refused_are_named_by_whoever_verifies() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+    let mut connection = for_writing(&path, TickOrigin::ThisMachine).await.unwrap().connection;
     let rows = Rows { devices: vec![device(1, "a")], volumes: vec![] };
     crate::store::rows::write_rows(&mut connection, &rows).await.unwrap();
     let streams = vec![Stream::TOTAL, Stream::new(Kind::Device, 1), Stream::new(Kind::Device, 2)];

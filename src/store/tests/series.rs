@@ -23,7 +23,7 @@ use crate::store::seal::{last_instant, last_segment, rolled_until, seal};
 use crate::store::segment::Level;
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Cell, Tick};
-use crate::store::{Health, Holds, StoreReader, Subject, Wanted};
+use crate::store::{Health, SeriesKey, StoreReader, Subject, TickOrigin};
 
 /// A roll-up's least and largest value have so many binary digits.
 const SLACK: f64 = 1.0 / 256.0;
@@ -60,9 +60,9 @@ fn subject(stream: Stream) -> Subject {
 }
 
 /// Every quantity of every stream.
-pub fn everything() -> Vec<(Stream, Wanted)> {
+pub fn everything() -> Vec<(Stream, SeriesKey)> {
     let all = STREAMS.iter().flat_map(|stream| {
-        let of = |quantity: &Quantity| Wanted { subject: subject(*stream), quantity: *quantity };
+        let of = |quantity: &Quantity| SeriesKey { subject: subject(*stream), quantity: *quantity };
         stream.kind.quantities().iter().map(move |quantity| (*stream, of(quantity)))
     });
     all.collect()
@@ -70,7 +70,7 @@ pub fn everything() -> Vec<(Stream, Wanted)> {
 
 /// The ticks in a database at `path`. The last segments are in memory, half of them in the database as well.
 async fn reader(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[Index]) -> StoreReader {
-    let mut connection = for_writing(path, Holds::ThisMachine).await.unwrap().connection;
+    let mut connection = for_writing(path, TickOrigin::ThisMachine).await.unwrap().connection;
     // Nobody cuts the power of a test.
     sqlx::query("PRAGMA synchronous = OFF").execute(&mut connection).await.unwrap();
     let all = segments(ticks);
@@ -175,7 +175,7 @@ fn check(
     slack: f64,
 ) -> Result<(), TestCaseError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let (streams, wanted): (Vec<Stream>, Vec<Wanted>) = everything().into_iter().unzip();
+    let (streams, wanted): (Vec<Stream>, Vec<SeriesKey>) = everything().into_iter().unzip();
     let found = runtime.block_on(reader.series(&wanted, range, count)).unwrap();
     for ((stream, wanted), found) in streams.into_iter().zip(wanted).zip(found) {
         let (found, expected) = (found.unwrap().points, points(ticks, range, count, stream, wanted.quantity));
@@ -241,7 +241,7 @@ fn numbers_are_not_used_again_when_all_ticks_were_deleted() {
     let last = runtime.block_on(async {
         let path = folder.path().join("cowbell.db");
         reader(&path, &ticks, 0, &[]).await;
-        let mut connection = for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+        let mut connection = for_writing(&path, TickOrigin::ThisMachine).await.unwrap().connection;
         let rolled_up = rolled_until(&mut connection, Level::Minutes).await.unwrap();
         sqlx::query("DELETE FROM segment WHERE id < 1 << 36").execute(&mut connection).await.unwrap();
         assert_eq!(last_segment(&mut connection).await.unwrap(), rolled_up);

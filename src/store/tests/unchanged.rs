@@ -11,7 +11,7 @@ use crate::store::codec::{Presence, decode, encode};
 use crate::store::journal::Journal;
 use crate::store::segment::{Axis, rows_of, streams};
 use crate::store::tick::{Cell, Tick, segments_of};
-use crate::store::{Holds, database};
+use crate::store::{TickOrigin, database};
 
 /// What a tick says of a stream, as presence and columns.
 fn said(tick: &Tick, stream: crate::store::stream::Stream) -> (Presence, Vec<u64>) {
@@ -98,7 +98,7 @@ proptest! {
 async fn a_large_database_that_turns_out_to_be_damaged_is_set_aside_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cowbell.db");
-    let mut connection = database::for_writing(&path, Holds::ThisMachine).await.unwrap().connection;
+    let mut connection = database::for_writing(&path, TickOrigin::ThisMachine).await.unwrap().connection;
     sqlx::query("INSERT INTO chunk VALUES (1, zeroblob(70 << 20))").execute(&mut connection).await.unwrap();
     let root: i64 = sqlx::query_scalar("SELECT rootpage FROM sqlite_schema WHERE name = 'segment'")
         .fetch_one(&mut connection)
@@ -108,7 +108,7 @@ async fn a_large_database_that_turns_out_to_be_damaged_is_set_aside_too() {
     connection.close().await.unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(&[0xff; 64], (root.unsigned_abs() - 1) * 2_048).unwrap();
-    let (inlet, _) = crate::store::open(&path, Holds::ThisMachine, Default::default()).await.unwrap();
+    let (inlet, _) = crate::store::open(&path, TickOrigin::ThisMachine, Default::default()).await.unwrap();
     let notes = inlet.health().0.notes;
     assert!(notes[0].contains("cowbell.db was damaged (") && notes[0].contains("began anew"), "{notes:?}");
     inlet.close().await;

@@ -10,7 +10,7 @@ use tokio::time::MissedTickBehavior;
 use super::{End, Writer};
 use crate::store::damage;
 use crate::store::words::in_words;
-use crate::store::write_op::{NotStored, Queued, WriteOp, without_replaced};
+use crate::store::write_op::{QueueEntry, WriteError, WriteOp, without_replaced};
 use crate::units::count_text;
 
 /// Operations that are taken in one go at most.
@@ -22,7 +22,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl Writer<'_> {
     /// Writes until the queue is closed and empty, or the database is lost. `held` keeps the unwritten operations.
-    pub(super) async fn run(mut self, queue: &mut mpsc::Receiver<Queued>, held: &mut Vec<Queued>) -> End {
+    pub(super) async fn run(
+        mut self,
+        queue: &mut mpsc::Receiver<QueueEntry>,
+        held: &mut Vec<QueueEntry>,
+    ) -> End {
         // One timer for all ticks: a timer for each would wake the thread more often than the ticks do.
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -50,8 +54,8 @@ impl Writer<'_> {
 
     async fn step(
         &mut self,
-        queue: &mut mpsc::Receiver<Queued>,
-        held: &mut Vec<Queued>,
+        queue: &mut mpsc::Receiver<QueueEntry>,
+        held: &mut Vec<QueueEntry>,
         is_time_to_look: bool,
     ) -> Option<End> {
         if is_time_to_look {
@@ -115,7 +119,7 @@ impl Writer<'_> {
 
     /// Writes the batch and removes what is written. Devices and volumes go before the ticks that refer to them, and ticks
     /// before the rest, since the journal may have room when the database has none.
-    async fn write(&mut self, batch: &mut Vec<Queued>) -> anyhow::Result<()> {
+    async fn write(&mut self, batch: &mut Vec<QueueEntry>) -> anyhow::Result<()> {
         if batch.iter().any(|queued| matches!(queued.op, WriteOp::Catalog(_))) {
             self.write_records(batch).await?;
         }
@@ -142,17 +146,17 @@ impl Writer<'_> {
 }
 
 /// Reports that the held operations are not stored, and makes room in the queue.
-pub fn hold(queue: &mut mpsc::Receiver<Queued>, held: &mut Vec<Queued>, sentence: &str) {
+pub fn hold(queue: &mut mpsc::Receiver<QueueEntry>, held: &mut Vec<QueueEntry>, sentence: &str) {
     while held.len() < MOST_HELD
         && let Ok(queued) = queue.try_recv()
     {
         held.push(queued);
     }
-    held.iter_mut().for_each(|queued| queued.report(Err(NotStored::Held(sentence.into()))));
+    held.iter_mut().for_each(|queued| queued.report(Err(WriteError::Held(sentence.into()))));
     without_replaced(held);
 }
 
-pub fn log_unwritten(held: &[Queued], sentence: &str) {
+pub fn log_unwritten(held: &[QueueEntry], sentence: &str) {
     if !held.is_empty() {
         tracing::error!("{} could not be stored: {sentence}", count_text(held.len(), "entry", "entries"));
     }

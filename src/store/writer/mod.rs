@@ -27,10 +27,10 @@ use super::recent::RecentTicks;
 use super::retention::Retention;
 use super::tick::SegmentTicks;
 use super::words::in_words;
-use super::write_op::Queued;
-use super::{Health, Holds};
+use super::write_op::QueueEntry;
+use super::{Health, TickOrigin};
 use crate::config;
-use segments::Unsynced;
+use segments::UnsyncedTicks;
 
 /// After a failure, the next try.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The writer's settings, and the state that it shares.
 pub struct Context {
     pub path: PathBuf,
-    pub holds: Holds,
+    pub holds: TickOrigin,
     pub keep: config::Store,
     pub report: watch::Sender<Health>,
     pub recent: Arc<RecentTicks>,
@@ -61,7 +61,7 @@ struct Writer<'a> {
     sealing: Option<String>,
     /// Why old data are not deleted.
     tidying: Option<String>,
-    unsynced: Option<Unsynced>,
+    unsynced: Option<UnsyncedTicks>,
     retention: Retention,
     /// When old data are looked for next.
     tidy_at: Instant,
@@ -89,7 +89,7 @@ pub struct Reports {
     pub ended: oneshot::Receiver<()>,
 }
 
-pub fn start(context: Context, queue: mpsc::Receiver<Queued>) -> anyhow::Result<Reports> {
+pub fn start(context: Context, queue: mpsc::Receiver<QueueEntry>) -> anyhow::Result<Reports> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let ((open, opened), (end, ended)) = (oneshot::channel(), oneshot::channel());
     std::thread::Builder::new()
@@ -106,7 +106,7 @@ pub fn start(context: Context, queue: mpsc::Receiver<Queued>) -> anyhow::Result<
 /// Opens the database, writes, and opens it again when it is lost, until the queue is closed.
 async fn supervise(
     context: &Context,
-    mut queue: mpsc::Receiver<Queued>,
+    mut queue: mpsc::Receiver<QueueEntry>,
     first: oneshot::Sender<anyhow::Result<StartState>>,
 ) {
     let (mut first, mut held, mut before) = (Some(first), Vec::new(), None);

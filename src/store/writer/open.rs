@@ -11,7 +11,7 @@ use std::time::Instant;
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::{Context, End, Writer};
-use crate::store::database::{self, Opened};
+use crate::store::database::{self, OpenDatabase};
 use crate::store::journal::{self, Journal};
 use crate::store::lasting::{StartState, start_state};
 use crate::store::read_view::ReadView;
@@ -68,7 +68,7 @@ impl<'a> Writer<'a> {
         context: &'a Context,
         notes: &mut Vec<String>,
     ) -> anyhow::Result<(Self, StartState)> {
-        let Opened { mut connection, notes: said, lock } =
+        let OpenDatabase { mut connection, notes: said, lock } =
             database::for_writing(&context.path, context.holds).await?;
         notes.extend(said);
         forget_unseen(&mut connection, context.keep).await?;

@@ -6,14 +6,14 @@ use super::Writer;
 use crate::store::records::{remove_job, write_alert, write_imported, write_job, write_note};
 use crate::store::rows::{write_gap, write_rows};
 use crate::store::words::in_words;
-use crate::store::write_op::{NotStored, Queued, WriteOp};
+use crate::store::write_op::{QueueEntry, WriteError, WriteOp};
 
 /// SQLite's primary code of a constraint that is violated.
 const SQLITE_CONSTRAINT: i32 = 19;
 
 impl Writer<'_> {
     /// Writes everything but ticks. An entry that violates a constraint is dropped, since it would fail at every retry.
-    pub(super) async fn write_records(&mut self, batch: &mut Vec<Queued>) -> anyhow::Result<()> {
+    pub(super) async fn write_records(&mut self, batch: &mut Vec<QueueEntry>) -> anyhow::Result<()> {
         self.mend().await?;
         let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
         let mut refused = Vec::new();
@@ -33,7 +33,7 @@ impl Writer<'_> {
         transaction.commit().await?;
         for (index, error) in &refused {
             tracing::error!("an entry is left out, since the database refuses it: {error}");
-            batch[*index].report(Err(NotStored::Refused(error.clone())));
+            batch[*index].report(Err(WriteError::Refused(error.clone())));
         }
         self.refused += refused.len() as u64;
         if batch.iter().any(|queued| matches!(queued.op, WriteOp::Import(..) | WriteOp::Remove(_))) {

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::Writer;
-use crate::store::Holds;
+use crate::store::TickOrigin;
 use crate::store::health::stock;
 use crate::store::rolling::roll_up;
 use crate::store::seal::seal;
 use crate::store::tick::{SegmentTicks, Tick};
 use crate::store::words::in_words;
-use crate::store::write_op::{Queued, WriteOp};
+use crate::store::write_op::{QueueEntry, WriteOp};
 
 /// Maximum age of ticks that a power cut costs, plus the delay of a tick.
 const SYNC_WITHIN: Duration = Duration::from_millis(5_250);
@@ -23,7 +23,7 @@ const TIDY_PAUSE: Duration = Duration::from_secs(1);
 const TIDY_RECORDING: Duration = Duration::from_millis(20);
 
 /// Ticks in the journal that a power cut would cost.
-pub(super) struct Unsynced {
+pub(super) struct UnsyncedTicks {
     since: Instant,
     /// How old the first of them was when the last one came.
     length: Duration,
@@ -31,7 +31,7 @@ pub(super) struct Unsynced {
 
 impl Writer<'_> {
     /// Takes the ticks out of the batch that are in the journal.
-    pub(super) async fn keep_ticks(&mut self, batch: &mut Vec<Queued>) -> anyhow::Result<()> {
+    pub(super) async fn keep_ticks(&mut self, batch: &mut Vec<QueueEntry>) -> anyhow::Result<()> {
         // Ticks from before the database was replaced by another refer to other devices.
         let first_segment = self.context.catalog.read().unwrap_or_else(PoisonError::into_inner).first_segment;
         let mut outcome = Ok(());
@@ -106,12 +106,13 @@ impl Writer<'_> {
     /// For a tick of this length, which is in the journal now. The next one is expected to be as long.
     fn sync_before_it_is_late(&mut self, length: Duration) {
         // A recording can be played again.
-        if self.context.holds == Holds::ARecording {
+        if self.context.holds == TickOrigin::Recording {
             return;
         }
         let before = self.unsynced.take();
-        let before = before.map(|unsynced| Unsynced { length: unsynced.length + length, ..unsynced });
-        let unsynced = before.unwrap_or_else(|| Unsynced { since: Instant::now(), length: Duration::ZERO });
+        let before = before.map(|unsynced| UnsyncedTicks { length: unsynced.length + length, ..unsynced });
+        let unsynced =
+            before.unwrap_or_else(|| UnsyncedTicks { since: Instant::now(), length: Duration::ZERO });
         let is_due = unsynced.length + length > SYNC_WITHIN;
         self.unsynced = Some(unsynced);
         if is_due {
@@ -152,7 +153,7 @@ impl Writer<'_> {
         self.tidying = failed;
         self.tidy_at = Instant::now()
             + match (self.context.holds, found_some) {
-                (Holds::ARecording, _) => TIDY_RECORDING,
+                (TickOrigin::Recording, _) => TIDY_RECORDING,
                 (_, Ok(true)) => TIDY_PAUSE,
                 _ => TIDY_EVERY,
             };

@@ -21,7 +21,7 @@ use crate::job::finish::Outlook;
 use crate::report::account::{Account, AccountStyle};
 use crate::series::when::{TimeQuery, including_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
-use crate::store::{JobPage, JobQuery, Wanted};
+use crate::store::{JobPage, JobQuery, SeriesKey};
 
 pub use body::{
     CompareBody, DeviceBody, FiguresBody, JobBody, PartBody, StatusBody, VmBody, VolumeBody, parts,
@@ -205,7 +205,8 @@ pub async fn series(
     let present = site.present()?;
     let range = TimeQuery { from: query.from, to: query.to }.range(present.interval.at, "-1h")?;
     let points = checked("points", query.points, DEFAULT_POINTS, MOST_POINTS)?;
-    let wanted = Wanted::named(&query.of, &query.metric).map_err(|error| Problem::Bad(error.to_string()))?;
+    let wanted =
+        SeriesKey::named(&query.of, &query.metric).map_err(|error| Problem::Bad(error.to_string()))?;
     let found = site.store.series(&[wanted], range, points).await?.pop().flatten();
     let series = found
         .ok_or_else(|| Problem::NotFound(format!("nothing called `{}` was ever seen here", query.of)))?;

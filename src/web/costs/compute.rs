@@ -18,7 +18,7 @@ use crate::report::job::JobReport;
 use crate::report::outline::Outline;
 use crate::series::quantity::{Quantity, VolumeQuantity};
 use crate::series::{Point, Range};
-use crate::store::{JobQuery, Subject, Wanted, on_a_thread};
+use crate::store::{JobQuery, SeriesKey, Subject, on_a_thread};
 use crate::topology::{Device, DeviceKind, Topology};
 use crate::units::Prefix;
 use crate::web::Site;
@@ -209,7 +209,7 @@ async fn peak(site: &Site, run: &Job, present: &Present) -> Result<Option<Peak>,
 /// Used and total bytes of a COW area at its peak. The total follows from used bytes and percentage, rounded to extents.
 async fn fullest(site: &Site, run: &Job, present: &Present) -> Result<Option<(u64, u64)>, Problem> {
     let range = Range { from: run.started_at, to: run.ended_at.unwrap_or(present.interval.at) };
-    let wanted = [VolumeQuantity::UsedBytes, VolumeQuantity::FillPercent].map(|quantity| Wanted {
+    let wanted = [VolumeQuantity::UsedBytes, VolumeQuantity::FillPercent].map(|quantity| SeriesKey {
         subject: Subject::Volume(run.key.clone()),
         quantity: Quantity::Volume(quantity),
     });

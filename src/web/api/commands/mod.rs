@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 
 use crate::commands::{Command, Reply, Request};
 use crate::job::{Effect, Job};
-use crate::store::NotStored;
+use crate::store::WriteError;
 use crate::web::answer::Problem;
 use crate::web::slow::LONGEST as LONGEST_WAIT;
 use crate::web::{LONGEST_BODY, Site};
@@ -81,8 +81,8 @@ pub(super) async fn send(site: &Site, command: Command, stored: Option<Job>) -> 
         None => None,
         Some(stored) => match timeout_at(until, stored).await {
             Ok(Ok(Ok(()))) => None,
-            Ok(Ok(Err(NotStored::Held(why)))) => Some(why),
-            Ok(Ok(Err(NotStored::Refused(why)))) => {
+            Ok(Ok(Err(WriteError::Held(why)))) => Some(why),
+            Ok(Ok(Err(WriteError::Refused(why)))) => {
                 return Err(Problem::NotStored(format!(
                     "the database refuses it, so it is not stored: {why}"
                 )));

@@ -7,7 +7,7 @@ use crate::chart::{self, Band, Chart, LegendEntry, Line, Size, TimeLabels};
 use crate::job::Job;
 use crate::present::Present;
 use crate::series::{Range, Series};
-use crate::store::{Gap, Wanted};
+use crate::store::{Gap, SeriesKey};
 use crate::units::count_text;
 use crate::web::Site;
 use crate::web::answer::{Partial, Problem};
@@ -33,7 +33,7 @@ pub async fn draw(
     sketches: Vec<Sketch>,
 ) -> Result<Vec<Figure>, Problem> {
     let sketches: Vec<Sketch> = sketches.into_iter().filter(|sketch| !sketch.traces.is_empty()).collect();
-    let wanted: Vec<Wanted> =
+    let wanted: Vec<SeriesKey> =
         sketches.iter().flat_map(|sketch| &sketch.traces).map(|trace| trace.wanted.clone()).collect();
     let stored = site.store.series(&wanted, range, view.points()).await;
     let in_memory = || site.store.series_in_memory(&wanted, range, view.points());

@@ -9,7 +9,7 @@ use crate::config::Thresholds;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity};
-use crate::store::{Subject, Wanted};
+use crate::store::{SeriesKey, Subject};
 use crate::topology::{Device, Volume, VolumeKind};
 pub use draw::{Figure, draw};
 pub use view::{ChoiceLink, View};
@@ -20,7 +20,7 @@ const PERCENT: Axis = Axis { unit: Unit::Percent, max: Some(100.0) };
 /// A line before its series is read.
 pub struct Trace {
     pub label: String,
-    pub wanted: Wanted,
+    pub wanted: SeriesKey,
     pub look: Look,
     pub side: Side,
     pub area: bool,
@@ -42,7 +42,7 @@ impl Sketch {
 }
 
 pub fn trace(label: impl Into<String>, subject: &Subject, quantity: Quantity, look: Look) -> Trace {
-    let wanted = Wanted { subject: subject.clone(), quantity };
+    let wanted = SeriesKey { subject: subject.clone(), quantity };
     Trace { label: label.into(), wanted, look, side: Side::Left, area: false }
 }
 
