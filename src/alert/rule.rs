@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use super::Severity;
 use crate::config::{Alerts as Settings, Thresholds};
+use crate::source::variant_name;
 use crate::topology::{State, VolumeKind, VolumeState};
 use crate::units::Fill;
 
@@ -27,25 +28,9 @@ impl Rule {
     pub(super) const OF_VOLUMES: [Self; 4] =
         [Self::SnapshotFill, Self::PoolData, Self::PoolMetadata, Self::SnapshotInvalid];
 
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SnapshotFill => "snapshot_fill",
-            Self::PoolData => "pool_data",
-            Self::PoolMetadata => "pool_metadata",
-            Self::SnapshotInvalid => "snapshot_invalid",
-            Self::BackupUntrustworthy => "backup_untrustworthy",
-        }
-    }
-
     /// For display.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::SnapshotFill => "snapshot fill",
-            Self::PoolData => "pool data",
-            Self::PoolMetadata => "pool metadata",
-            Self::SnapshotInvalid => "snapshot invalid",
-            Self::BackupUntrustworthy => "backup untrustworthy",
-        }
+    pub fn text(self) -> String {
+        variant_name(self).replace('_', " ")
     }
 
     pub(super) fn concerns(self, kind: VolumeKind) -> bool {

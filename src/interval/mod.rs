@@ -142,8 +142,8 @@ impl Interval {
             volumes: now.topology.volume_states(&now.sample),
             host: host(before.map(|before| &before.sample), &now.sample),
             devices_listed: now.sample.devices.is_some(),
-            policies: now.sample.policies,
-            usages: Arc::clone(&now.sample.usages),
+            policies: now.sample.slow.policies,
+            usages: Arc::clone(&now.sample.slow.usages),
             maker: now.sample.maker.clone(),
         }
     }

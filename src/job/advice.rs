@@ -1,7 +1,5 @@
-//! Advice for the next run of a job, with the reason and the setting.
-//!
-//! Advice follows from this job's figures only, and only from known ones. Settings are for mylvmbackup 0.15; scripts can
-//! use the options for `lvcreate`.
+//! Advice for the next run of a job, from this job's known figures, with the reason and the setting. Settings are for
+//! mylvmbackup 0.15; scripts can use the options for `lvcreate`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,6 +1,5 @@
-//! A run of mylvmbackup, from its hooks: its phases, the database lock, and the reported result.
-//!
-//! A reported success is not the outcome yet: [`super::Job`] also considers the state of the snapshot.
+//! A run of mylvmbackup, from its hooks: its phases, the database lock, and the reported result. A reported success is
+//! not the outcome yet: [`super::Job`] also considers the state of the snapshot.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,5 @@
-//! The outcome of a job: what was reported, compared with the state of its snapshot.
-//!
-//! A backup that pipes into a compressor does not notice read errors, so its report alone is no outcome.
+//! The outcome of a job: its report, compared with the state of its snapshot. A backup that pipes into a compressor
+//! does not notice read errors, so its report alone is no outcome.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,6 @@
-//! Runs of mylvmbackup from hooks, until their snapshot appears.
-//!
-//! The `presnapshot` hook reads the snapshot's name from mylvmbackup's configuration. Without a name, a new snapshot
-//! belongs to the run that was about to create one. A run that fails without a snapshot becomes a job of its own.
+//! Runs of mylvmbackup from hooks, until their snapshot appears. The `presnapshot` hook usually knows its name;
+//! otherwise a new snapshot belongs to the run that was about to create one. A run that fails without a snapshot
+//! becomes a job.
 
 use jiff::Timestamp;
 

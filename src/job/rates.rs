@@ -1,6 +1,5 @@
-//! How fast each snapshot was read, and its COW area or pool filled, in the last minutes.
-//!
-//! The rates are in memory, so they are known while the database does not answer.
+//! How fast each snapshot was read, and its COW area or pool filled, in the last minutes. The rates are in memory, so
+//! they are known while the database does not answer.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;

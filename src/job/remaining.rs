@@ -1,7 +1,5 @@
-//! The bytes that a backup still has to read from its snapshot.
-//!
-//! The total is the used space of the snapshot's file system; a backup that skips files reads less. Without a mounted file
-//! system, it is the total of earlier runs, with their range.
+//! The bytes that a backup still has to read: up to the used space of the snapshot's file system, although a backup may
+//! skip files. Without a mounted file system, up to the totals of earlier runs.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

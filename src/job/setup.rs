@@ -1,6 +1,5 @@
-//! Properties of a job's snapshot, its origin and the machine.
-//!
-//! They are recorded while the snapshot exists, since LVM does not know it afterwards.
+//! Properties of a job's snapshot, its origin and the machine. They are recorded while the snapshot exists, since LVM
+//! does not know it afterwards.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,6 +1,5 @@
-//! The recommended size of the next run's COW area, from the peaks of earlier runs.
-//!
-//! A run that overflowed counts with its full COW area, although it needed more.
+//! The recommended size of the next run's COW area, from the peaks of earlier runs. A run that overflowed counts with
+//! its full COW area, although it needed more.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,6 +1,5 @@
-//! Which tool created a snapshot, by the name that the tool usually gives it; used if the program was not observed.
-//!
-//! A name is no proof: mylvmbackup and holland use the same one.
+//! Which tool created a snapshot, by its usual name; used if the program was not observed. A name is no proof:
+//! mylvmbackup and holland use the same one.
 
 use super::{Job, JobKind};
 

@@ -1,6 +1,5 @@
-//! One job in sentences, without figures: what it was and when, how it ended, and whether its result is reliable.
-//!
-//! Page, API and command line show the same sentences. `job::diagnosis` explains the job's cost.
+//! One job in sentences, without figures: what it was and when, how it ended, and whether its result is reliable. Page,
+//! API and command line show the same sentences. `job::diagnosis` explains the job's cost.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

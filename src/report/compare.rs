@@ -1,20 +1,31 @@
-//! Compares sets of runs: mean, standard deviation, and the ratio to the first set with its confidence interval.
-//!
-//! A set is a variant with its repeats. Means include all runs; remarks name outliers. With many figures at 95 %, one in
-//! twenty differs by chance.
+//! Compares sets of runs: mean, standard deviation, and the ratio to the first set with its 95 % confidence interval. A
+//! set is a variant with its repeats. Means include all runs; remarks name outliers.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::facts::{ContextDiff, Fact, context_diffs};
 use super::figure::{DURATION, Figure, Unit, figures};
-use super::outlier::{Slow, is_cold_first, outliers};
 use super::phases;
 use crate::job::figures::Figures;
-use crate::job::statistics::{Bounds, Moments, ratio_of_means};
+use crate::job::statistics::{Bounds, Moments, Sorted, mean, ratio_of_means};
 
+/// Tells whether the first value is that of a slower run.
+type IsSlower = fn(&f64, &f64) -> bool;
 /// The figures that are searched for outliers; in all figures, some run would be one by chance.
-const JUDGED: [(&str, Slow); 2] = [("duration", Slow::More), ("read speed mean", Slow::Less)];
+const JUDGED: [(&str, IsSlower); 2] = [(DURATION, f64::gt), ("read speed mean", f64::lt)];
+/// With fewer runs, no outlier can be identified.
+const LEAST_RUNS: usize = 5;
+/// Iglewicz and Hoaglin, "How to Detect and Handle Outliers", ASQC, 1993: a modified z-score above 3.5.
+const FAR: f64 = 3.5;
+/// The median deviation of a normal distribution, in standard deviations.
+const NORMAL_MEDIAN_DEVIATION: f64 = 0.6745;
+/// The mean deviation of a normal distribution, in standard deviations.
+const NORMAL_MEAN_DEVIATION: f64 = 0.7979;
+/// The least deviation of an outlier: if the other runs agree closely, a small one is still ordinary.
+const LEAST_DEVIATION: f64 = 0.05;
+/// The least deviation of a run with cold caches.
+const COLD: f64 = 0.1;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -192,14 +203,14 @@ fn ratio(these: &[f64], first: &[f64]) -> Option<Ratio> {
 }
 
 fn remarks(set: &Set) -> Vec<Remark> {
-    JUDGED.into_iter().flat_map(|(figure, slow)| odd_runs(set, figure, slow)).collect()
+    JUDGED.into_iter().flat_map(|(figure, is_slower)| odd_runs(set, figure, is_slower)).collect()
 }
 
-fn odd_runs(set: &Set, figure: &str, slow: Slow) -> Vec<Remark> {
+fn odd_runs(set: &Set, figure: &str, is_slower: IsSlower) -> Vec<Remark> {
     let (runs, values) = set.known(figure);
     // Without the first run's value, there is no first.
     let is_cold =
-        set.runs.first().is_some_and(|run| run.figure(figure).is_some()) && is_cold_first(&values, slow);
+        set.runs.first().is_some_and(|run| run.figure(figure).is_some()) && is_cold_first(&values, is_slower);
     let mut odd: Vec<(usize, Oddity)> =
         outliers(&values).into_iter().map(|place| (place, Oddity::Outlier)).collect();
     if is_cold {
@@ -213,6 +224,40 @@ fn odd_runs(set: &Set, figure: &str, slow: Slow) -> Vec<Remark> {
         oddity,
     };
     odd.into_iter().map(remark).collect()
+}
+
+/// The indices of numbers that are far from the others.
+fn outliers(numbers: &[f64]) -> Vec<usize> {
+    (0..numbers.len())
+        .filter(|place| numbers.len() >= LEAST_RUNS && is_far(*place, numbers, numbers, LEAST_DEVIATION))
+        .collect()
+}
+
+/// Whether the first was much slower than all others, which agree.
+fn is_cold_first(numbers: &[f64], is_slower: fn(&f64, &f64) -> bool) -> bool {
+    let [first, others @ ..] = numbers else { return false };
+    let is_slow = others.iter().all(|other| is_slower(first, other));
+    numbers.len() >= LEAST_RUNS && is_slow && is_far(0, numbers, others, COLD)
+}
+
+/// Whether a number is far from the median of others, and by more than a share of it.
+fn is_far(place: usize, numbers: &[f64], others: &[f64], share: f64) -> bool {
+    let Some(sorted) = Sorted::new(others.iter().copied()) else { return false };
+    let off = (numbers[place] - sorted.median()).abs();
+    off > share * sorted.median().abs() && off > FAR * deviation(&sorted)
+}
+
+/// The standard deviation if the distribution were normal. From the mean deviation if more than half of the numbers are
+/// equal.
+fn deviation(sorted: &Sorted) -> f64 {
+    let median = sorted.median();
+    match sorted.median_deviation() {
+        typical if typical > 0.0 => typical / NORMAL_MEDIAN_DEVIATION,
+        _ => {
+            let offs: Vec<f64> = sorted.numbers().iter().map(|number| (number - median).abs()).collect();
+            mean(&offs).unwrap_or_default() / NORMAL_MEAN_DEVIATION
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
-//! Facts about a job besides its figures, so that a comparison shows which differ.
-//!
-//! A fact differs if two known values differ.
+//! Facts about a job besides its figures, so that a comparison shows which differ. A fact differs if two known values
+//! differ.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

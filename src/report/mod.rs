@@ -8,7 +8,6 @@ pub mod figure;
 pub mod file;
 pub mod group;
 pub mod job;
-pub mod outlier;
 pub mod outline;
 pub mod phases;
 pub mod text;

@@ -1,6 +1,4 @@
-//! The phases of a job as tables and as figures to compare.
-//!
-//! One table shows the phases, the other the PVs in each.
+//! The phases of a job as tables and as figures to compare. One table shows the phases, the other the PVs in each.
 
 use super::figure::{Figure, Unit};
 use crate::job::figures::{PhasePv, PhaseWork};

@@ -2,6 +2,7 @@
 
 use super::compare::{Cell as Figure, Comparison, Difference, Oddity, Ratio, Remark, Row, SetBody};
 use crate::job::statistics::Bounds;
+use crate::source::variant_name;
 use crate::table::{Cell, Column, Style, Table};
 use crate::units::{Prefix, count_text, three_figures};
 
@@ -88,7 +89,7 @@ fn csv_row(row: &Row, (figure, set): (&Figure, &SetBody)) -> Vec<Cell> {
         number(figure.ratio.map(|ratio| ratio.ratio)),
         number(bounds.map(|bounds| bounds.low)),
         number(bounds.map(|bounds| bounds.high)),
-        figure.ratio.map_or("", |ratio| difference_word(ratio.difference)).into(),
+        figure.ratio.map(|ratio| variant_name(ratio.difference)).unwrap_or_default().into(),
     ]
 }
 
@@ -133,15 +134,6 @@ pub fn sentence(remark: &Remark) -> String {
         Oddity::Outlier => {
             format!("Run {run} of {set} is far from the others ({figure}). All means include it.")
         }
-    }
-}
-
-fn difference_word(difference: Difference) -> &'static str {
-    match difference {
-        Difference::Larger => "larger",
-        Difference::Smaller => "smaller",
-        Difference::NotSeen => "not_seen",
-        Difference::OneRun => "one_run",
     }
 }
 

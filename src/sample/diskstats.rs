@@ -1,6 +1,5 @@
-//! `/proc/diskstats`: the I/O counters of each block device.
-//!
-//! `procfs` parses the columns. A line that it rejects is returned verbatim and does not affect other lines.
+//! `/proc/diskstats`: the I/O counters of each block device. `procfs` parses the columns. A line that it rejects is
+//! returned verbatim and does not affect other lines.
 
 use procfs::DiskStat;
 

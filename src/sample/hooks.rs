@@ -1,7 +1,6 @@
-//! Messages from mylvmbackup's hooks: one datagram for each step of a run.
-//!
-//! Format: `mylvmbackup 4711 presnapshot vg0/data_snapshot`. The words are the program, its PID, the hook, and for
-//! `presnapshot` the snapshot's name, if the hook knows it. Everything else is rejected here.
+//! Messages from mylvmbackup's hooks: one datagram for each step of a run, such as `mylvmbackup 4711 presnapshot
+//! vg0/snap`: program, PID, hook, and for `presnapshot` the snapshot's name, if known. Everything else is rejected
+//! here.
 
 use serde::Deserialize;
 use serde::de::IntoDeserializer;

@@ -1,7 +1,5 @@
-//! Parses readings into counters, fills and names.
-//!
-//! A `Sampler` parses consecutive readings. It remembers parts that are not read every tick, such as names and LVM's
-//! report, and the last error of each part. No clock, no file, no socket.
+//! Parses readings into counters, fills and names. A `Sampler` remembers parts that are not read every tick, such as
+//! names and LVM's report, and the last error of each part. No clock, no file, no socket.
 
 pub mod diskstats;
 pub mod dm;
@@ -19,8 +17,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::source::{Part, PartReading, ReadResult, Reading};
-use diskstats::{DeviceLine, Number};
+use crate::source::{Part, PartReading, ReadResult, Reading, variant_name};
+use diskstats::DeviceLine;
 use dm::DmDevice;
 use host::{CpuTimes, Paging};
 use mounts::Mount;
@@ -48,52 +46,28 @@ pub struct Sample {
     /// Microseconds since boot during which at least one process waited for I/O.
     pub pressure_us: Option<u64>,
     pub dm: Option<Vec<DmDevice>>,
-    /// Identities of the device-mapper's devices; the same `Arc` until they change.
-    pub dm_identities: Arc<Vec<DmIdentity>>,
+    /// Whether the report is newer than the last device-mapper status, and recent enough to take fills from.
+    pub report_has_current_fills: bool,
+    /// The program that created a snapshot during this tick.
+    pub maker: Option<String>,
+    pub slow: SlowParts,
+}
+
+/// The parts that are not read at every tick.
+#[derive(Clone, Debug, Default)]
+pub struct SlowParts {
+    /// The device-mapper's devices when one last changed its number, name, UUID or type; the same `Arc` until the next.
+    pub dm_identities: Arc<Vec<DmDevice>>,
     /// Block devices from sysfs; the same `Arc` until they change.
     pub names: Arc<Vec<BlockDevice>>,
     /// LVM's last report; the same `Arc` until it changes.
     pub report: Option<Arc<lvm::Report>>,
-    /// Whether the report is newer than the last device-mapper status, and recent enough to take fills from.
-    pub report_has_current_fills: bool,
     /// LVM's autoextend policies.
     pub policies: Option<lvm::Policies>,
     /// Mounts of block devices; the same `Arc` until they change. `None` if they cannot be read.
     pub mounts: Option<Arc<Vec<Mount>>>,
     /// Used space of mounted file systems that may be on a snapshot.
     pub usages: Arc<Vec<Usage>>,
-    /// The program that created a snapshot during this tick.
-    pub maker: Option<String>,
-}
-
-/// The identity of a device-mapper device, without its status.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DmIdentity {
-    pub number: Number,
-    pub name: String,
-    pub uuid: String,
-    /// The kernel's name for the type of its first target.
-    pub kind: Option<String>,
-}
-
-impl DmIdentity {
-    fn matches(&self, device: &DmDevice) -> bool {
-        self.number == device.number
-            && self.kind.as_deref() == device.kind()
-            && self.name == device.name
-            && self.uuid == device.uuid
-    }
-}
-
-impl From<&DmDevice> for DmIdentity {
-    fn from(device: &DmDevice) -> Self {
-        Self {
-            number: device.number,
-            name: device.name.clone(),
-            uuid: device.uuid.clone(),
-            kind: device.kind().map(String::from),
-        }
-    }
 }
 
 /// The result of reading and parsing a part, from its last attempt.
@@ -107,16 +81,11 @@ pub struct PartState {
 /// Parses consecutive readings.
 #[derive(Default)]
 pub struct Sampler {
-    names: Arc<Vec<BlockDevice>>,
-    dm_identities: Arc<Vec<DmIdentity>>,
-    report: Option<Arc<lvm::Report>>,
+    slow: SlowParts,
     /// Monotonic time of the last report.
     report_read_us: Option<u64>,
     dm: Vec<DmDevice>,
     dm_read_us: Option<u64>,
-    policies: Option<lvm::Policies>,
-    mounts: Option<Arc<Vec<Mount>>>,
-    usages: Arc<Vec<Usage>>,
     parts: BTreeMap<Part, PartState>,
     logged_errors: HashSet<String>,
 }
@@ -129,8 +98,8 @@ impl Sampler {
             let error = match &text.result {
                 ReadResult::Text(content) => self.parse_part(text.part, content, &mut sample).err(),
                 ReadResult::Error(error) if text.part == Part::Mounts => {
-                    self.mounts = None;
-                    self.usages = Arc::default();
+                    self.slow.mounts = None;
+                    self.slow.usages = Arc::default();
                     Some(error.clone())
                 }
                 ReadResult::Error(error) => Some(error.clone()),
@@ -141,26 +110,20 @@ impl Sampler {
             self.record_result(reading.at, text, error);
         }
         self.forget_free_space(reading.uptime_us);
-        Sample {
-            names: Arc::clone(&self.names),
-            dm_identities: Arc::clone(&self.dm_identities),
-            report: self.report.clone(),
-            report_has_current_fills: self.report_has_current_fills(reading.uptime_us),
-            policies: self.policies,
-            mounts: self.mounts.clone(),
-            usages: Arc::clone(&self.usages),
-            ..sample
-        }
+        sample.report_has_current_fills = self.report_has_current_fills(reading.uptime_us);
+        sample.slow = self.slow.clone();
+        sample
     }
 
     /// Discards free space from an old report, since it changes.
     fn forget_free_space(&mut self, now_us: u64) {
         let is_old =
             self.report_read_us.is_some_and(|at_us| now_us.saturating_sub(at_us) > FREE_SPACE_MAX_AGE_US);
-        let Some(report) = self.report.as_ref().filter(|report| is_old && report.has_free_space()) else {
+        let Some(report) = self.slow.report.as_ref().filter(|report| is_old && report.has_free_space())
+        else {
             return;
         };
-        self.report = Some(Arc::new(report.without_free_space()));
+        self.slow.report = Some(Arc::new(report.without_free_space()));
     }
 
     fn report_has_current_fills(&self, now_us: u64) -> bool {
@@ -187,8 +150,8 @@ impl Sampler {
             Part::Pressure => sample.pressure_us = Some(host::parse_pressure(text)?),
             Part::Sysfs => {
                 let names = sysfs::parse(text);
-                if *self.names != names {
-                    self.names = Arc::new(names);
+                if *self.slow.names != names {
+                    self.slow.names = Arc::new(names);
                 }
             }
             Part::Dm => {
@@ -202,12 +165,12 @@ impl Sampler {
             }
             Part::Lvm => {
                 let report = lvm::parse(text)?;
-                if self.report.as_deref() != Some(&report) {
-                    self.report = Some(Arc::new(report));
+                if self.slow.report.as_deref() != Some(&report) {
+                    self.slow.report = Some(Arc::new(report));
                 }
                 self.report_read_us = Some(sample.uptime_us);
             }
-            Part::LvmConfig => self.policies = Some(lvm::parse_policies(text)?),
+            Part::LvmConfig => self.slow.policies = Some(lvm::parse_policies(text)?),
             Part::Processes => {
                 let (processes, unparsed) = processes::parse(text);
                 sample.maker = processes::maker(&processes);
@@ -216,12 +179,12 @@ impl Sampler {
             Part::Mounts => {
                 let (mounts, unparsed) = mounts::parse(text);
                 self.forget_unmounted(&mounts);
-                self.mounts = Some(Arc::new(mounts));
+                self.slow.mounts = Some(Arc::new(mounts));
                 require_parsed(&unparsed)?;
             }
             Part::Usage => {
                 let found = usage::parse(text);
-                self.usages = Arc::new(found.usages);
+                self.slow.usages = Arc::new(found.usages);
                 require_parsed(&found.unparsed)?;
                 found.unknown.into_iter().next().map_or(Ok(()), Err)?;
             }
@@ -232,16 +195,16 @@ impl Sampler {
     /// Discards the usage of file systems that were unmounted; another one may be mounted there next.
     fn forget_unmounted(&mut self, mounts: &[Mount]) {
         let is_there = |usage: &Usage| mounts.contains(&usage.mount);
-        if !self.usages.iter().all(is_there) {
-            self.usages = Arc::new(self.usages.iter().filter(|usage| is_there(usage)).cloned().collect());
+        let usages = &mut self.slow.usages;
+        if !usages.iter().all(is_there) {
+            *usages = Arc::new(usages.iter().filter(|usage| is_there(usage)).cloned().collect());
         }
     }
 
     fn update_dm_identities(&mut self) {
-        let is_same = self.dm_identities.len() == self.dm.len()
-            && self.dm_identities.iter().zip(&self.dm).all(|(identity, device)| identity.matches(device));
-        if !is_same {
-            self.dm_identities = Arc::new(self.dm.iter().map(DmIdentity::from).collect());
+        if !self.slow.dm_identities.iter().map(DmDevice::identity).eq(self.dm.iter().map(DmDevice::identity))
+        {
+            self.slow.dm_identities = Arc::new(self.dm.clone());
         }
     }
 
@@ -259,7 +222,7 @@ impl Sampler {
 
 /// Logs a failed read as information, but a failed parse as a warning: that is a bug in cowbell.
 fn log_error(text: &PartReading, error: &str) {
-    let part = text.part.name();
+    let part = variant_name(text.part);
     match text.result {
         ReadResult::Text(_) => tracing::warn!("{part}: {error}"),
         ReadResult::Error(_) => tracing::info!("{part}: {error}"),

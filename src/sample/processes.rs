@@ -1,6 +1,5 @@
-//! The program that creates a snapshot, from lines `pid (name) state ppid` of lvcreate and its ancestors.
-//!
-//! Process names are arbitrary; they are truncated and stripped of control characters.
+//! The program that creates a snapshot, from lines `pid (name) state ppid` of lvcreate and its ancestors. Process names
+//! are arbitrary; they are truncated and stripped of control characters.
 
 /// A process.
 #[derive(Clone, Debug, PartialEq, Eq)]

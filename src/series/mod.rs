@@ -1,7 +1,5 @@
-//! One quantity over time.
-//!
-//! A `Downsampler` reduces ticks to a given number of points, each with minimum, mean and maximum. It stores sums, not
-//! rates, so means are exact.
+//! One quantity over time. A `Downsampler` reduces ticks to a given number of points, each with minimum, mean and
+//! maximum. It stores sums, not rates, so means are exact.
 
 pub mod quantity;
 pub mod when;

@@ -168,7 +168,7 @@ pub enum Quantity {
 impl Quantity {
     /// The name in the API's `metric`.
     pub fn name(self) -> String {
-        serde_json::to_value(self).ok().and_then(|name| Some(name.as_str()?.to_string())).unwrap_or_default()
+        crate::source::variant_name(self)
     }
 
     /// Converts counted units to the quantity's unit.

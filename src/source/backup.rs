@@ -1,7 +1,5 @@
-//! What mylvmbackup would find on this machine: configuration, directories, programs.
-//!
-//! Everything is relative to a movable root. Directories may be on a disk or server that does not answer, so each is
-//! read by its own thread, which is abandoned after a time limit.
+//! What mylvmbackup would find on this machine, below a movable root: configuration, directories, programs. A disk may
+//! not answer, so each directory is read by its own thread, which is abandoned after a time limit.
 
 use std::fs;
 use std::io::{ErrorKind, Read};

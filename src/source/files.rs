@@ -1,7 +1,5 @@
 //! Reads `/proc` and `/sys` below a movable root, so that a captured machine can be read like this one.
 //!
-//! The content is not parsed here, except for names, which show whether the devices changed.
-//!
 //! Files that are read at every tick stay open, so that clients of the pages cannot use up the file descriptors. A
 //! device's directory in sysfs gets a new inode when the device is recreated; that reveals a reused number without
 //! root.
@@ -87,6 +85,20 @@ impl Root {
             describe(&folder.join(&name), &name, &mut text);
         }
         Ok(text)
+    }
+
+    /// The name of each process from `/proc/PID/comm`, at most 15 bytes. Empty without `/proc`.
+    /// Command lines are not read, since they may contain passwords.
+    pub fn process_names(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.0.join("proc")) else { return Vec::new() };
+        let names = entries.filter_map(|entry| {
+            let entry = entry.ok()?;
+            entry.file_name().to_str()?.parse::<u32>().ok()?;
+            // The process may have ended.
+            let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+            Some(name.trim_end_matches('\n').to_string())
+        });
+        names.collect()
     }
 }
 

@@ -1,9 +1,5 @@
-//! A datagram socket that receives messages from hooks.
-//!
-//! Hooks neither wait nor learn whether their message arrived. All limits are on this side: length, rate, and queue.
-//! Messages are passed on verbatim.
-//!
-//! Two of the hooks run while the database is locked, so they must not wait.
+//! A datagram socket that receives messages from hooks, and passes them on verbatim. Two hooks run while the database
+//! is locked, so they do not wait for an answer. All limits are on this side: length, rate, and queue.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};

@@ -1,7 +1,5 @@
-//! Queries LVM for data that the kernel lacks: free space, origins, tags and inactive volumes.
-//!
-//! A query reads every PV and takes locks. It is therefore rare, does not wait for locks, has a time limit, and runs
-//! beside the loop. If its child process cannot be killed, only the report is missing, and no other child is started.
+//! Queries LVM for data that the kernel lacks: free space, origins, tags and inactive volumes. A query reads every PV
+//! and takes locks: it is rare, does not wait for locks, has a time limit, and runs beside the loop.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -1,7 +1,5 @@
-//! The only module that observes the machine.
-//!
-//! A `Reading` holds the raw texts of one tick. The rest of the program does not depend on whether it comes from the
-//! machine or from a recording. Texts are not parsed here.
+//! The only module that observes the machine. A `Reading` holds the raw texts of one tick, from the machine or from a
+//! recording. Texts are not parsed here.
 
 pub mod backup;
 pub mod clock;
@@ -11,7 +9,6 @@ pub mod hooks;
 pub mod live;
 pub mod lvm;
 pub mod own;
-mod processes;
 pub mod recording;
 pub mod usage;
 
@@ -110,22 +107,11 @@ impl Part {
         Self::Lvm,
         Self::LvmConfig,
     ];
+}
 
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Diskstats => "diskstats",
-            Self::Vmstat => "vmstat",
-            Self::Stat => "stat",
-            Self::Pressure => "pressure",
-            Self::Sysfs => "sysfs",
-            Self::Dm => "dm",
-            Self::Lvm => "lvm",
-            Self::LvmConfig => "lvm_config",
-            Self::Mounts => "mounts",
-            Self::Usage => "usage",
-            Self::Processes => "processes",
-        }
-    }
+/// The name of a variant without fields, as in JSON.
+pub fn variant_name(variant: impl Serialize) -> String {
+    serde_json::to_value(variant).ok().and_then(|name| Some(name.as_str()?.into())).unwrap_or_default()
 }
 
 /// A message from a hook, verbatim, and when it arrived.

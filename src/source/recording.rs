@@ -1,7 +1,5 @@
-//! Recordings: a file of readings, and its player.
-//!
-//! A recording is a gzip file of JSON lines: first a [`Header`], then one [`Reading`] per line. `zcat FILE | jq .` shows
-//! all of it. A user's recording serves as bug report, test and demo.
+//! Recordings: a gzip file of JSON lines, first a [`Header`], then one [`Reading`] per line. `zcat FILE | jq .` shows
+//! it. A user's recording serves as bug report, test and demo.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read, Write};

@@ -1,7 +1,5 @@
-//! Used space of file systems on snapshots, read beside the loop: a `statvfs` may wait forever.
-//!
-//! Mounts are queried when they appear and every minute, by at most one thread at a time. Only mounts on thick snapshots
-//! and thin volumes are queried; LVM's report shows later which of the latter are snapshots.
+//! Used space of file systems on snapshots, read beside the loop: a `statvfs` may wait forever. Mounts on thick
+//! snapshots and thin volumes are queried when they appear and every minute, by at most one thread at a time.
 //!
 //! A result counts only if the path leads to that very device: another mount may cover it, and the service's sandbox
 //! hides mounts below `/home`, `/root` and `/tmp`.

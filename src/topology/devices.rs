@@ -1,24 +1,23 @@
-//! Devices: kinds, identities and labels, and which of them count in the host's total.
-//!
-//! An identity is the device-mapper's UUID, a WWID or a serial number. Numbers are reused, and names change.
+//! Devices: kinds, identities and labels, and which of them count in the host's total. An identity is the device-
+//! mapper's UUID, a WWID or a serial number. Numbers are reused, and names change.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::lvm_name::{self, DmUuid};
 use super::{Device, DeviceKind, Group, Volume};
-use crate::sample::DmIdentity;
 use crate::sample::diskstats::DeviceLine;
+use crate::sample::dm::DmDevice;
 use crate::sample::sysfs::BlockDevice;
 
 /// Name prefixes of devices that are no disks: floppies, optical drives, RAM disks, and stacked devices.
 const OTHERS: [&str; 6] = ["ram", "fd", "sr", "drbd", "zd", "bcache"];
 
 /// Combines `/proc/diskstats` with sysfs and the device-mapper.
-pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm_identities: &[DmIdentity]) -> Vec<Device> {
+pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm_devices: &[DmDevice]) -> Vec<Device> {
     let by_name: HashMap<&str, &BlockDevice> =
         names.iter().map(|block| (block.name.as_str(), block)).collect();
-    let by_number: HashMap<_, _> = dm_identities.iter().map(|identity| (identity.number, identity)).collect();
+    let by_number: HashMap<_, _> = dm_devices.iter().map(|dm| (dm.number, dm)).collect();
     let unknown = BlockDevice::default();
     let mut devices: Vec<Device> = lines
         .iter()
@@ -57,7 +56,7 @@ pub fn label_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume]
 }
 
 /// `disk` is the disk of a partition, or the device itself.
-fn device(line: &DeviceLine, block: &BlockDevice, disk: &BlockDevice, dm: Option<&DmIdentity>) -> Device {
+fn device(line: &DeviceLine, block: &BlockDevice, disk: &BlockDevice, dm: Option<&DmDevice>) -> Device {
     let dm_uuid = dm.map(|dm| dm.uuid.as_str()).filter(|uuid| !uuid.is_empty()).or(block.dm_uuid.as_deref());
     let dm_name = dm.map(|dm| dm.name.as_str()).or(block.dm_name.as_deref());
     let kind = kind(&line.name, block);

@@ -1,6 +1,5 @@
-//! What each device is: layers, identities, names, LVM volumes, and which bytes count once.
-//!
-//! A `Topology` is rebuilt only if names, layers, mounts or LVM's report change.
+//! The layers, identities, names and LVM volumes of devices, and which bytes count once. A `Topology` is rebuilt only
+//! if names, layers, mounts or LVM's report change.
 
 mod devices;
 mod kind;
@@ -219,17 +218,17 @@ impl State {
 impl Topology {
     /// Whether the topology of `before` is valid for `sample`.
     pub fn is_unchanged(before: &Sample, sample: &Sample) -> bool {
-        Arc::ptr_eq(&before.names, &sample.names)
-            && before.report.as_ref().map(Arc::as_ptr) == sample.report.as_ref().map(Arc::as_ptr)
-            && before.mounts.as_ref().map(Arc::as_ptr) == sample.mounts.as_ref().map(Arc::as_ptr)
-            && same_devices(before, sample)
-            && Arc::ptr_eq(&before.dm_identities, &sample.dm_identities)
+        Arc::ptr_eq(&before.slow.names, &sample.slow.names)
+            && before.slow.report.as_ref().map(Arc::as_ptr) == sample.slow.report.as_ref().map(Arc::as_ptr)
+            && before.slow.mounts.as_ref().map(Arc::as_ptr) == sample.slow.mounts.as_ref().map(Arc::as_ptr)
+            && device_names(before).eq(device_names(sample))
+            && Arc::ptr_eq(&before.slow.dm_identities, &sample.slow.dm_identities)
     }
 
     /// Builds the topology of a sample.
     pub fn of(sample: &Sample) -> Self {
         let lines = sample.devices.as_deref().unwrap_or_default();
-        let mut devices = devices::of(lines, &sample.names, &sample.dm_identities);
+        let mut devices = devices::of(lines, &sample.slow.names, &sample.slow.dm_identities);
         let lvm = volumes::LvmInputs::new(&devices, sample);
         let (groups, volumes) = (lvm.groups(), lvm.volumes());
         devices::label_by_lvm(&mut devices, &groups, &volumes);
@@ -281,13 +280,6 @@ impl Topology {
     }
 }
 
-fn same_devices(before: &Sample, sample: &Sample) -> bool {
-    match (&before.devices, &sample.devices) {
-        (Some(before), Some(now)) => {
-            before.len() == now.len()
-                && before.iter().zip(now).all(|(a, b)| a.number == b.number && a.name == b.name)
-        }
-        (None, None) => true,
-        _ => false,
-    }
+fn device_names(sample: &Sample) -> impl Iterator<Item = (Number, &String)> {
+    sample.devices.iter().flatten().map(|line| (line.number, &line.name))
 }

@@ -18,7 +18,7 @@ pub struct StateSources<'a> {
 impl<'a> StateSources<'a> {
     pub fn of(sample: &'a Sample) -> Self {
         let dm = sample.dm.as_ref();
-        let report = sample.report.as_ref().filter(|_| dm.is_none() && sample.report_has_current_fills);
+        let report = sample.slow.report.as_ref().filter(|_| dm.is_none() && sample.report_has_current_fills);
         let reported = report.iter().flat_map(|report| &report.groups).flat_map(|group| &group.volumes);
         Self {
             dm: dm.map(|devices| devices.iter().map(|device| (device.number, device)).collect()),
@@ -105,7 +105,7 @@ impl<'a> StateSources<'a> {
 
 fn from_cow_area(area: CowArea, working: State) -> VolumeState {
     match area {
-        CowArea::Filled { fill, .. } => VolumeState { fill: Some(fill), ..VolumeState::only(working) },
+        CowArea::Filled(fill) => VolumeState { fill: Some(fill), ..VolumeState::only(working) },
         CowArea::Invalid => VolumeState::only(State::Invalid),
         CowArea::MergeFailed => VolumeState::only(State::MergeFailed),
         CowArea::Unknown => VolumeState::only(State::Unknown),

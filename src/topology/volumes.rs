@@ -1,7 +1,5 @@
-//! Volumes and groups, from the device-mapper's layers and LVM's report.
-//!
-//! Active volumes come from their devices, so they appear within one tick. LVM's report adds inactive volumes, thin
-//! origins, free space and creation times.
+//! Volumes and groups. Active volumes come from the device-mapper's layers, so they appear within one tick. LVM's
+//! report adds inactive volumes, thin origins, free space and creation times.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -38,12 +36,13 @@ impl<'a> LvmInputs<'a> {
             devices,
             by_name: devices.iter().enumerate().map(|(index, device)| (&*device.name, index)).collect(),
             targets: sample
+                .slow
                 .dm_identities
                 .iter()
-                .filter_map(|identity| Some((identity.number, identity.kind.as_deref()?)))
+                .filter_map(|identity| Some((identity.number, identity.kind()?)))
                 .collect(),
-            report: sample.report.as_deref(),
-            mounts: sample.mounts.as_deref().map(Vec::as_slice),
+            report: sample.slow.report.as_deref(),
+            mounts: sample.slow.mounts.as_deref().map(Vec::as_slice),
             active,
         }
     }

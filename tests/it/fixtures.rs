@@ -26,9 +26,14 @@ fn every_captured_machine_is_understood_without_a_complaint() {
         let sample = Sampler::default().sample(reading);
         assert!(sample.paging.is_some() && sample.cpu.is_some(), "{}", machine.name);
         assert_eq!(sample.pressure_us.is_some(), machine.path("pressure-io").exists(), "{}", machine.name);
-        assert_eq!(sample.policies.is_some(), machine.path("lvmconfig.txt").exists(), "{}", machine.name);
+        assert_eq!(
+            sample.slow.policies.is_some(),
+            machine.path("lvmconfig.txt").exists(),
+            "{}",
+            machine.name
+        );
         if let Some(mounts) = machine.file("mountinfo") {
-            assert_eq!(sample.mounts.unwrap().len(), mounts.lines().count(), "{}", machine.name);
+            assert_eq!(sample.slow.mounts.unwrap().len(), mounts.lines().count(), "{}", machine.name);
         }
     }
 }

@@ -89,7 +89,7 @@ async fn the_program_reads_what_the_samples_hold() {
         jobs.iter().map(|job| (job.name.as_str(), job.outcome.map(|outcome| outcome.text()))).collect();
     assert_eq!(names, [("data_snapshot", Some("untrustworthy")), ("nightly", None)]);
     let alerts = store.alerts(None, 100).await.unwrap();
-    assert_eq!(alerts.iter().map(|alert| alert.rule.name()).collect::<Vec<_>>(), ["snapshot_fill"]);
+    assert_eq!(alerts.iter().map(|alert| alert.rule.text()).collect::<Vec<_>>(), ["snapshot fill"]);
     let state = store.start_state();
     assert_eq!((state.last_job_id, state.last_alert_id, state.alerts.len()), (9, 1, 1));
     inlet.close().await;

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::job::figures::OriginWork;
-use crate::job::statistics::{Correlation, Relation, Trend};
 use crate::job::tests::example::{setup, slow_figures, slowing};
 
 fn example() -> Figures {

@@ -1,7 +1,5 @@
-//! The work of each phase of a job, and of the PVs in it.
-//!
-//! Only ticks that lie entirely inside a phase count. A phase that is too short for one has no figures. Amounts need
-//! ticks for nine tenths of the phase; speeds do not.
+//! The work of each phase of a job, and of the PVs in it. Only ticks that lie entirely inside a phase count. Amounts
+//! need ticks for nine tenths of the phase; speeds do not.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,14 +1,10 @@
 //! Computes figures from a course.
 
-use super::bodies::{
-    CopyFigures, CurvePoint, EndMeans, Figures, FillFigures, HostShares, OriginPhases, OriginWork, PvWork,
-    ReadFigures, WriteFigures,
-};
-use super::phases::PhaseWork;
+use super::*;
 use crate::job::Job;
 use crate::job::course::{Course, Measure, PvMeasure, Span, Stretch, Tick};
 use crate::job::setup::Setup;
-use crate::job::statistics::{Relation, Sorted, Spread, rank_correlation, relation};
+use crate::job::statistics::{Sorted, rank_correlation, relation};
 
 /// The share of bytes to skip at either end: listing directories before the backup, and stray reads after it.
 const MARGIN_OF_BYTES: f64 = 0.001;

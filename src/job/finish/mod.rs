@@ -3,8 +3,6 @@
 //! The forecast follows from the bytes left to read, the free bytes, and both speeds of the last minutes. Both are taken
 //! from the same windows, since writes that fill the snapshot also slow the reading. It assumes that both continue.
 
-mod sentence;
-mod speeds;
 #[cfg(test)]
 mod tests;
 
@@ -13,11 +11,20 @@ use utoipa::ToSchema;
 
 use super::rates::Rates;
 use super::remaining::RemainingReads;
-use super::statistics::Sorted;
-use speeds::{Speeds, since_reading};
+use super::statistics::{Sorted, independent, mean};
+use crate::units::duration_text;
 
 /// The verdict requires that 19 of 20 windows agree.
 const SURE: f64 = 0.95;
+/// A minute at one tick a second; with fewer, a single pause would decide.
+const LEAST_TICKS: usize = 60;
+/// With fewer independent ticks, the speed may be rising or falling.
+const LEAST_INDEPENDENT: f64 = 15.0;
+/// A window is at most a fourth of the past, so that there are several.
+const LONGEST_WINDOW: usize = 4;
+/// Reading has stopped after this long without a read.
+const IDLE_S: f64 = 60.0;
+const IDLE_TICKS: usize = 3;
 
 /// The forecast of a running backup. Times are from now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -120,5 +127,142 @@ impl Eta {
         let may_never_be = never / futures.len() as f64 > 1.0 - SURE;
         let latest_s = (!may_never_be).then(|| sorted.percentile(0.95).max(likely_s));
         Some(Self { likely_s, soonest_s: sorted.percentile(0.05).min(likely_s), latest_s })
+    }
+    pub fn text(self) -> String {
+        let (likely, bounds) = (duration_text(self.likely_s), self.bounds_text());
+        let is_one = bounds == format!("{likely} to {likely}");
+        if is_one { likely } else { format!("{likely} ({bounds})") }
+    }
+
+    /// `10 min to 14 min`
+    pub fn bounds_text(self) -> String {
+        let soonest = duration_text(self.soonest_s);
+        match self.latest_s {
+            Some(latest_s) => format!("{soonest} to {}", duration_text(latest_s)),
+            None => format!("{soonest} at the soonest"),
+        }
+    }
+}
+
+impl Outlook {
+    fn sentence(&self, is_pool: bool) -> String {
+        if self.verdict == OutlookVerdict::TooEarly {
+            return self.too_early();
+        }
+        let is_left_known = self.left.left_bytes.is_some();
+        let done = match self.done {
+            Some(done) => format!("Done in {}", done.text()),
+            None if is_left_known => "Nothing is being read".into(),
+            None => "The time of completion is unknown".into(),
+        };
+        let full = match (&self.overflows, self.full) {
+            (None, _) => "the snapshot's usage is unknown".into(),
+            (Some(name), None) => format!("{name} does not fill"),
+            (Some(name), Some(full)) => format!("{name} is full in {}", full.text()),
+        };
+        let recent_rates = format!("as in the last {}", duration_text(self.seen_s.unwrap_or_default()));
+        let verdict = match self.verdict {
+            _ if self.full.is_none() && self.done.is_none() => return format!("{done}, and {full}."),
+            _ if self.overflows.is_none() => return format!("{done}, if it goes on {recent_rates}; {full}."),
+            _ if !is_left_known => return format!("{done}, and {full}, if it goes on {recent_rates}."),
+            OutlookVerdict::DoneFirst => "the backup will be done first",
+            OutlookVerdict::FullFirst if is_pool => {
+                "the pool will be full first, for all its volumes: make it larger now"
+            }
+            OutlookVerdict::FullFirst => {
+                "the snapshot will overflow first, and the backup will be lost: make it larger now"
+            }
+            _ => "either may come first",
+        };
+        format!("{done}, and {full}: if both go on {recent_rates}, {verdict}.")
+    }
+
+    fn too_early(&self) -> String {
+        let why = match self.ticks {
+            few @ ..LEAST_TICKS => {
+                format!("its speeds are known for {few} ticks of the {LEAST_TICKS} needed")
+            }
+            _ => "its speeds rise or fall throughout".into(),
+        };
+        format!("Too early to say when the backup will be done or the snapshot full: {why}.")
+    }
+}
+
+/// Both speeds of each tick.
+struct Speeds {
+    reads: Vec<f64>,
+    growths: Vec<f64>,
+    seen_s: f64,
+}
+
+impl Speeds {
+    /// The speeds since the last lasting change, such as a new writer on the origin. `None` if even the last minute rises or
+    /// falls throughout.
+    fn latest(known: &[Rates]) -> Option<Self> {
+        let shorter = |ticks: &usize| (*ticks > LEAST_TICKS).then(|| (ticks * 3 / 4).max(LEAST_TICKS));
+        let mut lengths = std::iter::successors(Some(known.len()), shorter);
+        lengths.find_map(|ticks| Self::of(&known[known.len() - ticks..]))
+    }
+
+    /// `None` with too few independent ticks.
+    fn of(known: &[Rates]) -> Option<Self> {
+        let is_idle = is_idle(known);
+        let read = |rates: &Rates| if is_idle { 0.0 } else { rates.read_bytes_per_s.max(0.0) };
+        let growth = |rates: &Rates| rates.growth_bytes_per_s.unwrap_or_default().max(0.0);
+        let (reads, growths): (Vec<f64>, Vec<f64>) =
+            known.iter().map(|rates| (read(rates), growth(rates))).unzip();
+        let is_enough = [&reads, &growths].iter().all(|speeds| independent(speeds) >= LEAST_INDEPENDENT);
+        let seen_s = known.iter().map(|rates| rates.seconds).sum();
+        (known.len() >= LEAST_TICKS && is_enough).then_some(Self { reads, growths, seen_s })
+    }
+
+    fn done(&self, left: u64, futures: &[f64]) -> Option<Eta> {
+        Eta::of(time(left as f64, mean(&self.reads)?), futures)
+    }
+
+    fn full(&self, free: u64, futures: &[f64]) -> Option<Eta> {
+        Eta::of(time(free as f64, mean(&self.growths)?), futures)
+    }
+
+    /// When it would be done and full at the speeds of each window, for each amount that may be left. A window is as long as
+    /// the time until the first of the two.
+    fn futures(&self, may_be_left: &[f64], free: Option<f64>) -> (Vec<f64>, Vec<f64>) {
+        let times = [
+            mean(may_be_left).zip(mean(&self.reads)).map(|(left, speed)| time(left, speed)),
+            free.zip(mean(&self.growths)).map(|(free, speed)| time(free, speed)),
+        ];
+        let soonest_s = times.into_iter().flatten().fold(f64::INFINITY, f64::min);
+        let ticks = self.reads.len();
+        let window = (soonest_s / self.seen_s * ticks as f64) as usize;
+        let window = window.clamp(1, (ticks / LONGEST_WINDOW).max(1));
+        let speeds = |speeds: &[f64]| -> Vec<f64> { speeds.windows(window).filter_map(mean).collect() };
+        let (reads, growths) = (speeds(&self.reads), speeds(&self.growths));
+        let done = reads.iter().flat_map(|speed| may_be_left.iter().map(|left| time(*left, *speed)));
+        // One for each amount, so that both lists have the same windows.
+        let full =
+            |free| growths.iter().flat_map(move |speed| vec![time(free, *speed); may_be_left.len().max(1)]);
+        (done.collect(), free.into_iter().flat_map(full).collect())
+    }
+}
+
+/// Removes the time before the first read, when the snapshot was created and mounted.
+fn since_reading(mut known: Vec<Rates>) -> Vec<Rates> {
+    let first = known.iter().position(|rates| rates.read_bytes_per_s > 0.0);
+    known.drain(..first.unwrap_or_default());
+    known
+}
+
+/// Whether reading has stopped for a minute, or for a few longer ticks.
+fn is_idle(known: &[Rates]) -> bool {
+    let idle: Vec<&Rates> = known.iter().rev().take_while(|rates| rates.read_bytes_per_s <= 0.0).collect();
+    idle.len() >= IDLE_TICKS && idle.iter().map(|rates| rates.seconds).sum::<f64>() >= IDLE_S
+}
+
+/// Seconds; infinite at speed 0, and 0 without bytes.
+fn time(bytes: f64, speed: f64) -> f64 {
+    match bytes > 0.0 {
+        true if speed > 0.0 => bytes / speed,
+        true => f64::INFINITY,
+        false => 0.0,
     }
 }

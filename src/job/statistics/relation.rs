@@ -1,12 +1,10 @@
-//! The rank correlation of two quantities over a job, and whether it is more than chance.
-//!
-//! A correlation does not show that one quantity caused the other.
+//! The rank correlation of two quantities over a job, and whether it is more than chance. A correlation does not show
+//! that one quantity caused the other.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::mean;
-use super::repeats::student_975;
+use super::{mean, student_975};
 
 /// Fewer pairs are not enough: a dozen points that grow with time always lie near a line.
 const LEAST_PAIRS: usize = 20;

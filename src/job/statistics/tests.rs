@@ -1,7 +1,6 @@
 //! Known values, empty and flat series, and how often chance is taken for more.
 
 use super::relation::slope;
-use super::repeats::student_975;
 use super::*;
 use crate::job::tests::example::Normal;
 

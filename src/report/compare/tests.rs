@@ -105,3 +105,37 @@ fn a_common_figure_is_known_in_two_sets() {
     assert!(!alone(&[nothing("a"), nothing("b")]), "nothing at all is another matter");
     assert!(!has(&[nothing("a"), nothing("b")]) && !has(&[set("a", &[100.0])]) && !has(&[]));
 }
+
+#[test]
+fn a_run_unlike_the_others_is_found() {
+    assert_eq!(outliers(&[100.0, 102.0, 99.0, 60.0, 101.0]), [3]);
+    assert_eq!(outliers(&[100.0, 104.0, 96.0, 108.0, 92.0]), [0; 0]);
+}
+
+#[test]
+fn a_small_deviation_from_close_runs_is_no_outlier() {
+    assert_eq!(outliers(&[100.0, 100.1, 99.9, 103.0, 100.0]), [0; 0]);
+}
+
+#[test]
+fn one_among_equal_runs_is_found() {
+    let mut same = [100.0; 12];
+    same[7] = 50.0;
+    assert_eq!(outliers(&same), [7]);
+    assert_eq!(outliers(&[100.0; 12]), [0; 0]);
+}
+
+#[test]
+fn few_runs_have_no_outlier() {
+    assert_eq!((outliers(&[1.0, 1.0, 1.0, 9.0]).len(), outliers(&[]).len()), (0, 0));
+}
+
+#[test]
+fn a_first_run_over_empty_caches_is_cold() {
+    let speeds = |first: f64| [first, 118.0, 121.0, 120.0, 119.0];
+    assert!(is_cold_first(&speeds(60.0), f64::lt));
+    assert!(!is_cold_first(&speeds(115.0), f64::lt));
+    assert!(!is_cold_first(&speeds(200.0), f64::lt) && is_cold_first(&speeds(200.0), f64::gt));
+    assert!(!is_cold_first(&[118.0, 60.0, 121.0, 120.0, 119.0], f64::lt));
+    assert!(!is_cold_first(&[60.0, 118.0], f64::lt) && !is_cold_first(&[], f64::lt));
+}

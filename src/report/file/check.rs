@@ -1,5 +1,4 @@
 //! Checks an imported file: only values that cowbell can observe, and that the database, pages and terminals accept.
-//!
 //! Includes every constraint of table `job` in `migrations/`.
 
 use anyhow::{anyhow, bail, ensure};

@@ -1,26 +1,20 @@
-//! Device-mapper devices and the status of their targets, one file for each target with a status of interest.
+//! Device-mapper devices and the status of their targets, for each target with a status of interest.
 //!
 //! The text comes from [`crate::source::dm`]. An unknown word is an error that quotes the line; other lines are not
 //! affected. Source of the grammar: `drivers/md/dm-*.c` of Linux 6.12, back to 3.10.
 
-mod cache;
-mod mirror;
-mod raid;
+mod mapped;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 mod thin;
-mod thin_pool;
-mod vdo;
-mod writecache;
 
 use std::collections::HashMap;
 
 use super::diskstats::Number;
 use crate::units::{Fill, SECTOR, Sectors};
 pub use snapshot::CowArea;
-pub use thin::Thin;
-pub use thin_pool::{Pool, PoolMode};
+pub use thin::{Pool, PoolMode, Thin};
 
 /// The size of a metadata block of a thin pool or cache, in bytes.
 const METADATA_BLOCK: u64 = 4096;
@@ -180,6 +174,11 @@ impl DmDevice {
         self
     }
 
+    /// The properties that the topology depends on.
+    pub fn identity(&self) -> impl PartialEq {
+        (self.number, &self.name, &self.uuid, self.kind())
+    }
+
     /// The kernel's name for the type of its first target; `None` without a table.
     pub fn kind(&self) -> Option<&str> {
         self.targets.first().map(|target| target.status.kind())
@@ -205,13 +204,13 @@ fn status(kind: &str, words: &[&str]) -> Option<Status> {
     Some(match kind {
         "snapshot" => Status::Snapshot(snapshot::parse(words)?),
         "snapshot-merge" => Status::SnapshotMerge(snapshot::parse(words)?),
-        "thin-pool" => Status::ThinPool(thin_pool::parse(words)?),
-        "thin" => Status::Thin(thin::parse(words)?),
-        "cache" => cache::parse(words)?,
-        "writecache" => writecache::parse(words)?,
-        "vdo" => vdo::parse(words)?,
-        "raid" => raid::parse(words)?,
-        "mirror" => mirror::parse(words)?,
+        "thin-pool" => Status::ThinPool(thin::parse_pool(words)?),
+        "thin" => Status::Thin(thin::parse_thin(words)?),
+        "cache" => mapped::cache(words)?,
+        "writecache" => mapped::writecache(words)?,
+        "vdo" => mapped::vdo(words)?,
+        "raid" => mapped::raid(words)?,
+        "mirror" => mapped::mirror(words)?,
         _ => Status::Other(kind.to_string()),
     })
 }

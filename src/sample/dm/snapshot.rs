@@ -1,16 +1,13 @@
 //! `snapshot` and `snapshot-merge`: usage of a thick snapshot's COW area. Source: `dm-snap.c`.
 
 use super::ratio;
-use crate::units::{Fill, SECTOR, Sectors};
+use crate::units::{Fill, SECTOR};
 
 /// The area that holds a thick snapshot's copied chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CowArea {
-    /// The fill is in sectors and includes the snapshot's own metadata.
-    Filled {
-        fill: Fill,
-        metadata: Sectors,
-    },
+    /// In sectors, with the snapshot's own metadata.
+    Filled(Fill),
     /// The snapshot is lost: its COW area overflowed, or an I/O error or lack of memory invalidated it.
     Invalid,
     MergeFailed,
@@ -25,15 +22,14 @@ pub(super) fn parse(words: &[&str]) -> Option<CowArea> {
         ["Merge", "failed"] => Some(CowArea::MergeFailed),
         ["Unknown"] => Some(CowArea::Unknown),
         [fill, metadata] => {
-            let metadata = Sectors(metadata.parse().ok()?);
             let mut fill = ratio(fill, SECTOR)?;
-            if fill.used == metadata.0 {
+            if fill.used == metadata.parse::<u64>().ok()? {
                 // Only metadata is allocated: `lvs` reports 0 %.
                 fill.used = 0;
             }
-            Some(CowArea::Filled { fill, metadata })
+            Some(CowArea::Filled(fill))
         }
-        [fill] => Some(CowArea::Filled { fill: ratio(fill, SECTOR)?, metadata: Sectors(0) }),
+        [fill] => ratio(fill, SECTOR).map(CowArea::Filled),
         _ => None,
     }
 }

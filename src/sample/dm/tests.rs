@@ -9,8 +9,9 @@ fn only(status: &str) -> Option<Status> {
 
 fn percent(status: &str) -> Option<f64> {
     match only(status)? {
-        Status::Snapshot(CowArea::Filled { fill, .. })
-        | Status::SnapshotMerge(CowArea::Filled { fill, .. }) => Some(fill.percent()),
+        Status::Snapshot(CowArea::Filled(fill)) | Status::SnapshotMerge(CowArea::Filled(fill)) => {
+            Some(fill.percent())
+        }
         Status::Filled { data, .. } => data.map(Fill::percent),
         _ => None,
     }

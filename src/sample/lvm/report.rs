@@ -1,7 +1,5 @@
-//! Parses `lvm fullreport`.
-//!
-//! Values are strings in `json`, and numbers or `null` in `json_std`; both are accepted. Missing or empty values are
-//! unknown. Only malformed JSON, or JSON without reports, is an error.
+//! Parses `lvm fullreport`: values are strings in `json`, and numbers or `null` in `json_std`. Missing or empty values
+//! are unknown. Only malformed JSON, or JSON without reports, is an error.
 
 use std::collections::{BTreeMap, HashMap};
 

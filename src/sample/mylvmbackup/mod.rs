@@ -1,8 +1,6 @@
-//! `mylvmbackup.conf`: what mylvmbackup will do, parsed as mylvmbackup parses it.
-//!
-//! Perl's `Config::IniFiles` defines the syntax. Values include quotes and trailing comments. A key that appears twice
-//! has both values, separated by a line break. One line that is no comment, section or `key=value` makes mylvmbackup
-//! exit. Invalid lines are not stored, since they may hold a password.
+//! `mylvmbackup.conf`, parsed as Perl's `Config::IniFiles` does. Values include quotes and trailing comments. A key
+//! that appears twice has both values, separated by a line break. One line that is no comment, section or `key=value`
+//! makes mylvmbackup exit. Invalid lines are not stored, since they may hold a password.
 
 mod keys;
 mod plan;

@@ -1,6 +1,5 @@
-//! What mylvmbackup will do: the values of its configuration file, and its defaults for the rest.
-//!
-//! Values are interpreted as Perl and the shell do. `check` verifies that programs and directories exist.
+//! What mylvmbackup will do, by its configuration file and its defaults, interpreted as Perl and the shell do. `check`
+//! verifies that programs and directories exist.
 
 use super::Configuration;
 

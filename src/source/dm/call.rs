@@ -1,7 +1,5 @@
-//! A single ioctl of the device-mapper and its result: `struct dm_ioctl` and the data after it.
-//!
-//! Only three commands are ever sent, and none of them changes anything. Source:
-//! `include/uapi/linux/dm-ioctl.h`.
+//! A single ioctl of the device-mapper and its result: `struct dm_ioctl` and the data after it. Only three commands are
+//! ever sent, and none of them changes anything. Source: `include/uapi/linux/dm-ioctl.h`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,7 +1,6 @@
-//! When to read all device-mapper devices, and when only those with usage.
-//!
-//! A snapshot that is being merged is invalid for a moment too; only the layout of its origin distinguishes it from a
-//! lost one. When the number of invalid snapshots changes, all devices are therefore read in the same tick.
+//! When to read all device-mapper devices, and when only those with usage. A merging snapshot is invalid for a moment;
+//! only its origin's layout shows that it is not lost. So all devices are read if the number of invalid snapshots
+//! changes.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,4 @@
-//! Extra ticks for events between regular ones.
-//!
-//! They make snapshots visible that live for less than a tick.
+//! Extra ticks for events between regular ones, which show snapshots that live for less than a tick.
 
 use std::time::{Duration, Instant};
 

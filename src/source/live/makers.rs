@@ -1,7 +1,5 @@
-//! The processes that create a snapshot right now: lvcreate and its ancestors.
-//!
-//! They are read at device-mapper events, while lvcreate still runs, and reported only in a tick with a new device. Only
-//! PID, name and parent are read, never command lines, which may contain passwords. The kernel truncates names to 15 bytes.
+//! The processes that create a snapshot right now: lvcreate and its ancestors, read at device-mapper events. Only PID,
+//! name and parent are read: command lines may contain passwords. The kernel truncates names to 15 bytes.
 //!
 //! If two lvcreate run at once below different programs, nothing tells them apart, and no program is reported.
 

@@ -1,6 +1,5 @@
-//! When to query LVM: after changes, when the last report is old, and with growing pauses after failures.
-//!
-//! A query takes a fifth of a second, reads every PV, and needs locks. Active volumes are known without it.
+//! When to query LVM: after changes, when the last report is old, and with growing pauses after failures. A query takes
+//! a fifth of a second, reads every PV, and needs locks.
 
 use std::time::{Duration, Instant};
 

@@ -22,6 +22,7 @@ use crate::interval::Interval;
 use crate::present::{Percentiles, Present};
 use crate::series::quantity::HostQuantity;
 use crate::source::own::{OwnCost, own_cost};
+use crate::source::variant_name;
 use crate::units::count_text;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -92,8 +93,8 @@ pub fn parts(present: &Present) -> Vec<PartBody> {
         last_ok_at,
     };
     let read = present.parts_in_order().map(|(part, state)| match state {
-        Some(state) => body(part.name(), state.error.clone(), state.took_us, state.last_ok_at),
-        None => body(part.name(), Some("not read yet".into()), 0, None),
+        Some(state) => body(&variant_name(part), state.error.clone(), state.took_us, state.last_ok_at),
+        None => body(&variant_name(part), Some("not read yet".into()), 0, None),
     });
     let (store, dropped) = (&present.store, count_text(present.lost, "entry", "entries"));
     let lost = (present.lost > 0).then(|| format!("{dropped} dropped"));
