@@ -1,12 +1,11 @@
-//! A job's course: one value per tick of each quantity, before, during and after the job.
-//!
-//! The caller provides the values, and knows which device is the origin's.
+//! A job's course: one value per tick of each quantity, before, during and after the job. The caller provides the
+//! values, and knows which device is the origin's.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 /// The largest possible value in any unit: a petabyte a second. Larger ones count as unknown.
 const MOST: f64 = 1e15;
@@ -63,19 +62,6 @@ pub enum PvMeasure {
     ReadRequestBytes,
 }
 
-/// Invalid ticks or columns.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum CourseError {
-    #[error(
-        "expected a value of {of} for each of {expected} ticks, but found {found}: read both over the same range"
-    )]
-    Length { of: String, expected: usize, found: usize },
-    #[error(
-        "expected ticks in the order of time, each of some length, but found tick {0} before it or without any"
-    )]
-    Order(usize),
-}
-
 /// Ticks with their values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
@@ -123,25 +109,27 @@ impl PvMeasure {
 
 impl Span {
     /// Ticks without values.
-    pub fn new(ticks: Vec<Tick>) -> Result<Self, CourseError> {
+    pub fn new(ticks: Vec<Tick>) -> anyhow::Result<Self> {
         let is_valid = |tick: &Tick| tick.end_s.abs() <= MOST && (LEAST..=MOST).contains(&tick.seconds);
         let follows = |index: usize| index == 0 || ticks[index - 1].end_s <= ticks[index].end_s;
         if let Some(invalid) = (0..ticks.len()).find(|index| !is_valid(&ticks[*index]) || !follows(*index)) {
-            return Err(CourseError::Order(invalid));
+            bail!(
+                "expected ticks in the order of time, each of some length, but tick {invalid} has none or is too early"
+            );
         }
         let unknown = vec![None; ticks.len()];
         Ok(Self { ticks, columns: BTreeMap::new(), pvs: BTreeMap::new(), unknown })
     }
 
     /// Adds the values of a quantity; impossible numbers become `None`.
-    pub fn with(mut self, measure: Measure, values: Column) -> Result<Self, CourseError> {
-        self.columns.insert(measure, fit(format!("{measure:?}"), self.ticks.len(), values)?);
+    pub fn with(mut self, measure: Measure, values: Column) -> anyhow::Result<Self> {
+        self.columns.insert(measure, fit(&format!("{measure:?}"), self.ticks.len(), values)?);
         Ok(self)
     }
 
     /// Adds the values of a quantity of a PV.
-    pub fn with_pv(mut self, pv: &str, measure: PvMeasure, values: Column) -> Result<Self, CourseError> {
-        let values = fit(format!("{measure:?} of {pv}"), self.ticks.len(), values)?;
+    pub fn with_pv(mut self, pv: &str, measure: PvMeasure, values: Column) -> anyhow::Result<Self> {
+        let values = fit(&format!("{measure:?} of {pv}"), self.ticks.len(), values)?;
         self.pvs.entry(pv.into()).or_default().insert(measure, values);
         Ok(self)
     }
@@ -237,10 +225,12 @@ impl<'a> Stretch<'a> {
     }
 }
 
-fn fit(of: String, expected: usize, values: Column) -> Result<Column, CourseError> {
-    if values.len() != expected {
-        return Err(CourseError::Length { of, expected, found: values.len() });
-    }
+fn fit(of: &str, expected: usize, values: Column) -> anyhow::Result<Column> {
+    let found = values.len();
+    ensure!(
+        found == expected,
+        "expected a value of {of} for each of {expected} ticks, but found {found}: read both over the same range"
+    );
     let is_number = |value: &f64| *value == 0.0 || (LEAST..=MOST).contains(value);
     Ok(values.into_iter().map(|value| value.filter(is_number)).collect())
 }
@@ -295,8 +285,9 @@ mod tests {
     #[test]
     fn ticks_out_of_order_are_refused() {
         let tick = |end_s, seconds| Tick { end_s, seconds };
-        assert_eq!(Span::new(vec![tick(2.0, 1.0), tick(1.0, 1.0)]), Err(CourseError::Order(1)));
-        assert_eq!(Span::new(vec![tick(1.0, 0.0)]), Err(CourseError::Order(0)));
+        let refused = |ticks| Span::new(ticks).unwrap_err().to_string();
+        assert!(refused(vec![tick(2.0, 1.0), tick(1.0, 1.0)]).contains("tick 1 "));
+        assert!(refused(vec![tick(1.0, 0.0)]).contains("tick 0 "));
         assert!(Span::new(Vec::new()).unwrap().whole().is_empty());
     }
 }

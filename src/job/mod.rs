@@ -1,7 +1,7 @@
-//! Jobs: when a backup, a benchmark or a copy ran, and what is known of it.
+//! Jobs: when a backup, a benchmark or a copy ran, and its properties.
 //!
-//! The life of a snapshot volume is a job, identified by its UUID. Marks begin and end all other jobs. An outcome that was
-//! not reported is never success, and a reported one is compared with the state of the snapshot.
+//! The life of a snapshot volume is a job, identified by its UUID. Marks begin and end all other jobs. An outcome that
+//! was not reported is never success, and a reported one is compared with the state of the snapshot.
 
 pub mod advice;
 pub mod backup_run;
@@ -31,7 +31,7 @@ use crate::source::{Label, MarkKind, Note, PhaseMark};
 use crate::topology::{State, VolumeState};
 use backup_run::BackupRun;
 pub use outcome::{Harm, Outcome};
-pub use phases::{MOST_PHASES, PhaseError, PhaseSpan};
+pub use phases::{MOST_PHASES, PhaseSpan};
 use setup::Setup;
 pub use tracker::{CommandError, Effect, JobChange, JobTracker};
 

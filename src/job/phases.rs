@@ -1,9 +1,7 @@
-//! The phases of a job in order of time, from hooks and from marks.
-//!
-//! A phase ends where the next one begins, or with the job. A phase can only begin while its job runs.
+//! The phases of a job in order of time, from hooks and from marks. A phase begins while its job runs, and ends where
+//! the next one begins, or with the job.
 
 use jiff::Timestamp;
-use thiserror::Error;
 
 use super::Job;
 use crate::source::PhaseMark;
@@ -17,21 +15,6 @@ pub struct PhaseSpan<'a> {
     pub name: &'a str,
     pub began_at: Timestamp,
     pub ended_at: Option<Timestamp>,
-}
-
-/// Why a phase is rejected.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum PhaseError {
-    #[error("job {id} ended at {ended_at}: a phase can only begin while its job runs")]
-    JobEnded { id: i64, ended_at: Timestamp },
-    #[error("job {id} began at {started_at}: expected its phase to begin then or later, but found {at}")]
-    BeforeJob { id: i64, started_at: Timestamp, at: Timestamp },
-    #[error(
-        "phase `{last}` of job {id} began at {began_at}: expected the next one to begin then or later, but found {at}"
-    )]
-    BeforeLast { id: i64, last: String, began_at: Timestamp, at: Timestamp },
-    #[error("job {id} has {MOST_PHASES} phases, which is the limit")]
-    TooMany { id: i64 },
 }
 
 impl Job {
@@ -53,28 +36,31 @@ impl Job {
         now.max(self.started_at).max(last_at.unwrap_or(now))
     }
 
-    /// Begins a phase. Repeating the current phase changes nothing.
-    pub(super) fn begin_phase(&mut self, mark: PhaseMark) -> Result<(), PhaseError> {
-        let (id, at) = (self.id, mark.at);
-        if let Some(ended_at) = self.ended_at {
-            return Err(PhaseError::JobEnded { id, ended_at });
-        }
-        let last = self.phases().pop();
-        if last.is_some_and(|last| last.name == mark.name) {
-            return Ok(());
-        }
-        if at < self.started_at {
-            return Err(PhaseError::BeforeJob { id, started_at: self.started_at, at });
-        }
-        if let Some(last) = last.filter(|last| at < last.began_at) {
-            let (last, began_at) = (last.name.into(), last.began_at);
-            return Err(PhaseError::BeforeLast { id, last, began_at, at });
-        }
-        if self.phase_marks.len() >= MOST_PHASES {
-            return Err(PhaseError::TooMany { id });
-        }
-        self.phase_marks.push(mark);
-        Ok(())
+    /// Begins a phase, or returns why not. Repeating the current phase changes nothing.
+    pub(super) fn begin_phase(&mut self, mark: PhaseMark) -> Result<(), String> {
+        let Self { id, started_at, .. } = *self;
+        let (at, last) = (mark.at, self.phases().pop());
+        let too_early = |began_at| format!("began at {began_at}: expected");
+        let then_or_later = format!("to begin then or later, but found {at}");
+        Err(match (self.ended_at, last) {
+            (Some(ended_at), _) => {
+                format!("job {id} ended at {ended_at}: a phase can only begin while its job runs")
+            }
+            (_, Some(last)) if last.name == mark.name => return Ok(()),
+            _ if at < started_at => {
+                format!("job {id} {} its phase {then_or_later}", too_early(started_at))
+            }
+            (_, Some(PhaseSpan { name, began_at, .. })) if at < began_at => {
+                format!("phase `{name}` of job {id} {} the next one {then_or_later}", too_early(began_at))
+            }
+            _ if self.phase_marks.len() >= MOST_PHASES => {
+                format!("job {id} has {MOST_PHASES} phases, which is the limit")
+            }
+            _ => {
+                self.phase_marks.push(mark);
+                return Ok(());
+            }
+        })
     }
 }
 
@@ -162,7 +148,7 @@ mod tests {
     #[test]
     fn impossible_phases_are_rejected_with_a_reason() {
         let refused = |job: &Job, second: i64, expected: &str| {
-            let found = job.clone().begin_phase(phase("seeking", second)).unwrap_err().to_string();
+            let found = job.clone().begin_phase(phase("seeking", second)).unwrap_err();
             assert_eq!(found, expected);
         };
         let job = marked(&[("writing", 10)]);

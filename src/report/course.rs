@@ -1,11 +1,9 @@
-//! Builds a job's course from series in the store.
-//!
-//! The identities of a volume's layers end in `-real` below an origin and in `-cow` below a thick snapshot. Copies follow
-//! from these layers, as in `interval/copying.rs`.
+//! Builds a job's course from series in the store. A volume's layers end in `-real` below an origin and in `-cow` below
+//! a thick snapshot; copies follow from them, as in `interval/copying.rs`.
 
 use jiff::Timestamp;
 
-use crate::job::course::{Course, CourseError, Measure, PvMeasure, Span, Tick};
+use crate::job::course::{Course, Measure, PvMeasure, Span, Tick};
 use crate::job::setup::Setup;
 use crate::job::{Job, JobKind};
 use crate::series::Range;
@@ -157,7 +155,7 @@ impl Sources {
     }
 
     /// The course of a job, from the stored [`Self::wanted`].
-    pub fn course(&self, every: &TickTable, times: Times) -> Result<Course, CourseError> {
+    pub fn course(&self, every: &TickTable, times: Times) -> anyhow::Result<Course> {
         let ticks: Vec<Tick> = ticks(every, times.start_ms);
         let length_s = (times.end_ms - times.start_ms) as f64 / 1000.0;
         let middle = |tick: &Tick| tick.end_s - tick.seconds / 2.0;
@@ -171,12 +169,7 @@ impl Sources {
         })
     }
 
-    fn span(
-        &self,
-        every: &TickTable,
-        ticks: &[Tick],
-        is_in: &dyn Fn(&Tick) -> bool,
-    ) -> Result<Span, CourseError> {
+    fn span(&self, every: &TickTable, ticks: &[Tick], is_in: &dyn Fn(&Tick) -> bool) -> anyhow::Result<Span> {
         let places: Vec<usize> = (0..ticks.len()).filter(|place| is_in(&ticks[*place])).collect();
         let here = |column: &[Option<f64>]| places.iter().map(|place| column[*place]).collect::<Vec<_>>();
         let mut span = Span::new(places.iter().map(|place| ticks[*place]).collect())?;

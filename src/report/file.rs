@@ -31,7 +31,7 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::job::Job;
-use crate::job::course::{Course, CourseError, Measure, PvMeasure, Span, Tick};
+use crate::job::course::{Course, Measure, PvMeasure, Span, Tick};
 
 /// Incremented when older programs cannot read new files.
 const VERSION: u64 = 1;
@@ -125,7 +125,7 @@ pub fn read(bytes: &[u8], now: Timestamp) -> anyhow::Result<(Job, Course)> {
 
 /// The course in a file that was checked when it was imported.
 pub fn course(bytes: &[u8]) -> anyhow::Result<Course> {
-    Ok(parsed(bytes)?.course()?)
+    parsed(bytes)?.course()
 }
 
 fn parsed(bytes: &[u8]) -> anyhow::Result<JobFile> {
@@ -173,7 +173,7 @@ fn took_ms(job: &Job) -> Option<i64> {
 }
 
 impl JobFile {
-    fn course(self) -> Result<Course, CourseError> {
+    fn course(self) -> anyhow::Result<Course> {
         Ok(Course {
             took_s: took_ms(&self.job).map(|ms| ms as f64 / 1000.0),
             before: self.before.map(FileSpan::span).transpose()?,
@@ -196,7 +196,7 @@ impl FileSpan {
     }
 
     /// Frees each column after its conversion, to save memory.
-    fn span(self) -> Result<Span, CourseError> {
+    fn span(self) -> anyhow::Result<Span> {
         let tick = |(end_ms, length_us): (i64, u64)| Tick {
             end_s: end_ms as f64 / 1e3,
             seconds: length_us as f64 / 1e6,

@@ -1,14 +1,12 @@
-//! Commands on jobs: marks, phases, notes, imports and deletions.
-//!
-//! Only the tracker numbers jobs and rejects commands. If memory no longer has a job, the command carries it as the
-//! database has it.
+//! Commands on jobs: marks, phases, notes, imports and deletions. Only the tracker numbers jobs and rejects commands.
+//! If memory no longer has a job, the command carries it as the database has it.
 
 use jiff::Timestamp;
 use thiserror::Error;
 
 use super::JobTracker;
 use crate::job::follow::Silence;
-use crate::job::{Job, JobKind, MOST_NOTES, Outcome, PhaseError};
+use crate::job::{Job, JobKind, MOST_NOTES, Outcome};
 use crate::source::{Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand, PhaseMark};
 
 /// The job after a command.
@@ -36,27 +34,12 @@ pub enum CommandError {
         "expected a job's name with a letter in it, but found `{0}`: a name of digits alone means a job's number"
     )]
     NameIsNumber(String),
-    #[error(
-        "a job called `{name}` has been running since {started_at}, with number {id}: end it first \
-         (`cowbell job stop {id} --failed` if it came to nothing) or choose another name"
-    )]
-    NameRuns { id: i64, name: String, started_at: Timestamp },
-    #[error("job {id} of this key has been running since {started_at}: choose another key for another run")]
-    KeyRuns { id: i64, started_at: Timestamp },
-    #[error("job {id} of this key, `{name}`, {}: choose another key for another run", ended(*ended_at))]
-    KeyIsOver { id: i64, name: String, ended_at: Option<Timestamp> },
-    #[error(transparent)]
-    Phase(#[from] PhaseError),
-    #[error("job {id} has {MOST_NOTES} notes, which is the limit")]
-    TooManyNotes { id: i64 },
+    #[error("{0}")]
+    Refused(String),
     #[error("job {id} is running: delete it when it has ended")]
     Runs { id: i64 },
     #[error("the job has been deleted")]
     Deleted,
-}
-
-fn ended(at: Option<Timestamp>) -> String {
-    at.map_or_else(|| "is over".into(), |at| format!("ended at {at}"))
 }
 
 impl JobTracker {
@@ -109,7 +92,10 @@ impl JobTracker {
             None => (stored.as_mut().ok_or(CommandError::Deleted)?, Effect::Stored),
         };
         if !job.note(&command.note) {
-            return Err(CommandError::TooManyNotes { id: job.id });
+            let id = job.id;
+            return Err(CommandError::Refused(format!(
+                "job {id} has {MOST_NOTES} notes, which is the limit"
+            )));
         }
         Ok(JobChange { job: job.clone(), effect })
     }
@@ -123,7 +109,7 @@ impl JobTracker {
     ) -> Result<JobChange, CommandError> {
         let job = self.remembered(&command.key).or(stored.as_mut()).ok_or(CommandError::Deleted)?;
         let at = command.at.unwrap_or_else(|| job.next_phase_at(now));
-        job.begin_phase(PhaseMark { at, name: command.name.clone() })?;
+        job.begin_phase(PhaseMark { at, name: command.name.clone() }).map_err(CommandError::Refused)?;
         Ok(JobChange { job: job.clone(), effect: Effect::Changed })
     }
 
@@ -169,9 +155,10 @@ impl JobTracker {
         let is_same = |job: &&Job| mark.end.is_none() && job.kind == JobKind::Mark && job.name == mark.name;
         match self.running.iter().find(is_same) {
             None => Ok(()),
-            Some(Job { id, name, started_at, .. }) => {
-                Err(CommandError::NameRuns { id: *id, name: name.clone(), started_at: *started_at })
-            }
+            Some(Job { id, name, started_at, .. }) => Err(CommandError::Refused(format!(
+                "a job called `{name}` has been running since {started_at}, with number {id}: end it first (`cowbell \
+                 job stop {id} --failed` if it came to nothing) or choose another name"
+            ))),
         }
     }
 }
@@ -182,12 +169,13 @@ fn check_continues(job: &Job, mark: &Mark) -> Result<(), CommandError> {
     let is_same_start = job.started_at.as_millisecond() == mark.started_at.as_millisecond();
     let is_same_end = |end: &MarkEnd| Some(end.at) == job.ended_at && end.status == job.exit_status;
     let is_repeated = is_same_start && (job.is_running() || mark.end.as_ref().is_none_or(is_same_end));
-    match job.outcome {
-        _ if is_repeated => Ok(()),
-        None => Err(CommandError::KeyRuns { id: job.id, started_at: job.started_at }),
-        Some(Outcome::Abandoned) => Ok(()),
-        Some(_) => {
-            Err(CommandError::KeyIsOver { id: job.id, name: job.name.clone(), ended_at: job.ended_at })
-        }
-    }
+    let Job { id, name, started_at, .. } = job;
+    let state = match (job.outcome, job.ended_at) {
+        (Some(Outcome::Abandoned), _) => return Ok(()),
+        _ if is_repeated => return Ok(()),
+        (None, _) => format!(" has been running since {started_at}"),
+        (_, Some(at)) => format!(", `{name}`, ended at {at}"),
+        (_, None) => format!(", `{name}`, is over"),
+    };
+    Err(CommandError::Refused(format!("job {id} of this key{state}: choose another key for another run")))
 }
