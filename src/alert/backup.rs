@@ -64,11 +64,7 @@ impl Rules {
 
     fn clear_backups(&mut self, at: Timestamp, how: &str, is_over: impl Fn(&Alert) -> bool) -> Vec<Alert> {
         let is_it = |alert: &Alert| alert.rule == Rule::BackupUntrustworthy && is_over(alert);
-        let mut changed = Vec::new();
-        while let Some(index) = self.open.iter().position(is_it) {
-            changed.push(self.clear(index, None, at, how.into()));
-        }
-        changed
+        self.clear_all(at, is_it, |_| how.into())
     }
 }
 

@@ -1,6 +1,4 @@
-//! Alerts: rules that are evaluated for each tick, the alerts that they raise and clear, and their messages.
-//!
-//! Rules run before anything is stored. An unknown value changes nothing: its alerts stay open.
+//! Alerts: rules that are evaluated for each tick before anything is stored. An unknown value changes nothing.
 //!
 //! An open alert shows the current value; receivers are notified again only if it gets worse. Alerts that could not be
 //! delivered before the program ended are closed, so that the next start raises them again.
@@ -76,13 +74,8 @@ impl Rules {
 
     /// Clears undelivered alerts when the program stops, so that the next start raises and delivers them again.
     pub fn forget(&mut self, ids: &[i64], at: Timestamp) -> Vec<Alert> {
-        let mut forgotten = Vec::new();
-        while let Some(index) = self.open.iter().position(|alert| ids.contains(&alert.id)) {
-            let how = "cowbell stopped before all receivers were notified.".to_string();
-            let value = self.open[index].value;
-            forgotten.push(self.clear(index, value, at, how));
-        }
-        forgotten
+        let how = |_: &Alert| "cowbell stopped before all receivers were notified.".into();
+        self.clear_all(at, |alert| ids.contains(&alert.id), how)
     }
 
     /// Evaluates all rules for a tick; returns alerts to deliver: raised, escalated or cleared ones.
@@ -168,11 +161,21 @@ impl Rules {
             let mut volumes = interval.topology.volumes.iter();
             volumes.any(|volume| *volume.uuid == *alert.uuid && alert.rule.concerns(volume.kind))
         };
-        let mut changed = Vec::new();
         let is_gone = |alert: &Alert| alert.rule != Rule::BackupUntrustworthy && !is_there(alert);
-        while let Some(index) = self.open.iter().position(is_gone) {
-            let how = sentence::gone(&self.open[index]);
-            changed.push(self.clear(index, None, interval.at, how));
+        self.clear_all(interval.at, is_gone, sentence::gone)
+    }
+
+    /// Clears all such alerts; `how` says how each ended.
+    fn clear_all(
+        &mut self,
+        at: Timestamp,
+        is_over: impl Fn(&Alert) -> bool,
+        how: impl Fn(&Alert) -> String,
+    ) -> Vec<Alert> {
+        let mut changed = Vec::new();
+        while let Some(index) = self.open.iter().position(&is_over) {
+            let how = how(&self.open[index]);
+            changed.push(self.clear(index, None, at, how));
         }
         changed
     }

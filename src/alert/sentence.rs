@@ -5,7 +5,7 @@ use super::{Alert, Rule, Severity};
 use crate::config::Thresholds;
 use crate::interval::Interval;
 use crate::topology::{Group, State, Volume, VolumeState};
-use crate::units::{Fill, Prefix, bytes_text};
+use crate::units::{Fill, size_text};
 
 /// The least growth to suggest, as a share of the size: less would raise the alert again soon.
 const MIN_GROWTH: f64 = 0.2;
@@ -28,7 +28,7 @@ pub fn raised(
         return format!(
             "Snapshot {name}{origin} is invalid: it overflowed, or its COW area had an I/O error. Any backup that reads it is \
              lost. Remove it with `lvremove {name}` and make the next one larger than {}.",
-            size_text(volume.size)
+            volume.size.map_or_else(|| "before".to_string(), size_text)
         );
     };
     let threshold = if severity == Severity::Critical { thresholds.critical } else { thresholds.warning };
@@ -83,7 +83,7 @@ fn remedy(rule: Rule, volume: &Volume, fill: Fill, warning: f64, group: Option<&
     match group.and_then(|group| group.free) {
         Some(free) if free >= extent => {
             let bytes = preferred.min(free / extent * extent);
-            format!("VG {vg} has {} free: run {}.", size_text(Some(free)), command(bytes))
+            format!("VG {vg} has {} free: run {}.", size_text(free), command(bytes))
         }
         Some(_) => {
             format!("VG {vg} has no free space: add a PV with `vgextend {vg} DEVICE`, or stop the writes.")
@@ -104,10 +104,5 @@ fn used_text(fill: Fill) -> String {
     if fill.unit == 0 {
         return String::new();
     }
-    let bytes = |bytes: u64| bytes_text(bytes as f64, Prefix::Binary);
-    format!(": {} of {} used", bytes(fill.used_bytes()), bytes(fill.total_bytes()))
-}
-
-fn size_text(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| "before".to_string(), |bytes| bytes_text(bytes as f64, Prefix::Binary))
+    format!(": {} of {} used", size_text(fill.used_bytes()), size_text(fill.total_bytes()))
 }
