@@ -85,7 +85,7 @@ async fn inputs(site: &Site, job: &Job, present: &Arc<Present>) -> Result<JobInp
     let identity = |volume: &str| site.store.device_identity(volume).map(|identity| identity.to_string());
     let sources = Sources::of(job, &setup, &pvs(job, &setup, &present.interval.topology), identity);
     let ticks = site.store.tick_table(&sources.wanted, times.range()).await?;
-    Ok(JobInputs { setup, sizing, course: Box::new(move || Ok(sources.course(&ticks, times)?)) })
+    Ok(JobInputs { setup, sizing, course: Box::new(move || sources.course(&ticks, times)) })
 }
 
 /// Snapshots of the job's origin that started before the job ended, including its own, the latest first.
