@@ -32,7 +32,7 @@ use printing::print;
 
 /// The exit status for an invalid configuration or command line.
 const MISUSE: u8 = 2;
-/// QueueEntry commands for the next tick of a recording.
+/// Maximum number of queued commands for the next tick of a recording.
 const COMMANDS: usize = 1_000;
 /// Allocations from this size on are returned to the system when freed.
 #[cfg(target_env = "gnu")]

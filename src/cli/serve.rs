@@ -27,9 +27,9 @@ use crate::source::recording::{Header, Player};
 use crate::store::{self, TickOrigin};
 use crate::web::{self, Site};
 
-/// QueueEntry commands for the loop.
+/// Maximum number of queued commands for the loop.
 const COMMANDS: usize = 64;
-/// QueueEntry commands for recorders.
+/// Maximum number of queued commands for recorders.
 const ACCEPTED: usize = 256;
 /// The time limit for pending requests when the program stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(300);

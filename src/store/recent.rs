@@ -88,7 +88,7 @@ impl RecentTicks {
         inside.ticks.iter().take(count).cloned().collect()
     }
 
-    /// TickOrigin these ticks from now on, beside a database that has others up to `stored_to_ms`.
+    /// Holds these ticks from now on, beside a database that has others up to `stored_to_ms`.
     pub fn replace(&self, stored_to_ms: Option<i64>, ticks: impl Iterator<Item = (i64, Arc<Tick>)>) {
         *self.lock() = Inside { ticks: ticks.collect(), stored_to_ms, ..Inside::default() };
     }

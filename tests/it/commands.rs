@@ -337,7 +337,7 @@ fn pages_tell_the_set_and_the_notes_as_text() {
     assert!(!page.contains("<script>alert") && !list.contains("<b>nights"), "markup is text");
 }
 
-/// TickOrigin the database, as another program may, so that nothing can be written.
+/// Holds the database, as another program may, so that nothing can be written.
 struct Hold(tokio::runtime::Runtime, Option<sqlx::SqliteConnection>);
 
 impl Hold {

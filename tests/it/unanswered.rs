@@ -39,7 +39,7 @@ impl Hung {
     }
 
     fn comes_back(self) -> Daemon {
-        // OpenDatabase for both, it waits for nobody, and nobody waits for it any more.
+        // Opened for reading and writing, it blocks neither side any more.
         let _waker = File::options().read(true).write(true).open(&self.daemon.db).unwrap();
         rename(&self.aside, &self.daemon.db).unwrap();
         self.daemon
