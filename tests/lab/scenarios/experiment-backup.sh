@@ -144,7 +144,7 @@ compare_all() {
     {
         printf '#### Mean of %s nights each\n\n' "$repeats"
         "$COWBELL" job compare --markdown "${only[@]}" "${groups[@]}"
-        printf '\n#### The first of them, as `cowbell job show --markdown` tells it\n\n'
+        printf '\n#### The first run under writes, from `cowbell job show --markdown`\n\n'
         "$COWBELL" job show --markdown "${jobs[writing]%%,*}" | sed -n '/^# /d; /^| Figure/q; p'
     } >>"$OUT/experiment.md"
     "$COWBELL" job report -o "$OUT/backup.html" "${groups[@]}"

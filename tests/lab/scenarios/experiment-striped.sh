@@ -120,11 +120,11 @@ for variant in linear striped; do
     note "#### What each phase of the first $variant run did"
     note "$(phases_of "$(first_of "$variant")")"
 done
-note '#### bonnie++'\''s own figures, in KiB/s: with cowbell, and without'
+note '#### bonnie++'\''s own figures in KiB/s, with and without cowbell'
 note "| | writing | rewriting | reading |
 |---|--:|--:|--:|
 | linear, without cowbell | $(means "$OUT/unwatched-linear.csv") |
-| linear, with it | $(means "$OUT/watched-linear.csv") |
+| linear, with cowbell | $(means "$OUT/watched-linear.csv") |
 | striped, without cowbell | $(means "$OUT/unwatched-striped.csv") |
-| striped, with it | $(means "$OUT/watched-striped.csv") |"
+| striped, with cowbell | $(means "$OUT/watched-striped.csv") |"
 finish_experiment
