@@ -165,7 +165,7 @@ mod tests {
         check(&[held(80.0)], limits, 90, text, "[lvm]\nlvsize=104M");
     }
 
-    /// LVM.md 7.2, by hand: 25,600 chunks of 4 KiB, 256 to an area, 101 areas, and the header.
+    /// Computed by hand: 25,600 chunks of 4 KiB, 256 to an area, 101 areas, and the header.
     #[test]
     fn a_full_copy_includes_the_exception_tables() {
         assert_eq!(never_overflows(100 * MIB, None), (1 + 25_600 + 101) * 4096);

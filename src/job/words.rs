@@ -12,7 +12,7 @@ pub fn size(bytes: f64) -> String {
     bytes_text(bytes, Prefix::Binary)
 }
 
-/// Of a share from 0 to 1: `98 %`.
+/// A share from 0 to 1 as a percentage: `98 %`.
 pub fn share(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }

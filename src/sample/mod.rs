@@ -56,7 +56,7 @@ pub struct Sample {
 /// The parts that are not read at every tick.
 #[derive(Clone, Debug, Default)]
 pub struct SlowParts {
-    /// The device-mapper's devices when one last changed its number, name, UUID or type; the same `Arc` until the next.
+    /// The device-mapper's devices, as of the last change of a number, name, UUID or type; the same `Arc` until the next.
     pub dm_identities: Arc<Vec<DmDevice>>,
     /// Block devices from sysfs; the same `Arc` until they change.
     pub names: Arc<Vec<BlockDevice>>,

@@ -19,7 +19,7 @@ use super::{database, paths};
 /// Rights needed to write the copy, even if the database is read-only.
 const OWN_RIGHTS: u32 = 0o600;
 
-/// Copies the database at `path` into the empty `file`, and gives the inventory of the copy, read back from it.
+/// Copies the database at `path` into the empty `file`, and returns the inventory that is read back from the copy.
 pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     copy(path, file).await.map_err(|error| {
         // Files that SQLite may leave beside the copy when it fails.
@@ -32,7 +32,7 @@ pub async fn backup(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
 
 async fn copy(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     let named = || format!("cannot copy the database {} to {}", path.display(), file.display());
-    // The journal first: ticks that leave it meanwhile are in the database by then.
+    // The journal comes first: ticks that leave it meanwhile are in the database by then.
     let mut view = ReadView::of(path).await?;
     sqlx::query("COMMIT").execute(&mut view.connection).await.with_context(named)?;
     give_rights(path, file).with_context(named)?;
@@ -47,18 +47,18 @@ async fn copy(path: &Path, file: &Path) -> anyhow::Result<Inventory> {
     Ok(inventory)
 }
 
-/// Gives the new `file` no more readers than the database at `path` has.
+/// Gives the new `file` no more permissions than the database at `path` has.
 pub fn give_rights(path: &Path, file: &Path) -> anyhow::Result<()> {
     let mode = |path: &Path| anyhow::Ok(path.metadata()?.permissions().mode());
     let rights = mode(path)? & mode(file)? & 0o666 | OWN_RIGHTS;
     match std::fs::set_permissions(file, Permissions::from_mode(rights)) {
-        // A file system that has none, such as that of a stick.
+        // A file system without permissions, such as FAT.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
         given => given.with_context(|| format!("cannot change who may read {}", file.display())),
     }
 }
 
-/// Seals the journal's ticks that the copy lacks into it. Gives a sentence for each damaged place of the journal.
+/// Seals the journal's ticks into the copy, if it lacks them. Returns a sentence for each damaged place of the journal.
 async fn seal_into(file: &Path, view: ReadView) -> anyhow::Result<Vec<String>> {
     let mut copy = database::to_rewrite(file).await?;
     let sealed = last_segment(&mut copy).await?;
@@ -69,7 +69,7 @@ async fn seal_into(file: &Path, view: ReadView) -> anyhow::Result<Vec<String>> {
     Ok(view.damage)
 }
 
-/// Compacts the database, and gives how many bytes it took before and takes now. No daemon may have it meanwhile.
+/// Compacts the database, which no daemon may use meanwhile. Returns its size in bytes before and after.
 pub async fn compact(path: &Path) -> anyhow::Result<(u64, u64)> {
     let named = || format!("cannot compact the database {}", path.display());
     // A database that is not ours is left alone.

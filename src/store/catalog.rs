@@ -10,7 +10,7 @@ use crate::topology::{Device, Topology, Volume};
 /// Precision of a row's `last_seen_ms`.
 const LEARN_AGAIN_MS: u64 = 24 * 3600 * 1000;
 
-/// Every device and volume of which data are stored.
+/// Every device and volume with stored data.
 #[derive(Debug, Default)]
 pub struct Catalog {
     devices: HashMap<Arc<str>, u32>,
@@ -27,7 +27,7 @@ pub struct Catalog {
     pub last_segment: i64,
 }
 
-/// A device as it was when it was last seen.
+/// A device as last seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceRow {
     pub id: u32,
@@ -40,7 +40,7 @@ pub struct DeviceRow {
     pub last_seen_ms: i64,
 }
 
-/// A volume as it was when it was last seen.
+/// A volume as last seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeRow {
     pub id: u32,
@@ -63,7 +63,7 @@ impl Rows {
         self.devices.is_empty() && self.volumes.is_empty()
     }
 
-    /// Adds newer rows; they replace those of the same number.
+    /// Adds newer rows, which replace rows of the same number.
     pub fn add(&mut self, newer: Self) {
         self.devices.retain(|row| newer.devices.iter().all(|other| other.id != row.id));
         self.volumes.retain(|row| newer.volumes.iter().all(|other| other.id != row.id));
@@ -86,7 +86,7 @@ impl Catalog {
         catalog
     }
 
-    /// Replaces everything by the rows of another database, whose next segment is `next_segment`.
+    /// Replaces all rows by those of another database, whose next segment is `next_segment`.
     pub fn replace(&mut self, rows: Rows, identity: u64, next_segment: i64) {
         let first_segment = next_segment.max(self.last_segment + 1);
         *self = Self {
@@ -105,7 +105,7 @@ impl Catalog {
         self.volumes.get(uuid).copied()
     }
 
-    /// Gives the rows to store, if the topology changed or a day has passed.
+    /// Returns the rows to store, if the topology changed or a day has passed.
     pub fn learn(&mut self, interval: &Interval) -> Option<Rows> {
         let (topology, at_ms) = (&interval.topology, interval.at.as_millisecond());
         let is_known = self.topology.as_ref().is_some_and(|known| Arc::ptr_eq(known, topology));
@@ -164,7 +164,7 @@ impl Catalog {
         Some(row)
     }
 
-    /// A device by identity, kernel name or label: the last one that had the name.
+    /// A device by identity, kernel name or label: the one that had the name last.
     pub fn device_named(&self, name: &str) -> Option<u32> {
         if let Some(row) = self.device(name) {
             return Some(row);
@@ -173,7 +173,7 @@ impl Catalog {
         had_it.max_by_key(|row| (row.last_seen_ms, row.name == name)).map(|row| row.id)
     }
 
-    /// A volume by `vg/lv` or UUID: the last one that had the name.
+    /// A volume by `vg/lv` or UUID: the one that had the name last.
     pub fn volume_named(&self, name: &str) -> Option<u32> {
         if let Some(row) = self.volume(name) {
             return Some(row);
@@ -187,7 +187,7 @@ impl Catalog {
         self.device(self.volume_rows.get(&volume)?.device_identity.as_deref()?)
     }
 
-    /// The identity of the device that a volume had last.
+    /// The identity of a volume's last device.
     pub fn identity_of_volume(&self, volume: u32) -> Option<Arc<str>> {
         self.volume_rows.get(&volume)?.device_identity.clone()
     }
@@ -208,7 +208,7 @@ impl Catalog {
         self.volume_rows.values()
     }
 
-    /// Everything, in the order of the rows' numbers.
+    /// All rows, in the order of their numbers.
     pub fn rows(&self) -> Rows {
         Rows {
             devices: self.device_rows.values().cloned().collect(),

@@ -1,9 +1,9 @@
-//! A stream's rows over a segment as one compressed chunk, and back: numbers in, bytes out, nothing else.
+//! Encodes a stream's rows in a segment as one compressed chunk, and decodes it.
 //!
 //! A chunk is the format's number, the number of rows (32 bits, little-endian), a DEFLATE stream, and a CRC-32 of all that
-//! (little-endian). Compressed is a byte of presence for each row, then column by column the differences from row to row,
-//! the first from 0, zigzag-coded as varints: seven bits in a byte, the lowest first, the top bit set where more follow.
-//! Of the codecs that were compared it is the simplest (`benches/RESULTS.md`).
+//! (little-endian). The DEFLATE stream has a byte of presence for each row. Then each column has the differences from row
+//! to row, the first from 0, as zigzag-coded varints: seven bits in a byte, the lowest first, the top bit set if more
+//! follow. Of the codecs that were compared it is the simplest (`benches/RESULTS.md`).
 
 use std::io::{Read, Write};
 
@@ -12,28 +12,28 @@ use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
-/// Twice the rows that a segment may have. A chunk that claims more is damaged, and takes no memory.
+/// Twice the maximum rows of a segment. A chunk that claims more is damaged and not decoded.
 pub const MOST_ROWS: usize = 16_384;
 
-/// Changes whenever a chunk could no longer be read as before. 1 was packed by pco.
+/// Incremented when older programs cannot read new chunks. Format 1 used pco.
 const FORMAT: u8 = 2;
 
-/// A varint of 64 bits is no longer.
+/// Maximum bytes of a 64-bit varint.
 const LONGEST_VARINT: usize = 10;
 
-/// Whether a stream was there at a tick, and known.
+/// Whether a stream existed at a tick, and was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It was not there.
+    /// It did not exist.
     Absent,
-    /// It was there, but its values are unknown.
+    /// It existed, but its values are unknown.
     Unknown,
     Known,
 }
 
 const PRESENCES: [Presence; 3] = [Presence::Absent, Presence::Unknown, Presence::Known];
 
-/// A stream's rows over a segment. Each column is as long as `presence`; a row that is not known is 0 in all columns.
+/// A stream's rows in a segment. Each column is as long as `presence`; an unknown row is 0 in all columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     pub presence: Vec<Presence>,
@@ -47,7 +47,7 @@ impl Rows {
     }
 }
 
-/// Why a chunk cannot be read. Nothing of it is used then.
+/// Why a chunk cannot be read. None of it is used.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     #[error("expected the checksum {expected:08x}, but found {found:08x}")]
@@ -70,7 +70,7 @@ pub enum Damage {
     GoesOn,
 }
 
-/// Encodes any numbers. An error if columns differ in length or there are more than [`MOST_ROWS`] rows.
+/// Encodes any numbers. Fails if columns differ in length or there are more than [`MOST_ROWS`] rows.
 pub fn encode(rows: &Rows) -> anyhow::Result<Vec<u8>> {
     let count = rows.presence.len();
     ensure!(count <= MOST_ROWS, "expected at most {MOST_ROWS} rows in a segment, but found {count}");
@@ -89,7 +89,7 @@ pub fn encode(rows: &Rows) -> anyhow::Result<Vec<u8>> {
     Ok(chunk)
 }
 
-/// Decodes a chunk that was encoded with so many `columns`. Damaged bytes take no more memory than [`MOST_ROWS`] rows.
+/// Decodes a chunk that was encoded with this many `columns`. Damaged bytes take no more memory than [`MOST_ROWS`] rows.
 pub fn decode(columns: usize, chunk: &[u8]) -> Result<Rows, Damage> {
     let (count, packed) = checked(chunk)?;
     let longest = count * (1 + columns * LONGEST_VARINT);
@@ -104,7 +104,7 @@ pub fn decode(columns: usize, chunk: &[u8]) -> Result<Rows, Damage> {
     if left.is_empty() { Ok(Rows { presence, columns }) } else { Err(Damage::GoesOn) }
 }
 
-/// The rows of a stored chunk, which has to have `count`; if there is no chunk, the stream was absent.
+/// The rows of a stored chunk, which must be `count`; without a chunk, the stream was absent.
 pub fn decode_stored(columns: usize, chunk: Option<&[u8]>, count: usize) -> Result<Rows, Damage> {
     let Some(chunk) = chunk else { return Ok(Rows::without_values(Presence::Absent, count, columns)) };
     let rows = decode(columns, chunk)?;
@@ -112,7 +112,7 @@ pub fn decode_stored(columns: usize, chunk: Option<&[u8]>, count: usize) -> Resu
     if found == count { Ok(rows) } else { Err(Damage::Misfit { expected: count, found }) }
 }
 
-/// The number of rows and the compressed bytes of a chunk, if its checksum is right.
+/// The number of rows and the compressed bytes of a chunk, if its checksum is correct.
 fn checked(chunk: &[u8]) -> Result<(usize, &[u8]), Damage> {
     let (body, sum) = chunk.split_last_chunk().ok_or(Damage::Ends)?;
     let (expected, found) = (u32::from_le_bytes(*sum), crc32fast::hash(body));
@@ -139,7 +139,7 @@ fn read_column(count: usize, left: &mut &[u8]) -> Result<Vec<u64>, Damage> {
     numbers.collect()
 }
 
-/// Zigzag: a difference is a small number where the two are near each other, whichever is larger.
+/// Zigzag: a small difference becomes a small number, whatever its sign.
 fn write_difference(number: u64, before: u64, bytes: &mut Vec<u8>) {
     let signed = number.wrapping_sub(before).cast_signed();
     let mut left = ((signed << 1) ^ (signed >> 63)).cast_unsigned();
@@ -150,7 +150,7 @@ fn write_difference(number: u64, before: u64, bytes: &mut Vec<u8>) {
     bytes.push(left as u8);
 }
 
-/// The difference to the number before; the sum wraps at 2⁶⁴.
+/// The inverse of [`write_difference`]. The caller adds the result with wrapping at 2⁶⁴.
 fn read_difference(left: &mut &[u8]) -> Result<u64, Damage> {
     let mut number = 0;
     for place in 0..LONGEST_VARINT {

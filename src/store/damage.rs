@@ -1,4 +1,4 @@
-//! Damage of our own database: it is found at the start or while writing, and the database is set aside.
+//! Detects damage of cowbell's own database, at the start or while writing, and moves the database aside.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use super::segment::Level;
 use super::words::in_words;
 use crate::units::{Prefix, bytes_text, count_text};
 
-/// Where SQLite keeps these numbers in the first page. Source: <https://sqlite.org/fileformat2.html>, section 1.3.
+/// Positions of these numbers in SQLite's first page. Source: <https://sqlite.org/fileformat2.html>, section 1.3.
 const VERSIONS_AT: usize = 18;
 const SCHEMA_FORMAT_AT: usize = 44;
 const ENCODING_AT: usize = 56;
@@ -26,7 +26,7 @@ const UTF_8: u32 = 1;
 const NEWEST_SCHEMA_FORMAT: u32 = 4;
 /// Bytes of the header.
 const HEADER: usize = 100;
-/// All pages of a database up to this size are checked at the start. A larger one would take too long.
+/// Maximum size of a database whose pages are all checked at the start. A larger one would take too long.
 const CHECKED_SIZE: u64 = 64 << 20;
 /// Endings of the database's files.
 const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-ticks"];
@@ -72,7 +72,7 @@ fn is_sound(header: &[u8; HEADER], has_log: bool) -> bool {
     let is_ours = i64::from(number(header, APPLICATION_ID_AT)) == APPLICATION_ID
         && number(header, USER_VERSION_AT) <= TickOrigin::Recording as u32
         && number(header, ENCODING_AT) == UTF_8;
-    // The log may have what is not in the file yet.
+    // The log may have content that is not in the file yet.
     is_readable && (is_ours || has_log)
 }
 
@@ -80,7 +80,7 @@ fn number(header: &[u8; HEADER], at: usize) -> u32 {
     u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
 }
 
-/// Renames the log of another database before SQLite reads it as ours. Gives a sentence if it did.
+/// Renames the log of another database before SQLite reads it as ours. Returns a sentence if it did.
 pub async fn set_foreign_log_aside(path: &Path) -> anyhow::Result<Option<String>> {
     if !has_log(path)
         || !has_our_number(path)
@@ -110,7 +110,7 @@ async fn application_id(path: &Path) -> Option<i64> {
 }
 
 async fn check(path: &Path, all: bool) -> sqlx::Result<String> {
-    // A damaged log must not be written into a sound database, but a rollback journal must.
+    // A rollback journal must be applied to the database. A damaged log must not.
     let to_roll_back = beside(path, "-journal").exists();
     let mut connection = options(path).read_only(!to_roll_back).connect().await?;
     let said = match all {
@@ -163,7 +163,7 @@ fn is_damage(error: &dyn sqlx::error::DatabaseError) -> bool {
     matches!(code & 0xff, 11 | 26)
 }
 
-/// Renames the database and its other files. Gives a sentence on what is lost and where it is now.
+/// Renames the database and its other files. Returns a sentence on what is lost and where it is now.
 pub async fn set_aside(path: &Path, damage: &str) -> anyhow::Result<String> {
     let held = held(path).await.unwrap_or_else(|| "its content cannot be read".into());
     let size = path.metadata().map_or(0, |metadata| metadata.len());

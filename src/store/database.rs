@@ -12,17 +12,17 @@ use sqlx::{ConnectOptions, Connection, SqlSafeStr, SqliteConnection};
 use super::paths::{APPLICATION_ID, beside, folder_of, has_content, has_folder, has_log, hindrance, options};
 use super::{TickOrigin, damage, journal, paths};
 
-/// `sqlx::migrate!` would do the same, but to compile the macro cargo compiles SQLite and most of sqlx a second time.
+/// `sqlx::migrate!` would do the same, but its macro makes cargo compile SQLite and most of sqlx a second time.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let schema = include_str!("../../migrations/0001_schema.sql").into_sql_str();
     Migrator::with_migrations(vec![Migration::new(1, "schema".into(), MigrationType::Simple, schema, false)])
 });
 
-/// Bytes of a page of a new database. Most chunks are of one to three kB: of pages twice as large more stays empty.
+/// Bytes of a page of a new database. Most chunks have one to three kB, so larger pages would waste more space.
 pub const PAGE: u32 = 2_048;
-/// The table of the migrations that were run.
+/// The table of completed migrations.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
-/// A database that was opened to be written.
+/// A database that is open for writing.
 pub struct OpenDatabase {
     pub connection: SqliteConnection,
     /// Sentences for the user, such as on damage.
@@ -31,7 +31,7 @@ pub struct OpenDatabase {
     pub lock: File,
 }
 
-/// The one connection that writes. Our own database is set aside if it is damaged, and a new one made.
+/// The only connection that writes. If our own database is damaged, it is moved aside and a new one is created.
 pub async fn for_writing(path: &Path, holds: TickOrigin) -> anyhow::Result<OpenDatabase> {
     let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
     let (mut lock, mut notes) = (paths::lock(path)?, Vec::new());
@@ -53,7 +53,7 @@ pub async fn for_writing(path: &Path, holds: TickOrigin) -> anyhow::Result<OpenD
     Ok(OpenDatabase { connection: connection.with_context(named)?, notes, lock })
 }
 
-/// SQLite reads a header that is not cowbell's.
+/// SQLite reads the header, but it is not cowbell's.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}; name another file with --db")]
 struct Foreign(String);
@@ -84,7 +84,7 @@ async fn open_and_migrate(path: &Path, holds: TickOrigin) -> anyhow::Result<Sqli
         sqlx::query("PRAGMA user_version = 1").execute(&mut connection).await?;
     }
     if is_new {
-        // The file alone then shows that it is cowbell's. So does the log, so a failure does no harm.
+        // The file alone then shows that it is cowbell's. The log shows it too, so a failure does no harm.
         let _ = sqlx::query("PRAGMA wal_checkpoint").execute(&mut connection).await;
     }
     Ok(connection)
@@ -124,7 +124,7 @@ pub async fn to_look_at(path: &Path) -> anyhow::Result<SqliteConnection> {
     }
 }
 
-/// A connection that has proved to read.
+/// A connection that can read.
 async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection> {
     let mut connection = options.connect().await?;
     sqlx::query("SELECT count(*) FROM sqlite_schema").fetch_one(&mut connection).await?;
@@ -142,7 +142,7 @@ async fn refuse_what_reads_as_foreign(path: &Path, holds: TickOrigin) -> anyhow:
     let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
         .fetch_all(&mut connection)
         .await?;
-    // Ours has no number yet if the program ended while it made the first table.
+    // Ours has no number yet if the program ended while it created the first table.
     let is_empty = tables.iter().all(|table| table == MIGRATIONS_TABLE);
     if id != APPLICATION_ID && !(id == 0 && is_empty) {
         return Err(Foreign("it is another program's database".into()).into());
@@ -173,7 +173,7 @@ async fn refuse_what_reads_as_foreign(path: &Path, holds: TickOrigin) -> anyhow:
     Ok(connection.close().await?)
 }
 
-/// The version that a database of this program has.
+/// The version of this program's databases.
 pub fn newest_version() -> Option<i64> {
     MIGRATIONS.iter().map(|migration| migration.version).max()
 }
@@ -191,7 +191,7 @@ pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
     if !hindrance(path).is_empty() && folder_of(path).is_dir() {
         bail!("{}", named());
     }
-    // The state directory itself is made when it is needed.
+    // The state directory is created when it is needed.
     let folder = path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
     let made = tempfile::Builder::new().prefix(".cowbell-").tempfile_in(folder);
     made.map(drop)

@@ -1,4 +1,4 @@
-//! How writing goes, how much is stored, and how much the settings will need.
+//! The state of writing, the size of stored data, and the size that the settings will need.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::units::{Prefix, bytes_text};
 /// A write that takes longer counts as a hanging disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What ticks take in a day is measured over their last segments, six hours at most.
+/// The size of a day of ticks is measured over the last segments, six hours at most.
 const RECENT_SEGMENTS: i64 = 36;
 /// Size of all roll-ups relative to their ticks, and what SQLite adds to packed bytes. Source: `benches/RESULTS.md`.
 const ROLL_UPS: f64 = 0.11;
@@ -27,7 +27,7 @@ const USUAL_PER_DEVICE: f64 = 430_000.0;
 const GAPS: i64 = 20;
 const DAY_MS: f64 = 24.0 * 3600.0 * 1000.0;
 
-/// How writing goes.
+/// The state of writing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
     /// Whether the database is open.
@@ -63,11 +63,11 @@ fn hang(busy_for: Duration) -> Option<String> {
     })
 }
 
-/// How much is stored.
+/// The size of stored data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StorageUsage {
     pub size_bytes: u64,
-    /// What jobs and imported files take of it.
+    /// The part of jobs and imported files.
     pub jobs_bytes: u64,
     /// When the oldest row of each level ends.
     pub since: [Option<Timestamp>; Level::ALL.len()],
@@ -90,7 +90,7 @@ impl StorageUsage {
 }
 
 impl StoreReader {
-    /// Refuses a job with a file of so many bytes if jobs and imported files then take more than their part of `size`.
+    /// Refuses a job with a file of this many bytes if jobs and imported files would exceed their part of `size`.
     pub fn check_room(&self, bytes: u64) -> Result<(), String> {
         let (stored, most) = (self.health.borrow().stock.jobs_bytes, self.keep.bytes_for_jobs());
         if stored.saturating_add(bytes) <= most {

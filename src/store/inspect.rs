@@ -24,7 +24,7 @@ use crate::job::Job;
 pub struct Inventory {
     /// End and length in microseconds of each tick, in the order of storing.
     pub ticks: Vec<(Timestamp, u64)>,
-    /// How many of them are in the journal alone.
+    /// How many of them only the journal has.
     pub in_journal: usize,
     pub segments: usize,
     pub chunks: usize,
@@ -36,7 +36,7 @@ pub struct Inventory {
     streams: BTreeSet<Stream>,
 }
 
-/// Reads everything that the database and its journal hold.
+/// Reads all content of the database and its journal.
 pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
     let mut view = ReadView::of(path).await?;
     let mut inventory = Inventory { damage: view.damage.clone(), bytes: bytes(path), ..Inventory::default() };
@@ -47,7 +47,7 @@ pub async fn inventory(path: &Path) -> anyhow::Result<Inventory> {
             .push(format!("the database cannot be checked to its end: {}", in_words(&error.into()))),
     }
     inventory.damage.extend(damaged_records(&mut view.connection).await);
-    // An unreadable page ends the reading; the content before it still counts.
+    // An unreadable page ends the reading; earlier content still counts.
     if let Err(error) = add_segments(&mut view.connection, &mut inventory).await {
         inventory.damage.push(format!("the segments cannot be read further: {}", in_words(&error)));
     }
@@ -89,7 +89,7 @@ fn add_unknown(catalog: &Catalog, inventory: &mut Inventory) {
     );
 }
 
-/// Of the database, SQLite's log and the journal; a file that is not there has none.
+/// Of the database, SQLite's log and the journal; 0 for a missing file.
 pub fn bytes(path: &Path) -> u64 {
     ["", "-wal", "-ticks"]
         .iter()

@@ -12,16 +12,16 @@ use super::lasting::readable_records;
 use crate::job::{Job, JobKind};
 use crate::series::Range;
 
-/// Which jobs are wanted.
+/// The selection of jobs.
 #[derive(Clone, Debug)]
 pub struct JobQuery {
-    /// Those that ran at any time in it.
+    /// Selects jobs that ran at any time in it.
     pub range: Range,
-    /// Those that stand behind this place in the list.
+    /// Selects jobs after this place in the list.
     pub before: Option<JobPlace>,
     pub kind: Option<JobKind>,
     pub name: Option<String>,
-    /// Those of this volume group and origin.
+    /// Selects jobs of this volume group and origin.
     pub origin: Option<(String, String)>,
     pub set: Option<String>,
 }
@@ -33,7 +33,7 @@ pub struct JobPage {
     pub next: Option<JobPlace>,
 }
 
-/// The place of a job in the list. It stays when the job is deleted.
+/// The place of a job in the list. It remains valid when the job is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobPlace {
     started_ms: i64,
@@ -50,7 +50,7 @@ impl JobPlace {
     }
 }
 
-/// As it stands in an address: the start in milliseconds, and the job's number.
+/// Its form in an address: the start in milliseconds, and the job's number.
 impl Display for JobPlace {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}-{}", self.started_ms, self.id)
@@ -91,7 +91,7 @@ impl JobQuery {
 }
 
 impl StoreReader {
-    /// The jobs that are wanted, the latest first.
+    /// The selected jobs, the latest first.
     pub async fn jobs(&self, query: &JobQuery, most: usize) -> anyhow::Result<JobPage> {
         let body = |path: &str| format!("AND iif(json_valid(body), body ->> '{path}', NULL)");
         let conditions = [

@@ -2,8 +2,8 @@
 //!
 //! Each record carries its length, its segment, its index since the file was last cleared, and a checksum. Records are
 //! read independently of each other, so damage costs only the record that it lies in. When every segment in the file is in
-//! the database, the file is cleared: the next record overwrites the first. Overwriting instead of truncating saves file
-//! system metadata in every sync; leftovers are recognised by their segment.
+//! the database, the file is cleared: the next record overwrites the first. A sync after overwriting writes no file system
+//! metadata, unlike one after truncating. Leftovers are recognised by their segment.
 //!
 //! After a sync the next record begins a page, so that no page reaches the disk twice.
 
@@ -14,26 +14,26 @@ use std::path::{Path, PathBuf};
 
 use super::paths::{beside, free_name};
 
-/// Stands at the start of the file, before the database's identity.
+/// The start of the file, before the database's identity.
 const HEADER_MAGIC: [u8; 8] = *b"cowbell2";
 const HEADER: usize = 20;
 const RECORD_MAGIC: [u8; 4] = *b"tick";
-/// Magic, length, segment, index and checksum stand before each record.
+/// Bytes of magic, length, segment, index and checksum before each record.
 const FRAME: usize = 24;
-/// Zeros behind the last record: nothing was cut off.
+/// Zeros after the last record, which show that nothing was cut off.
 const END: [u8; 8] = [0; 8];
-/// A length above this is damage.
+/// A larger length is damage.
 const LONGEST_RECORD: usize = 16 << 20;
 /// Linux writes whole pages.
 const PAGE: u64 = 4 << 10;
-/// The file grows by this many zeros at once, so that records overwrite blocks that the file has already.
+/// The file grows by this many zeros at once, so that records overwrite existing blocks.
 const STEP: u64 = 256 << 10;
-/// A file that grew longer while the database could not be written is cut to this length when it is cleared.
+/// A longer file, from a time when the database could not be written, is cut to this length when it is cleared.
 const USUAL_LENGTH: u64 = 4 << 20;
-/// Rights of the file: readable by its owner alone.
+/// The file's mode: only its owner can read it.
 const RIGHTS: u32 = 0o600;
 
-/// The journal of one database, open for appending. At most one may be.
+/// The journal of one database, open for appending by a single writer.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -58,7 +58,7 @@ pub struct JournalContent {
 }
 
 impl Journal {
-    /// Opens or makes the journal of the database at `database` and reads the records behind segment `sealed`.
+    /// Opens or creates the journal of the database at `database` and reads the records after segment `sealed`.
     ///
     /// A damaged file is copied aside before anything is written. A file of another database is renamed.
     pub fn open(database: &Path, identity: u64, sealed: i64) -> io::Result<(Self, JournalContent)> {
@@ -92,7 +92,7 @@ impl Journal {
         Ok((journal, recovered))
     }
 
-    /// Appends a record. It outlives a kill, and a power cut once synced. After an error nothing was appended.
+    /// Appends a record. It survives a kill and, once synced, a power cut. After an error nothing was appended.
     pub fn append(&mut self, segment: i64, record: &[u8]) -> io::Result<()> {
         if record.len() > LONGEST_RECORD {
             let error = format!("expected at most {LONGEST_RECORD} bytes, but found {}", record.len());
@@ -107,8 +107,8 @@ impl Journal {
 
     /// Flushes every record to the disk.
     ///
-    /// After an error the records since the last sync are safe only once their segment is in the database: Linux may drop
-    /// pages that it could not write and report success the next time.
+    /// After an error, the records since the last sync are safe only once their segment is in the database. Linux may drop
+    /// pages that it could not write, and report success the next time.
     pub fn sync(&mut self) -> io::Result<()> {
         if self.is_unsynced {
             self.is_unsynced = false;
@@ -120,7 +120,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Starts over at the beginning. Every segment in the file has to be in the database.
+    /// Starts over at the beginning. Every segment in the file must be in the database.
     pub fn clear(&mut self) -> io::Result<()> {
         (self.end, self.index) = (HEADER as u64, 0);
         if self.length > USUAL_LENGTH {
@@ -135,7 +135,7 @@ impl Journal {
         if end > self.length {
             let grown = self.grow(end);
             self.length = self.file.metadata()?.len();
-            // A full disk may still have room for this record, though not for a whole step.
+            // A full disk may have room for this record, but not for a whole step.
             if end > self.length {
                 grown.map_err(|error| named("make room in", &self.path, error))?;
             }
@@ -144,7 +144,7 @@ impl Journal {
         self.file.write_all_at(bytes, at).map_err(|error| named("write to", &self.path, error))
     }
 
-    /// Writes zeros page by page: a later record would dirty the whole of a larger write.
+    /// Writes zeros page by page. After a larger write, a later record would make all of it dirty.
     fn grow(&self, end: u64) -> io::Result<()> {
         let mut at = self.length;
         while at < end.next_multiple_of(STEP) {
@@ -174,12 +174,12 @@ pub fn path_of(database: &Path) -> PathBuf {
     beside(database, "-ticks")
 }
 
-/// Whether a journal of cowbell lies beside a database: then the database is cowbell's, however damaged.
+/// Whether cowbell's journal is beside a database. The database is then cowbell's, however damaged.
 pub fn lies_beside(database: &Path) -> bool {
     bytes(database).is_ok_and(|bytes| identity_in(&bytes).is_some())
 }
 
-/// The identity in the header; `None` where the header is damaged, or there is none.
+/// The identity in the header; `None` if the header is damaged or missing.
 fn identity_in(bytes: &[u8]) -> Option<u64> {
     let identity = u64::from_le_bytes(array(bytes.get(..HEADER)?, HEADER_MAGIC.len()));
     bytes.starts_with(&header(identity)).then_some(identity)
@@ -214,7 +214,7 @@ fn checksum(identity: u64, frame: &[u8], record: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// The sound record at `at`: its segment, index, content and end.
+/// The valid record at `at`: its segment, index, content and end.
 fn record_at(bytes: &[u8], at: usize, identity: u64) -> Option<(i64, u32, &[u8], usize)> {
     let frame = bytes.get(at..at + FRAME)?;
     let length = u32::from_le_bytes(array(frame, 4)) as usize;
@@ -229,7 +229,7 @@ fn record_at(bytes: &[u8], at: usize, identity: u64) -> Option<(i64, u32, &[u8],
     Some((segment, index, record, at + FRAME + length))
 }
 
-/// The records behind segment `sealed` in the bytes of a journal.
+/// The records after segment `sealed` in the bytes of a journal.
 pub fn recover(bytes: &[u8], identity: u64, sealed: i64) -> JournalContent {
     let mut recovered = JournalContent { end: HEADER as u64, ..JournalContent::default() };
     let mut damaged = |at: usize| {
@@ -255,23 +255,23 @@ pub fn recover(bytes: &[u8], identity: u64, sealed: i64) -> JournalContent {
     recovered
 }
 
-/// Where records may begin from `at` on.
+/// Positions from `at` on where a record may begin.
 fn magics(bytes: &[u8], at: usize) -> impl Iterator<Item = usize> + '_ {
     let windows = bytes.get(at..).unwrap_or_default().windows(RECORD_MAGIC.len()).enumerate();
     windows.filter(|(_, window)| *window == RECORD_MAGIC).map(move |(offset, _)| at + offset)
 }
 
-/// Whether nothing was cut off behind the last record, which has this segment and the index before this one.
+/// Whether nothing was cut off after the last record. `last` is its segment, and the index after its own.
 fn is_clean_end(bytes: &[u8], at: usize, identity: u64, last: Option<(i64, u32)>) -> bool {
     let is_zero = |at: usize| bytes.get(at..at + END.len()) == Some(&END[..]);
     let Some((segment, index)) = last else {
-        // Leftover records of sealed segments may stand where the first record goes.
+        // A leftover record of a sealed segment may be in the place of the first record.
         return bytes.len() <= HEADER && bytes.iter().all(|byte| *byte == 0)
             || is_zero(at)
             || record_at(bytes, at, identity).is_some();
     };
     let page = at.next_multiple_of(PAGE as usize);
-    // After a sync the next record begins a page. A sound leftover may stand there.
+    // After a sync the next record begins a page. A valid leftover may be there.
     let is_ours = bytes.get(page..page + FRAME).is_some_and(|frame| {
         segment == i64::from_le_bytes(array(frame, 8))
             || frame[..4] == RECORD_MAGIC && index == u32::from_le_bytes(array(frame, 16))

@@ -1,4 +1,4 @@
-//! Reads jobs and alerts, and where an earlier run of the program left off.
+//! Reads jobs and alerts, and the state in which an earlier process ended.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::job::Job;
 /// Ended jobs that may continue after a start, if their volumes reappear.
 const JOBS_TO_RESUME: i64 = 200;
 
-/// Longer files are not cowbell's: import refuses them.
+/// Maximum bytes to unpack. Import refuses longer files.
 const LONGEST: u64 = 256 * 1024 * 1024;
 
 /// A query with its arguments.
 type Query = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
 
-/// Where an earlier run of the program left off.
+/// The state in which an earlier process ended.
 #[derive(Clone, Debug, Default)]
 pub struct StartState {
     /// Jobs that ran, and the last ones that ended, by their numbers.
@@ -42,13 +42,13 @@ pub struct StartState {
 }
 
 impl StartState {
-    /// Ticks that are in the journal alone.
+    /// Adds ticks that only the journal has.
     pub(super) fn see_ticks<'a>(&mut self, ticks: impl Iterator<Item = &'a Arc<Tick>>) {
         let last = ticks.last().and_then(|tick| Timestamp::from_millisecond(tick.at_ms).ok());
         self.last_tick_at = last.or(self.last_tick_at);
     }
 
-    /// Where the database cannot be read: numbers so high that they collide with none that it may hold.
+    /// For a database that cannot be read: numbers so high that they do not collide with any that it may have.
     pub(super) fn unknown() -> Self {
         let base = Timestamp::now().as_second();
         Self { last_job_id: base, last_alert_id: base, ..Self::default() }
@@ -56,7 +56,7 @@ impl StartState {
 }
 
 impl StoreReader {
-    /// Where an earlier run of the program left off.
+    /// The state in which an earlier process ended.
     pub fn start_state(&self) -> &StartState {
         &self.start
     }
@@ -88,7 +88,7 @@ impl StoreReader {
         Ok(readable_records(&self.rows(query).await.context("cannot read alerts")?))
     }
 
-    /// One record; an error where its row is damaged.
+    /// One record; an error if its row is damaged.
     async fn record<T>(&self, query: Query) -> anyhow::Result<Option<T>>
     where
         T: for<'r> FromRow<'r, SqliteRow>,
@@ -109,20 +109,20 @@ impl StoreReader {
         if health.is_open { Ok(()) } else { Err(ReadError::Failed(why())) }
     }
 
-    /// Whether the database is open; while it is not there is memory alone.
+    /// Whether the database is open; otherwise only memory can be read.
     pub(super) fn is_open(&self) -> bool {
         self.health.borrow().is_open
     }
 }
 
-/// The sound records. Damaged rows are logged.
+/// The valid records. Damaged rows are logged.
 pub fn readable_records<T: for<'r> FromRow<'r, SqliteRow>>(rows: &[SqliteRow]) -> Vec<T> {
     let (found, damage) = readable(rows);
     damage.iter().for_each(|sentence| tracing::warn!("{sentence} and left out"));
     found
 }
 
-/// Reads where an earlier run left off. Gives a sentence for each damaged row, which is left out.
+/// Reads the state in which an earlier process ended. Omits damaged rows, and returns a sentence for each.
 pub async fn start_state(connection: &mut SqliteConnection) -> anyhow::Result<(StartState, Vec<String>)> {
     let jobs = sqlx::query("SELECT * FROM job_record ORDER BY ended_ms IS NULL DESC, id DESC LIMIT ?")
         .bind(JOBS_TO_RESUME)
@@ -145,7 +145,7 @@ pub async fn start_state(connection: &mut SqliteConnection) -> anyhow::Result<(S
     Ok((StartState { jobs, last_job_id, alerts, last_alert_id, last_tick_at }, damage))
 }
 
-/// A file as it is stored.
+/// A file as stored.
 pub fn packed(file: &str) -> std::io::Result<Vec<u8>> {
     let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
     packer.write_all(file.as_bytes())?;

@@ -73,15 +73,15 @@ use tick::Tick;
 use write_op::{QueueEntry, Reply};
 use writer::Context;
 
-/// Operations in the queue at most: a quarter of an hour of ticks at ten a second, with jobs and alerts.
+/// Maximum operations in the queue: a quarter of an hour of ticks at ten a second, with jobs and alerts.
 const QUEUE: usize = 10_000;
 /// Maximum rows of a segment, for very short intervals.
 const SEGMENT_ROWS: usize = 8_192;
-/// A database that takes longer to open is not waited for: watching begins without it.
+/// Maximum wait for opening the database. After that, watching begins without it.
 const OPENING: Duration = Duration::from_secs(10);
-/// When the program ends, the disk is waited for this long.
+/// Maximum wait for the disk when the program ends.
 const CLOSING: Duration = Duration::from_secs(5);
-/// Why ticks are missing that did not fit into the queue.
+/// The reason of a gap whose ticks did not fit into the queue.
 const QUEUE_FULL: &str = "the database could not be written for so long that memory was full";
 
 /// The loop's end of the queue.
@@ -93,12 +93,12 @@ pub struct StoreWriter {
     recent: Arc<RecentTicks>,
     numbering: SegmentNumbering,
     last: Option<Arc<Tick>>,
-    /// Operations that were queued, and those that found no room.
+    /// Operations that were queued, and those that did not fit.
     taken: u64,
     lost: AtomicU64,
     /// Ticks that were lost since the queue last had room.
     gap: Option<Gap>,
-    /// Devices and volumes that found no room: later ticks refer to them.
+    /// Devices and volumes that did not fit. They are queued again, since later ticks refer to them.
     unsaved: Rows,
     ended: oneshot::Receiver<()>,
 }
@@ -108,7 +108,7 @@ pub struct StoreWriter {
 pub struct StoreReader {
     readers: Readers,
     health: watch::Receiver<Health>,
-    /// Held for as long as a look-up takes.
+    /// The lock is held only for a look-up.
     catalog: Arc<RwLock<Catalog>>,
     recent: Arc<RecentTicks>,
     start: Arc<StartState>,
@@ -122,11 +122,10 @@ pub enum TickOrigin {
     Recording = 1,
 }
 
-/// Opens the database at `path`, making or migrating it.
+/// Opens the database at `path`; creates or migrates it if needed.
 ///
-/// Watching does not depend on it: where the database cannot be opened, its error is in the health, ticks stay in memory, and
-/// opening is tried again and again. It is an error only where another cowbell has the database, or a recording's ticks
-/// have no place.
+/// Watching does not depend on the database. If it cannot be opened, its error is in the health, ticks stay in memory, and
+/// opening is retried. An error is returned only if another cowbell has the database, or if it is for a recording.
 pub async fn open(
     path: &Path,
     holds: TickOrigin,
@@ -223,7 +222,7 @@ impl StoreWriter {
     fn tick_ops(&mut self, interval: &Interval) -> impl Iterator<Item = WriteOp> + use<> {
         let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
         if self.numbering.is_before(catalog.first_segment) {
-            // The catalog is of another database than the tick before was.
+            // The catalog belongs to another database than the previous tick.
             self.numbering = SegmentNumbering::new(catalog.first_segment);
             (self.last, self.unsaved) = (None, Rows::default());
         }

@@ -22,11 +22,11 @@ const CACHE_KIB: u32 = 512;
 
 /// The first bytes of every SQLite database.
 const HEADER: &[u8; 16] = b"SQLite format 3\0";
-/// A cowbell that is just ending may hold the lock this long, as may a child process that it was starting.
+/// A cowbell that is ending, or a child process that it was starting, may hold the lock this long.
 const LOCK_LIMIT: Duration = Duration::from_millis(500);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// Where the database is: as named, else in systemd's state directory, else in the user's.
+/// The path of the database: as named, else in systemd's state directory, else in the user's.
 pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(named) = named {
         // The journal is beside the database itself, whatever links lead to it.
@@ -36,7 +36,7 @@ pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(folder.join("cowbell.db"))
 }
 
-/// Whether this is where the database is if no other place is named: only that directory is made if it is missing.
+/// Whether this is the default path. Only the default directory is created if it is missing.
 pub fn is_default(database: &Path) -> bool {
     path(None).is_ok_and(|path| path == database)
 }
@@ -51,7 +51,7 @@ fn state_directory() -> Option<PathBuf> {
     Some(state.join("cowbell"))
 }
 
-/// A directory for a database that is deleted at the end.
+/// A directory for a temporary database.
 pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix("cowbell-")
@@ -59,7 +59,7 @@ pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
         .context("cannot make a temporary directory for the database")
 }
 
-/// A file that holds something else.
+/// A file with other content.
 #[derive(Debug, thiserror::Error)]
 #[error("it is no SQLite database; name another file with --db")]
 pub struct NoDatabase;
@@ -69,15 +69,15 @@ pub struct NoDatabase;
 #[error("{0}: another cowbell writes to it; end that one, or name another file with --db")]
 pub struct InUse(String);
 
-/// Locks the database against a second cowbell as long as the file is open. The file is made if it is missing. SQLite's
-/// own locks are of another kind.
+/// Locks the database against a second cowbell while the file is open. Creates the file if it is missing. SQLite's own
+/// locks are of another kind.
 pub fn lock(path: &Path) -> anyhow::Result<File> {
     let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
     has_folder(path).with_context(named)?;
     refuse_what_is_no_file(path).with_context(named)?;
     let opened = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            // It shows what the server does, so only its owner may read it.
+            // It shows the server's activity, so only its owner may read it.
             File::options().write(true).create_new(true).mode(0o600).open(path)
         }
         opened => opened,
@@ -136,7 +136,7 @@ fn refuse_what_is_no_file(path: &Path) -> anyhow::Result<()> {
     let kind = match path.metadata() {
         Ok(metadata) if metadata.is_file() => return Ok(()),
         Ok(metadata) => metadata.file_type(),
-        // A missing file will be made; opening it shows any other error.
+        // A missing file will be created; opening it shows any other error.
         Err(_) => return Ok(()),
     };
     let found = match kind {
@@ -166,7 +166,7 @@ pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The reason that SQLite's message does not make clear: a full disk, or no right to write.
+/// The reason for an unclear message of SQLite: a full disk, or no permission to write.
 pub fn hindrance(path: &Path) -> &'static str {
     if is_on_full_disk(path) {
         return " (no room is left on its disk: make some, or name one elsewhere with --db)";

@@ -1,4 +1,4 @@
-//! Series over a range: from the database, and from memory the last 20 minutes, without a seam.
+//! Series over a range, from the database and, for the last 20 minutes, from memory.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -25,14 +25,14 @@ use crate::series::{Downsampler, Range, Series};
 /// Segments of a range, packed as they are stored, and those in memory.
 #[derive(Default)]
 pub(super) struct StoredRange {
-    /// In the order of time, each with its key.
+    /// In order of time, each with its key.
     pub(super) stored: Vec<(i64, SegmentAxis)>,
     chunks: HashMap<i64, Vec<u8>>,
     recent: Vec<SegmentTicks>,
 }
 
 impl StoredRange {
-    /// Unpacks one segment after the other and gives each value of each of `wanted` to `take`, with its index.
+    /// Unpacks one segment after the other, and calls `take` with each value and the index of its series in `wanted`.
     pub(super) fn each(&self, wanted: &[Option<(Stream, Quantity)>], mut take: impl FnMut(usize, Value)) {
         for (key, segment) in &self.stored {
             let rows = |stream| stored_rows(stream, *key, segment, &self.chunks);
@@ -65,8 +65,8 @@ fn each_of_segment(
 }
 
 impl StoreReader {
-    /// Series of each of `wanted` over the range, in one pass, with at most `points` points each. A subject that was
-    /// never seen has `None`. [`super::ReadError`] where the database has a part of it and does not answer.
+    /// The series of `wanted` over the range, read in one pass, with at most `points` points each. `None` for a subject that
+    /// was never seen. [`super::ReadError`] if the database is needed and does not answer.
     pub async fn series(
         &self,
         wanted: &[SeriesKey],
@@ -79,13 +79,13 @@ impl StoreReader {
         Ok(on_a_thread(move || series(&found, &streams, range, points)).await?)
     }
 
-    /// The same from memory alone: the last 20 minutes, and everything that is not written yet.
+    /// The same from memory only: the last 20 minutes, and all data that is not written yet.
     pub fn series_in_memory(&self, wanted: &[SeriesKey], range: Range, points: usize) -> Vec<Option<Series>> {
         let found = StoredRange { recent: self.recent.view().segments, ..StoredRange::default() };
         series(&found, &self.streams(wanted), range, points)
     }
 
-    /// The segments in memory, and those that only the database has of these streams.
+    /// The segments in memory, and these streams' segments that only the database has.
     pub(super) async fn stored(
         &self,
         level: Level,
@@ -169,7 +169,7 @@ async fn stored(
     streams: &[Stream],
     first_in_memory: Option<i64>,
 ) -> anyhow::Result<StoredRange> {
-    // One transaction, so that a segment that is sealed or rolled up meanwhile is seen once.
+    // One transaction, so that a segment that is sealed or rolled up meanwhile is read once.
     let mut transaction = connection.begin().await?;
     // Segments that are part of a sufficient roll-up are not needed.
     let ticks_from = match level {
@@ -195,7 +195,7 @@ async fn stored(
     .fetch_all(&mut *transaction)
     .await?;
     let in_memory = first_in_memory.unwrap_or(i64::MAX);
-    // A damaged segment hides no other segment of the same time.
+    // A damaged segment does not hide another segment of the same time.
     let (segments, mut axes): (Vec<Segment>, HashMap<i64, Axis>) = rows
         .into_iter()
         .filter(|row| row.segment.numbers().0 < in_memory)
@@ -203,7 +203,7 @@ async fn stored(
         .unzip();
     let mut found = StoredRange::default();
     for mut part in plan(level, &segments) {
-        // A roll-up may be of segments that are in memory as well.
+        // A roll-up may cover segments that are also in memory.
         part.covered.push((in_memory, i64::MAX));
         let key = part.segment.id;
         if let Some(axis) = axes.remove(&key) {
@@ -229,7 +229,7 @@ struct SegmentRow {
 }
 
 impl SegmentRow {
-    /// `None` where it is damaged.
+    /// `None` if it is damaged.
     fn axis(&self) -> Option<Axis> {
         let damaged =
             |damaged: &_| tracing::warn!("segment {} cannot be read: {damaged}", self.segment.number());

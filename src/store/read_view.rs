@@ -14,11 +14,11 @@ use super::segment::Axis;
 use super::tick::{SegmentTicks, segments_of};
 use super::{database, journal, paths, rows};
 
-/// A journal that looks damaged is read again, at most so many times and after this pause.
+/// A journal that looks damaged is read again, at most this many times, and after this pause.
 const MOST_LOOKS: usize = 3;
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
-/// What is stored at one moment.
+/// The stored data at one moment.
 pub struct ReadView {
     /// In a transaction, so that later changes are not seen.
     pub(super) connection: SqliteConnection,
@@ -42,7 +42,7 @@ impl ReadView {
         let named = || format!("cannot read the database {}", path.display());
         let mut connection = database::to_look_at(path).await?;
         refuse_unreadable(&mut connection).await.with_context(named)?;
-        // The journal first: ticks that leave it meanwhile are in the database by then.
+        // The journal comes first: ticks that leave it meanwhile are in the database by then.
         let identity = rows::identity_of(&mut connection).await.with_context(named)?.unwrap_or_default();
         let bytes = journal::bytes(path)?;
         sqlx::query("BEGIN").execute(&mut connection).await.with_context(named)?;
@@ -53,7 +53,7 @@ impl ReadView {
             if damage.is_empty() {
                 break;
             }
-            // A daemon may have been writing a record. The transaction does not see a segment that it sealed since.
+            // A daemon may have been writing a record. The transaction does not see a segment that was sealed since.
             tokio::time::sleep(LOOK_PAUSE).await;
             let (again, damage_again) = decoded(&journal::bytes(path)?, identity, sealed);
             if again.first().map(|segment| segment.number) != journaled.first().map(|segment| segment.number)
@@ -70,7 +70,7 @@ impl ReadView {
         Ok(self.connection.close().await?)
     }
 
-    /// When the last tick ended; `None` where there is none.
+    /// When the last tick ended; `None` without ticks.
     pub async fn last_tick_at(&mut self) -> anyhow::Result<Option<Timestamp>> {
         let kept = last_instant(&mut self.connection).await?;
         let ticks = self.journaled.iter().flat_map(|segment| &segment.ticks);

@@ -23,7 +23,7 @@ const READERS: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time limit while the disk is known to hang: only SQLite's cache can answer.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
-/// A connection that is being made is never given up, since its thread would be left behind: longer than any disk hangs.
+/// Opening a connection has no time limit in practice, since an abandoned one would leave its thread behind.
 const CONNECTING: Duration = Duration::from_secs(365 * 24 * 3600);
 /// An idle connection is closed after this time.
 const IDLE: Duration = Duration::from_secs(60);
@@ -126,7 +126,7 @@ pub async fn on_a_thread<T: Send + 'static>(
     done.and_then(|done| done).map_err(|_| ReadError::NoThread)
 }
 
-/// Whether the disk or the system is to blame: the same read may work later.
+/// Whether the disk or the system caused the error, so that the same read may work later.
 fn is_passing(error: &anyhow::Error) -> bool {
     use sqlx::Error::{Database, Io, PoolClosed, PoolTimedOut, WorkerCrashed};
     error.chain().any(|cause| match cause.downcast_ref() {

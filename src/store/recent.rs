@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::segment::window;
 use super::tick::{SegmentTicks, Tick, by_segment};
 
-/// Segments of about ten minutes that stay in memory when they are in the database.
+/// Segments of about ten minutes that stay in memory after they are in the database.
 const SEALED_SEGMENTS: usize = 2;
 
 /// A ring of ticks.
 #[derive(Debug, Default)]
 pub struct RecentTicks {
-    /// Held only to add a tick, or to copy pointers to them.
+    /// The lock is held only to add a tick, or to copy pointers to ticks.
     inside: Mutex<Inside>,
 }
 
@@ -29,7 +29,7 @@ struct Inside {
 /// The ticks in memory at one moment.
 #[derive(Debug)]
 pub struct RecentView {
-    /// In the order in which they came.
+    /// In order of arrival.
     pub segments: Vec<SegmentTicks>,
     stored_to_ms: Option<i64>,
 }
@@ -60,7 +60,7 @@ impl RecentTicks {
         RecentView { segments: by_segment(inside.ticks.iter().cloned()), stored_to_ms: inside.stored_to_ms }
     }
 
-    /// The segments up to this one are in the database. Only the last of them stay in memory.
+    /// Notes that the segments up to this one are in the database. Only the last of them stay in memory.
     pub fn sealed(&self, segment: i64) {
         let mut inside = self.lock();
         let sealed = inside.ticks.iter().map(|(number, _)| *number).filter(|number| *number <= segment);
@@ -88,7 +88,7 @@ impl RecentTicks {
         inside.ticks.iter().take(count).cloned().collect()
     }
 
-    /// Holds these ticks from now on, beside a database that has others up to `stored_to_ms`.
+    /// Replaces the ticks by these. The database has others up to `stored_to_ms`.
     pub fn replace(&self, stored_to_ms: Option<i64>, ticks: impl Iterator<Item = (i64, Arc<Tick>)>) {
         *self.lock() = Inside { ticks: ticks.collect(), stored_to_ms, ..Inside::default() };
     }

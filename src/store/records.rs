@@ -1,7 +1,7 @@
 //! Jobs and alerts as rows: JSON with a checksum over the whole row.
 //!
-//! Users rely on a job's row to judge their backup. A damaged row is therefore refused, and no other: it is never shown
-//! with an end before its start or a wrong outcome.
+//! Users rely on a job's row to judge their backup. A damaged row is therefore refused, so that it never shows a wrong
+//! outcome, or an end before its start. Other rows are not affected.
 
 use anyhow::Context;
 use serde::Serialize;
@@ -52,7 +52,7 @@ impl JobColumns {
     }
 }
 
-/// CRC-32 of the fields as JSON, which tells `NULL` from 0 and where one text ends.
+/// CRC-32 of the fields as JSON, which distinguishes `NULL` from 0, and separates texts.
 fn checksum(fields: &impl Serialize) -> u32 {
     crc32fast::hash(&serde_json::to_vec(fields).unwrap_or_default())
 }
@@ -91,7 +91,7 @@ pub async fn write_note(connection: &mut SqliteConnection, command: &NoteCommand
     write_job(connection, &job).await
 }
 
-/// The same note twice is one.
+/// Equal notes are stored once.
 fn add_note(notes: &mut Vec<Note>, note: &Note) {
     if !notes.contains(note) && notes.len() < MOST_NOTES {
         notes.push(note.clone());
@@ -99,7 +99,7 @@ fn add_note(notes: &mut Vec<Note>, note: &Note) {
     }
 }
 
-/// Deletes a job that has ended. Its number is not given again.
+/// Deletes an ended job. Its number is not reused.
 pub async fn remove_job(connection: &mut SqliteConnection, key: &str) -> anyhow::Result<()> {
     sqlx::query(
         "INSERT INTO deleted_number (one, job) SELECT 1, id FROM job_record WHERE key = ? AND ended_ms IS NOT NULL
@@ -189,7 +189,7 @@ fn checked<T: DeserializeOwned>(
     serde_json::from_str(body).map_err(|_| damaged())
 }
 
-/// Decodes rows one by one. Damaged rows are left out; each gives a sentence.
+/// Decodes rows one by one. Omits damaged rows, and returns a sentence for each.
 pub fn readable<T: for<'r> FromRow<'r, SqliteRow>>(rows: &[SqliteRow]) -> (Vec<T>, Vec<String>) {
     let (mut found, mut damage) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows {

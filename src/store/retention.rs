@@ -1,7 +1,7 @@
 //! Deletes old data in small steps, so that the writer is not delayed, and returns the space to the file system.
 //!
-//! The age of a segment is the time watched since, the sum of the lengths of later ticks. The wall clock plays no part:
-//! a wrong clock deletes nothing, and nothing ages while cowbell is stopped.
+//! The age of a segment is the time watched since then: the sum of the lengths of later ticks. It does not depend on the
+//! wall clock, so a wrong clock deletes nothing, and nothing ages while cowbell is stopped.
 
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
@@ -9,18 +9,18 @@ use super::seal::{delete_segment, rolled_until, watched_ms};
 use super::segment::Level;
 use crate::config::{self, Age};
 
-/// Segments that one step deletes at most: a few milliseconds of work.
+/// Maximum segments that one step deletes: a few milliseconds of work.
 const AT_ONCE: i64 = 32;
-/// Pages that one step gives back to the file system at most.
+/// Maximum pages that one step returns to the file system.
 const PAGES_AT_ONCE: i64 = 256;
 /// This much of each level stays, whatever the size limit.
 const LEAST_KEPT: Age = Age::days(1);
 
-/// Deletes data that are too old or do not fit.
+/// Deletes data that is too old or exceeds the size limit.
 #[derive(Debug)]
 pub struct Retention {
     keep: config::Store,
-    /// How long was watched when nothing was found: until more is stored nothing will be.
+    /// The time watched when nothing was left to delete. Until more is stored, nothing will be.
     done_at_ms: Option<i64>,
 }
 
@@ -29,7 +29,7 @@ impl Retention {
         Self { keep, done_at_ms: None }
     }
 
-    /// Deletes one step's worth and frees pages. Gives whether the next step may find more.
+    /// Deletes one step's worth and frees pages. Returns whether the next step may find more.
     pub async fn step(&mut self, connection: &mut SqliteConnection) -> anyhow::Result<bool> {
         let now_ms = watched_ms(connection).await?;
         let found = self.done_at_ms != Some(now_ms) && self.delete(connection, now_ms).await?;
@@ -43,8 +43,8 @@ impl Retention {
         Ok(found)
     }
 
-    /// The rule: ticks without a job go first, then ticks of jobs, then roll-ups, each at its age. If all exceed the size,
-    /// everything older than a day is old enough.
+    /// Deletes ticks without a job first, then ticks of jobs, then roll-ups, each at its own age. If the data exceeds the
+    /// size limit, the age is a day for all.
     async fn delete(&self, connection: &mut SqliteConnection, now_ms: i64) -> anyhow::Result<bool> {
         let keep = &self.keep;
         let is_crowded = ticks_bytes(connection).await? > keep.bytes_for_ticks();
@@ -63,8 +63,8 @@ impl Retention {
     }
 }
 
-/// Deletes some of the oldest segments of a level up to a point of the time watched, those of a job's time or only others;
-/// says whether there were any. A segment goes only when it is in a coarser one.
+/// Deletes some of a level's oldest segments, up to `until_ms` of the time watched; returns whether there were any. Without
+/// `is_of_job`, segments of a job's time stay. A segment that has a coarser level is deleted only after it is part of it.
 async fn delete_oldest(
     connection: &mut SqliteConnection,
     level: Level,

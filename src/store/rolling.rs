@@ -1,4 +1,4 @@
-//! Roll-ups are made of complete segments, a fixed number of them, in the order in which they were written.
+//! Makes roll-ups of a fixed number of complete segments, in the order in which they were written.
 
 use anyhow::Context;
 use sqlx::{Connection, SqliteConnection};
@@ -93,7 +93,7 @@ async fn roll_readable(
     Ok(())
 }
 
-/// `None` where it is damaged.
+/// `None` if it is damaged.
 async fn axis(connection: &mut SqliteConnection, source: &Segment) -> anyhow::Result<Option<Axis>> {
     let bytes: Vec<u8> = sqlx::query_scalar("SELECT axis FROM segment WHERE id = ?")
         .bind(source.id)
@@ -145,7 +145,7 @@ async fn streams_of(
     Ok(streams)
 }
 
-/// One stream's rows of all sources; absent in those that have no chunk of it.
+/// One stream's rows in all sources; absent in sources without a chunk for it.
 async fn joined_rows(
     connection: &mut SqliteConnection,
     level: Level,

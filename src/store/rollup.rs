@@ -1,7 +1,7 @@
-//! Roll-ups: several ticks, or several finer roll-ups, as one row, so that no byte and no peak is lost.
+//! Roll-ups combine several ticks, or several finer roll-ups, in one row. Sums and peaks are preserved.
 //!
-//! A row has four columns for each quantity of its stream's kind: over and amount, which are exact sums, and the smallest
-//! and the largest value of one tick, rounded outward to eight binary digits.
+//! A row has four columns for each quantity of its stream's kind: exact sums of `over` and `amount`, and the smallest and
+//! the largest value of one tick, rounded outward to eight binary digits.
 
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ impl From<Option<Observation>> for Tally {
     }
 }
 
-/// Bits of a value's fraction that are dropped: 52 are after its point, eight stay.
+/// Bits of a value's fraction that are dropped: of 52, eight stay.
 const DROPPED: u32 = 44;
 
 /// A non-negative value as an integer that sorts like it, less than 0.4 % below it.
@@ -59,12 +59,12 @@ fn near(value: f64) -> u64 {
     value.to_bits() >> DROPPED
 }
 
-/// As [`near`], not below it.
+/// As [`near`], but not below the value.
 fn near_above(value: f64) -> u64 {
     value.to_bits().div_ceil(1 << DROPPED)
 }
 
-/// The value that such a number stands for.
+/// The value that such an integer encodes.
 fn value_of(near: u64) -> f64 {
     f64::from_bits(near << DROPPED)
 }
@@ -72,7 +72,7 @@ fn value_of(near: u64) -> f64 {
 /// Groups neighbouring rows of one segment of ticks into rows of this length.
 pub fn groups(axis: &Axis, row_ms: i64) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
-    // A row is of the time before it: one at the end of a minute is the last of that minute.
+    // A row covers the time before it, so a row at the end of a minute is the last of that minute.
     let number = |row: usize| ((axis.at_ms[row] - 1).div_euclid(row_ms), axis.numbers[row]);
     for row in 0..axis.len() {
         match groups.last_mut() {
@@ -93,7 +93,7 @@ pub fn rolled_axis(axis: &Axis, groups: &[Range<usize>]) -> Axis {
     }
 }
 
-/// One stream's roll-ups of the groups of rows of `from`.
+/// One stream's roll-ups of groups of rows in `from`.
 pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range<usize>]) -> Rows {
     let quantities = kind.quantities();
     let mut columns = vec![vec![0; groups.len()]; quantities.len() * COLUMNS];
@@ -127,7 +127,7 @@ fn sum(numbers: &[u64]) -> u64 {
     numbers.iter().fold(0, |sum, number| sum.saturating_add(*number))
 }
 
-/// Known where something is known, absent only where it was never there.
+/// Known if any row is known; absent only if all are.
 fn presence_of(group: &[Presence]) -> Presence {
     let has = |presence| group.contains(&presence);
     match () {
@@ -137,7 +137,7 @@ fn presence_of(group: &[Presence]) -> Presence {
     }
 }
 
-/// How many columns a kind's rows have at a level.
+/// The number of columns of a kind's rows at a level.
 pub fn columns_at(level: Level, kind: Kind) -> usize {
     if level == Level::Ticks { kind.columns() } else { kind.quantities().len() * COLUMNS }
 }

@@ -10,7 +10,7 @@ use super::stream::{Kind, Stream};
 use super::write_op::Gap;
 use crate::config;
 
-/// All devices and volumes of which data are stored.
+/// All devices and volumes with stored data.
 pub async fn catalog_rows(connection: &mut SqliteConnection) -> anyhow::Result<Rows> {
     let devices = sqlx::query("SELECT * FROM device ORDER BY id").fetch_all(&mut *connection).await?;
     let volumes = sqlx::query("SELECT * FROM volume ORDER BY id").fetch_all(&mut *connection).await?;
@@ -45,7 +45,7 @@ fn volume_row(row: &SqliteRow) -> sqlx::Result<VolumeRow> {
     })
 }
 
-/// The number by which the journal's files know that they are this database's; made when it is first asked for.
+/// The number that ties the journal to this database; created at the first call.
 pub async fn identity(connection: &mut SqliteConnection) -> anyhow::Result<u64> {
     sqlx::query("INSERT INTO identity (one, id) VALUES (1, random()) ON CONFLICT DO NOTHING")
         .execute(&mut *connection)
@@ -53,7 +53,7 @@ pub async fn identity(connection: &mut SqliteConnection) -> anyhow::Result<u64> 
     identity_of(connection).await?.context("the database has no identity")
 }
 
-/// As [`identity`]; `None` if it was not made yet.
+/// As [`identity`]; `None` if it was not created yet.
 pub async fn identity_of(connection: &mut SqliteConnection) -> anyhow::Result<Option<u64>> {
     let id: Option<i64> = sqlx::query_scalar("SELECT id FROM identity").fetch_optional(connection).await?;
     Ok(id.map(i64::cast_unsigned))
@@ -62,7 +62,7 @@ pub async fn identity_of(connection: &mut SqliteConnection) -> anyhow::Result<Op
 /// Forgets devices and volumes that have no data. Existing ones are stored again at the first tick.
 ///
 /// Old rows are only candidates: an unchanged device is not stored again, and a clock may have been years ahead. A number
-/// whose data are left must not be reused.
+/// that still has data must not be reused.
 pub async fn forget_unseen(connection: &mut SqliteConnection, keep: config::Store) -> anyhow::Result<()> {
     let longest = keep.minutes.0.max(keep.jobs.0);
     let Some(last_ms) = last_instant(connection).await? else { return Ok(()) };
@@ -81,7 +81,7 @@ pub async fn forget_unseen(connection: &mut SqliteConnection, keep: config::Stor
     Ok(())
 }
 
-/// Whether anything is left of either stream.
+/// Whether either stream still has data.
 async fn has_chunk(connection: &mut SqliteConnection, streams: [Stream; 2]) -> anyhow::Result<bool> {
     let [one, other] = streams.map(Stream::number);
     Ok(sqlx::query_scalar(

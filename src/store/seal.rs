@@ -1,4 +1,4 @@
-//! Sealing: a segment's ticks go into the database for good. Segments are written and deleted with all their chunks.
+//! Sealing moves a segment's ticks into the database. Segments are written and deleted with all their chunks.
 
 use anyhow::Context;
 use sqlx::sqlite::SqliteRow;
@@ -10,7 +10,7 @@ use super::segment::{Axis, Level, chunk_key, rows_of, streams};
 use super::stream::Stream;
 use super::tick::Tick;
 
-/// A segment counts for a day at most: one wrong length must not make all that was before it look old.
+/// A segment counts as a day at most, so that one wrong length does not make all earlier data look old.
 const LONGEST_MS: i64 = 24 * 3600 * 1000;
 
 /// A segment's row, without its axis.
@@ -44,7 +44,7 @@ impl Segment {
         Level::of_key(self.id).map_or(0, |(_, number)| number)
     }
 
-    /// Numbers of the first and of the last segment of ticks that it tells of; for one of ticks its own.
+    /// Numbers of the first and the last segment of ticks that it covers; its own for a segment of ticks.
     pub fn numbers(&self) -> (i64, i64) {
         let number = self.number();
         (self.first_source.unwrap_or(number), self.last_source.unwrap_or(number))
@@ -62,7 +62,7 @@ pub async fn seal(
     transaction.commit().await.with_context(|| format!("cannot keep segment {number}"))
 }
 
-/// As [`seal`], within a transaction of the caller's.
+/// As [`seal`], within the caller's transaction.
 pub async fn write_ticks(
     connection: &mut SqliteConnection,
     number: i64,
@@ -78,7 +78,7 @@ pub async fn write_ticks(
     Ok(())
 }
 
-/// How long was watched up to the end of the newest segment: the sum of all lengths, by a clock that does not jump.
+/// The time watched up to the end of the newest segment: the sum of all lengths, by a clock that does not jump.
 pub async fn watched_ms(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
     let newest: Option<i64> =
         sqlx::query_scalar("SELECT max(watched_ms) FROM segment").fetch_one(connection).await?;
@@ -117,7 +117,7 @@ pub async fn last_instant(connection: &mut SqliteConnection) -> anyhow::Result<O
     Ok(sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(connection).await?)
 }
 
-/// The rows of a stream in a segment of `count` rows. If there is no chunk of it, the stream was absent.
+/// The rows of a stream in a segment of `count` rows. Without a chunk, the stream was absent.
 pub async fn read_rows(
     connection: &mut SqliteConnection,
     segment: i64,

@@ -1,4 +1,4 @@
-//! A segment: some ten minutes of ticks as a time axis and a chunk for each stream; or a longer one of roll-ups.
+//! A segment: a time axis and a chunk for each stream, for about ten minutes of ticks or a longer span of roll-ups.
 
 use super::codec::{Damage, Presence, Rows, decode, encode};
 use super::stream::Stream;
@@ -15,14 +15,14 @@ pub enum Level {
     TenMinutes,
 }
 
-/// A segment of ticks is of one window of ten minutes of the wall clock.
+/// A segment of ticks lies in one window of ten minutes on the wall clock.
 const WINDOW_MS: i64 = 600_000;
 /// Bits of a segment's number; 2³⁶ of ten minutes are a million years.
 const SEGMENT_BITS: u32 = 36;
 /// Bits of a stream's number.
 const STREAM_BITS: u32 = 24;
 
-/// The window of an instant. A tick is of the time before it: one at the end of a window is the last of it.
+/// The window of an instant. A tick covers the time before it, so a tick at the end of a window is its last.
 pub fn window(at_ms: i64) -> i64 {
     (at_ms - 1).div_euclid(WINDOW_MS)
 }
@@ -39,7 +39,7 @@ impl Level {
         }
     }
 
-    /// The length of a row; 0 where each tick is a row of its own.
+    /// The length of a row; 0 if each tick is a row.
     pub fn row_ms(self) -> i64 {
         match self {
             Self::Ticks => 0,
@@ -48,7 +48,7 @@ impl Level {
         }
     }
 
-    /// The first key of this level, and the first behind it.
+    /// The first key of this level, and the first key after it.
     pub fn keys(self) -> (i64, i64) {
         (self.key(0), self.key(0) + (1 << SEGMENT_BITS))
     }
@@ -79,9 +79,9 @@ pub struct Axis {
     /// Milliseconds since 1970.
     pub at_ms: Vec<i64>,
     pub elapsed_us: Vec<u64>,
-    /// How many ticks each row is of.
+    /// The number of ticks in each row.
     pub ticks: Vec<u64>,
-    /// Which segment of ticks each row is of; no row is of two.
+    /// The segment of ticks that each row comes from; no row comes from two.
     pub numbers: Vec<i64>,
 }
 
@@ -109,7 +109,7 @@ impl Axis {
         (first.copied().unwrap_or_default(), last.copied().unwrap_or_default())
     }
 
-    /// How long the rows are together.
+    /// The total length of the rows.
     pub fn length_ms(&self) -> i64 {
         let us = self.elapsed_us.iter().fold(0_u64, |sum, us| sum.saturating_add(*us));
         i64::try_from(us / 1000).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! Streams: the things whose values are stored over time, each with a fixed number of integer columns.
+//! Streams: the values of a device, a volume or the host over time, each with a fixed number of integer columns.
 //!
 //! Converts a device's work, a volume's state and so on to columns and back, and lists the quantities of each kind.
 //! Changing columns, quantities or their order needs a migration.
@@ -12,7 +12,7 @@ use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuant
 use crate::topology::{State, VolumeState};
 use crate::units::{Fill, Sectors};
 
-/// Bits of a stream's number that tell its kind.
+/// Bits of a stream's number for its kind.
 const KIND_BITS: u32 = 3;
 
 /// The kind of a stream.
@@ -25,7 +25,7 @@ pub enum Kind {
     Volume,
 }
 
-/// One thing over time, by the number of its row in the table of devices or volumes.
+/// A device, a volume or the host over time, by the number of its row in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stream {
     pub kind: Kind,
@@ -34,9 +34,9 @@ pub struct Stream {
 
 impl Stream {
     pub const HOST: Self = Self { kind: Kind::Host, row: 0 };
-    /// All devices together in which each byte counts once.
+    /// The host's total, which counts each byte once.
     pub const TOTAL: Self = Self { kind: Kind::Device, row: 0 };
-    /// Rows of devices and volumes may have numbers below this.
+    /// Numbers of rows are below this.
     pub const MOST_ROWS: u32 = 1 << 21;
 
     pub fn new(kind: Kind, row: u32) -> Self {
@@ -58,7 +58,7 @@ impl Stream {
 impl Kind {
     pub const ALL: [Self; 4] = [Self::Host, Self::Device, Self::Copying, Self::Volume];
 
-    /// How many columns a tick's rows have.
+    /// The number of columns in a tick's rows.
     pub fn columns(self) -> usize {
         match self {
             Self::Host => 12,
@@ -68,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// In the order in which roll-ups have them.
+    /// In the order of the columns in roll-ups.
     pub fn quantities(self) -> &'static [Quantity] {
         match self {
             Self::Host => &HOST,
@@ -188,7 +188,7 @@ fn host_of(row: &[u64]) -> Host {
     }
 }
 
-/// All but how much of a mirror is in step.
+/// All but a mirror's sync progress.
 pub fn volume_columns(volume: &VolumeState) -> [u64; 9] {
     let [known, used, total, unit] = optional_fill(volume.fill);
     let [metadata_known, metadata_used, metadata_total, metadata_unit] = optional_fill(volume.metadata);

@@ -7,11 +7,11 @@ use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuant
 /// The subject of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
-    /// A device by identity, kernel name or label; of those that had the name, the one that had it last.
+    /// A device by identity, kernel name or label: the one that had the name last.
     Device(String),
     /// A volume by `vg/lv` or UUID. Its device has the quantities of I/O.
     Volume(String),
-    /// All devices together in which each byte counts once.
+    /// The host's total, which counts each byte once.
     Total,
     Host,
 }

@@ -6,9 +6,9 @@ use super::catalog::Catalog;
 use super::stream::{Kind, Stream, host_columns, volume_columns, work_columns};
 use crate::interval::Interval;
 
-/// What happened up to `at_ms`, of each stream of the layout.
+/// The values of each stream of the layout, in the tick that ended at `at_ms`.
 ///
-/// Most devices do nothing most of the time: those have no numbers.
+/// Most devices are idle most of the time; they have no numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
     /// Milliseconds since 1970.
@@ -16,14 +16,14 @@ pub struct Tick {
     /// 0 for a first tick.
     pub elapsed_us: u64,
     pub layout: Arc<Layout>,
-    /// Places in the layout of unknown streams, ascending.
+    /// Places of unknown streams in the layout, ascending.
     pub unknown: Vec<u32>,
     /// Places of streams whose row is not all zero, ascending, and where the row begins in `numbers`.
     pub active: Vec<(u32, u32)>,
     pub numbers: Vec<u64>,
 }
 
-/// The streams of a tick, ascending. Most ticks share theirs with the one before.
+/// The streams of a tick, ascending. Most ticks share the layout of the previous one.
 #[derive(Debug, Default, PartialEq)]
 pub struct Layout {
     pub streams: Vec<Stream>,
@@ -48,7 +48,7 @@ pub fn by_segment(ticks: impl IntoIterator<Item = (i64, Arc<Tick>)>) -> Vec<Segm
     segments
 }
 
-/// The ticks of the records by segment, and a sentence for those that are not understood.
+/// The ticks of the records by segment, and a sentence if some cannot be decoded.
 pub fn segments_of(records: &[(i64, Vec<u8>)]) -> (Vec<SegmentTicks>, Option<String>) {
     let (mut ticks, mut before, mut lost) = (Vec::with_capacity(records.len()), None::<Arc<Tick>>, None);
     for (segment, record) in records {
@@ -67,7 +67,7 @@ pub fn segments_of(records: &[(i64, Vec<u8>)]) -> (Vec<SegmentTicks>, Option<Str
 /// A tick's row of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
-    /// The stream was not there.
+    /// The stream did not exist.
     Absent,
     Unknown,
     /// All columns are zero.
@@ -81,7 +81,7 @@ impl Tick {
         Self { at_ms, elapsed_us, layout, unknown: Vec::new(), active: Vec::new(), numbers: Vec::new() }
     }
 
-    /// The tick of an interval. It shares the layout of the tick `before` if the two are equal.
+    /// The tick of an interval. It shares the layout of the tick `before` if both are equal.
     pub fn of(interval: &Interval, catalog: &Catalog, before: Option<&Self>) -> Self {
         let mut rows = Vec::with_capacity(interval.devices.len() + interval.volumes.len() + 2);
         rows.push((Stream::HOST, Some(host_columns(&interval.host).to_vec())));
@@ -102,7 +102,7 @@ impl Tick {
         tick
     }
 
-    /// Adds the row at the next place of the layout; `None` is not known.
+    /// Adds the row at the next place of the layout; `None` if unknown.
     pub fn push(&mut self, place: u32, row: Option<&[u64]>) {
         match row {
             None => self.unknown.push(place),
@@ -132,7 +132,7 @@ impl Tick {
     }
 }
 
-/// The fields of a tick in a record of the journal, encoded by postcard. Each record is complete in itself.
+/// The fields of a tick in a record of the journal, encoded by postcard. No record depends on another.
 type Record = (i64, u64, Vec<Stream>, Vec<u32>, Vec<(u32, u32)>, Vec<u64>);
 
 /// A record that was not written by this version of the program.
@@ -147,7 +147,7 @@ impl Tick {
         postcard::to_stdvec(&record).unwrap_or_default()
     }
 
-    /// The tick of a record. It shares its layout with `before` if the two are equal.
+    /// The tick of a record. It shares its layout with `before` if both are equal.
     pub fn from_record(record: &[u8], before: Option<&Self>) -> Result<Self, RecordError> {
         let (at_ms, elapsed_us, streams, unknown, active, numbers): Record =
             postcard::from_bytes(record).map_err(|error| RecordError(error.to_string()))?;

@@ -1,7 +1,7 @@
-//! Every row of a range with its length: figures are computed from these, where a chart's points would be too few.
+//! Every row of a range with its length. Figures are computed from these rows, since a chart has too few points.
 //!
-//! Ticks as long as they are stored and not too many, else the finest roll-ups that are. Of a volume's fill the largest value
-//! of a roll-up is taken, so that no peak is lost; of all else its mean.
+//! The rows are ticks if they are still stored and not too many, otherwise the finest roll-ups. A volume's fill is the
+//! maximum of a roll-up, so that no peak is lost. All other values are means.
 
 use std::sync::{Arc, PoisonError};
 
@@ -15,18 +15,18 @@ use super::subject::SeriesKey;
 use crate::series::quantity::Quantity;
 use crate::series::{Extent, Range};
 
-/// Rows at most, unless there are as many that are not rolled up yet: a day of ticks of a second, and 16 bytes for each
-/// quantity of each.
+/// Maximum rows, apart from ticks that are not rolled up yet: a day at one tick a second. A row takes 16 bytes for each
+/// quantity.
 const MOST_ROWS: usize = 100_000;
 
-/// Some quantities in a range, row by row in the order of time.
+/// Some quantities in a range, row by row, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TickTable {
     /// When each row ended, in milliseconds since 1970.
     pub ends_ms: Vec<i64>,
-    /// How long each row is; never 0.
+    /// The length of each row; never 0.
     pub elapsed_us: Vec<u64>,
-    /// A value of each row for each quantity that was asked for; `None` for a subject that was never seen.
+    /// The values of each requested quantity, one for each row; `None` for a subject that was never seen.
     pub columns: Vec<Option<Vec<Option<f64>>>>,
 }
 
@@ -34,7 +34,7 @@ impl StoreReader {
     /// Every row of each of `wanted` over the range.
     pub async fn tick_table(&self, wanted: &[SeriesKey], range: Range) -> anyhow::Result<TickTable> {
         let streams = self.streams(wanted);
-        // There are too many ticks of a second in a longer range, and they are not read to be counted.
+        // At one tick a second, a longer range has too many ticks. They are not counted by reading them.
         let is_long = range.seconds() > MOST_ROWS as f64;
         let mut level = if is_long { Level::Minutes } else { Level::Ticks };
         loop {
@@ -89,7 +89,7 @@ fn in_order(axis: Vec<(i64, u64)>, columns: Vec<Option<Vec<Option<f64>>>>) -> Ti
     }
 }
 
-/// `None` where it is no number.
+/// `None` if it is no number.
 fn value(quantity: Quantity, extent: Extent) -> Option<f64> {
     let value = if matches!(quantity, Quantity::Volume(_)) { extent.max } else { extent.all.value() };
     Some(value).filter(|value| value.is_finite())

@@ -1,7 +1,7 @@
 //! An error as one sentence, without repetition and without SQLite's codes.
 //!
-//! sqlx names a cause in its own words and again as the source, and adds SQLite's code. Every error that may come from the
-//! store is therefore shown and logged through this function.
+//! sqlx includes the cause in its message and again as the source, and adds SQLite's code. Every error that may come from
+//! the store is therefore shown and logged through this function.
 
 /// The sentence: what was being done, to what, and why it failed.
 pub fn in_words(error: &anyhow::Error) -> String {
@@ -19,7 +19,7 @@ pub fn in_words(error: &anyhow::Error) -> String {
     words.join(": ")
 }
 
-/// An error's own words, without those of its source.
+/// An error's own message, without that of its source.
 fn own_words(error: &(dyn std::error::Error + 'static)) -> String {
     let said = error.to_string();
     let repeated = error.source().map(ToString::to_string).filter(|source| !source.is_empty());

@@ -75,7 +75,7 @@ impl QueueEntry {
         Self { op, reply }
     }
 
-    /// Reports the outcome once. A receiver that is gone needs no answer.
+    /// Reports the outcome once, if the receiver still exists.
     pub fn report(&mut self, outcome: Result<(), WriteError>) {
         if let Some(reply) = self.reply.take() {
             let _ = reply.send(outcome);
@@ -96,7 +96,7 @@ impl Gap {
     }
 }
 
-/// Leaves out the states of jobs and alerts that a later operation replaces.
+/// Omits the states of jobs and alerts that a later operation replaces.
 pub fn without_replaced(queued: &mut Vec<QueueEntry>) {
     let mut seen = HashSet::new();
     queued.reverse();

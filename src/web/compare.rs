@@ -17,11 +17,11 @@ use crate::series::Range;
 use crate::source::Label;
 use crate::store::{JobPlace, JobQuery, on_a_thread};
 
-/// Jobs of one comparison at most. An experiment has up to sixty runs, and each needs all its ticks.
+/// Maximum jobs in a comparison. An experiment has up to sixty runs, and each needs all its ticks.
 pub const MOST_COMPARED: usize = 64;
-/// Runs of a set that are counted, and the latest jobs whose sets are offered.
+/// Maximum runs of a set, and maximum jobs that are searched for sets to offer.
 const MOST_JOBS: usize = 1_000;
-/// Earlier runs that are searched for the previous one: some failed, or ran on other hosts.
+/// Maximum earlier runs that are searched for the previous one: some failed, or ran on other hosts.
 const MOST_BEFORE: usize = 50;
 pub const EVER: Range = Range { from: Timestamp::UNIX_EPOCH, to: Timestamp::MAX };
 
@@ -119,7 +119,7 @@ impl Choice {
         pairs.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join("&")
     }
 
-    /// The jobs: groups first, then single ones, then the set. Of too large a set, the latest, and a sentence that says so.
+    /// The jobs: groups first, then single ones, then the set. Of a set that is too large, the latest, with a sentence.
     pub async fn jobs(&self, site: &Site) -> Result<(Vec<Job>, Option<String>), Problem> {
         let grouped: Vec<i64> = self.groups.iter().flat_map(|(_, ids)| ids).copied().collect();
         check_number(self.ids.len() + grouped.len())?;

@@ -12,7 +12,7 @@ pub use relation::{Correlation, Relation, Trend, independent, rank_correlation, 
 const RESAMPLES: usize = 500;
 /// Fixed, so that the same runs always have the same interval.
 const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
-/// The normal distribution leaves 2.5 % above so many standard deviations.
+/// 2.5 % of a normal distribution lie above this many standard deviations.
 const NORMAL_975: f64 = 1.959_963_984_540_054;
 
 /// Numbers in ascending order, at least one.
@@ -114,7 +114,7 @@ impl Random {
 }
 
 impl Moments {
-    /// `None` of no numbers.
+    /// `None` without numbers.
     pub fn of(numbers: &[f64]) -> Option<Self> {
         let mean = mean(numbers)?;
         let n = numbers.len();
@@ -140,7 +140,7 @@ pub fn ratio_of_means(these: &[f64], those: &[f64]) -> Option<(f64, Option<Bound
     Some((ratio, bounds))
 }
 
-/// The standard error of the mean's logarithm; `None` of a single number. Corrected by n / (n - 1), since resamples vary
+/// The standard error of the mean's logarithm; `None` for a single number. Corrected by n / (n - 1), since resamples vary
 /// too little.
 fn log_error(numbers: &[f64]) -> Option<f64> {
     let n = numbers.len();
@@ -154,17 +154,17 @@ fn log_error(numbers: &[f64]) -> Option<f64> {
 }
 
 /// Welch, "The Generalization of 'Student's' Problem when Several Different Population Variances are Involved",
-/// Biometrika 34, 1947; of standard errors and how many numbers they are of.
+/// Biometrika 34, 1947; from standard errors and the numbers of values that they come from.
 fn welch_freedom(errors: [(f64, usize); 2]) -> f64 {
     let all: f64 = errors.iter().map(|(error, _)| error.powi(2)).sum();
     let parts: f64 = errors.iter().map(|(error, n)| error.powi(4) / (n - 1) as f64).sum();
     if parts > 0.0 { all.powi(2) / parts } else { f64::INFINITY }
 }
 
-/// Student's t leaves 2.5 % above so many standard errors, with so many degrees of freedom.
+/// The number of standard errors above which 2.5 % of Student's t lie, for these degrees of freedom.
 ///
-/// Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.5; right to 0.004 from three on. Below, where the
-/// expansion does not hold, the table's value of the whole number below is taken, which is never too small.
+/// Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.5; right to 0.004 from three degrees on. For fewer,
+/// the expansion does not hold. The table's value for the next lower whole number is used, which is never too small.
 pub fn student_975(freedom: f64) -> f64 {
     let (z, v) = (NORMAL_975, freedom);
     if v < 3.0 {

@@ -1,5 +1,5 @@
 //! Commands on jobs: marks, phases, notes, imports and deletions. Only the tracker numbers jobs and rejects commands.
-//! If memory no longer has a job, the command carries it as the database has it.
+//! If a job is no longer in memory, the command carries the stored one.
 
 use jiff::Timestamp;
 use thiserror::Error;
@@ -23,7 +23,7 @@ pub enum Effect {
     Changed,
     /// The command was a repeat. Memory has the job and may be ahead of the database.
     Repeated,
-    /// Memory no longer has the job, so the database has it as it is.
+    /// The job is no longer in memory, so the stored one is current.
     Stored,
 }
 

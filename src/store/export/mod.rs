@@ -1,6 +1,6 @@
 //! Export of stored ticks: CSV, JSON lines or a SQLite file, for any range, subjects, metrics and resolution.
 //!
-//! One segment at a time is in memory, however long the range is.
+//! Only one segment at a time is in memory, whatever the range.
 
 mod columns;
 mod tables;
@@ -35,22 +35,22 @@ pub enum Resolution {
     Minute,
 }
 
-/// What to export.
+/// The selection to export.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportQuery {
     pub range: Range,
-    /// Subjects as the API's `of` names them; if empty, all that were ever seen.
+    /// Subjects as in the API's `of`; if empty, all that were ever seen.
     pub of: Vec<String>,
     /// Names of quantities; if empty, all of each subject's own.
     pub metrics: Vec<String>,
     pub resolution: Resolution,
 }
 
-/// What was exported.
+/// The result of an export.
 #[derive(Clone, Debug)]
 pub struct ExportSummary {
     pub rows: u64,
-    /// A sentence for everything in the range that is damaged and therefore missing.
+    /// A sentence for each damaged part of the range, which is missing.
     pub missing: Vec<String>,
 }
 
@@ -59,21 +59,21 @@ pub enum Target {
     Tables(Box<Tables>),
 }
 
-/// One row: the values of a topic up to an instant.
+/// A row: the values of a topic up to an instant.
 struct Line<'a> {
     /// ISO 8601, UTC, to the millisecond.
     time: &'a str,
     topic: &'a Topic,
     /// The topic's place in the list.
     place: usize,
-    /// The length of the row: of one tick, or of several.
+    /// The length of the row, which covers one tick or several.
     seconds: f64,
     /// One for each of the topic's quantities.
     values: &'a [Option<Extent>],
 }
 
 impl Resolution {
-    /// The level to read. Rows of ten seconds are made of ticks, where those are still stored.
+    /// The level to read. Rows of ten seconds are made of ticks if those are still stored.
     fn level(self) -> Level {
         if self == Self::Minute { Level::Minutes } else { Level::Ticks }
     }
@@ -107,7 +107,7 @@ impl FromStr for Resolution {
 }
 
 impl Target {
-    /// Tables in the new SQLite file `file`, with the jobs, alerts and gaps that the database `stored` has of the range.
+    /// Tables in the new SQLite file `file`, with jobs, alerts and gaps of the range from the database `stored`.
     pub async fn tables(file: &Path, stored: &Path) -> anyhow::Result<Self> {
         Ok(Self::Tables(Box::new(Tables::new(file, stored).await?)))
     }
@@ -135,7 +135,7 @@ impl Target {
 }
 
 impl ReadView {
-    /// Exports what can be read. `progress` receives the share that is done, from 0 to 1.
+    /// Exports all data that can be read. `progress` receives the completed share, from 0 to 1.
     pub async fn export(
         &mut self,
         ask: &ExportQuery,
@@ -165,7 +165,7 @@ impl ReadView {
         Ok(ExportSummary { rows, missing })
     }
 
-    /// The segments that cover the range, each instant in one of them alone.
+    /// The segments that cover the range; each instant is in only one of them.
     async fn parts(&mut self, ask: &ExportQuery) -> anyhow::Result<Vec<Part>> {
         let segments: Vec<Segment> = sqlx::query_as(
             "SELECT id, from_ms, to_ms, first_source, last_source FROM segment
@@ -184,7 +184,7 @@ impl ReadView {
         let axis = self.axis(id).await?;
         let (mut rows, mut is_whole) = (Vec::with_capacity(topics.streams.len()), true);
         for stream in &topics.streams {
-            // A damaged page hides no more than what is on it.
+            // A damaged page hides only its own content.
             rows.push(read_rows(&mut self.connection, id, *stream, axis.len()).await.unwrap_or_else(|_| {
                 is_whole = false;
                 Rows::without_values(Presence::Unknown, axis.len(), columns_at(level, stream.kind))
@@ -220,7 +220,7 @@ impl Sheet {
         Self { segment: SegmentAxis { level: Level::Minutes, axis, covered }, rows }
     }
 
-    /// Writes the rows that lie in the range and that no finer segment covers; gives their number.
+    /// Writes the rows in the range that no finer segment covers; returns their number.
     async fn write(&self, topics: &Topics, range: Range, target: &mut Target) -> anyhow::Result<u64> {
         let (axis, mut values, mut count) = (&self.segment.axis, Vec::new(), 0);
         for row in (0..axis.len()).filter(|row| !self.segment.is_covered(*row)) {
@@ -248,7 +248,7 @@ impl Sheet {
     }
 }
 
-/// The sentence on the segments of which something cannot be read.
+/// The sentence on segments that cannot be read completely.
 fn missing(damaged: &[&Segment]) -> Option<String> {
     let at = |ms| Timestamp::from_millisecond(ms).map_or(format!("{ms} ms"), |at| format!("{at:.0}"));
     let from = at(damaged.iter().map(|segment| segment.from_ms).min()?);

@@ -13,9 +13,9 @@ use crate::store::stream::{Kind, Stream};
 
 /// Rows that one statement inserts; SQLite allows 32,766 values in one.
 const ROWS_AT_ONCE: usize = 200;
-/// Rows of one transaction: some megabytes.
+/// Rows in one transaction: some megabytes.
 const ROWS_A_TRANSACTION: usize = 50_000;
-/// The tables: name, column that refers to the device or volume, and a stream of the kind whose rows it has.
+/// The tables: name, column that refers to the device or volume, and a stream of the kind in its rows.
 const TABLES: [(&str, &str, Stream); 3] = [
     (
         "device_tick",
@@ -38,7 +38,7 @@ pub struct Tables {
     connection: SqliteConnection,
     /// In the order of [`TABLES`].
     tables: Vec<Table>,
-    /// Rows of the transaction.
+    /// Rows in the transaction.
     rows: usize,
 }
 

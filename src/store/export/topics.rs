@@ -8,7 +8,7 @@ use crate::store::catalog::{Catalog, DeviceRow, VolumeRow};
 use crate::store::stream::{Kind, Stream};
 use crate::store::subject::{SeriesKey, Subject};
 
-/// Subjects that a sentence names at most.
+/// Maximum subjects that a sentence names.
 const MOST_NAMED: usize = 20;
 
 /// A subject whose rows are exported.
@@ -70,7 +70,7 @@ impl Topics {
 }
 
 impl Topic {
-    /// Its kind, as the API's `of` has it.
+    /// Its kind, as in the API's `of`.
     pub fn word(&self) -> &'static str {
         match self.stream.kind {
             _ if self.stream == Stream::TOTAL => "total",
@@ -89,7 +89,7 @@ fn named(stream: Stream, catalog: &Catalog) -> (String, Option<String>) {
     }
     match catalog.device_row(stream.row) {
         Some(device) if stream.kind == Kind::Device => {
-            // A label tells device-mapper devices apart.
+            // Labels distinguish device-mapper devices.
             let name = if device.kind == "dm" { &device.label } else { &device.name };
             (name.clone(), Some(device.identity.to_string()))
         }
@@ -114,7 +114,7 @@ fn in_order() -> impl Iterator<Item = Quantity> {
     [Kind::Device, Kind::Copying, Kind::Volume, Kind::Host].into_iter().flat_map(Kind::quantities).copied()
 }
 
-/// The subjects that are asked for; an error names one that was never seen.
+/// The requested subjects; the error names one that was never seen.
 fn subjects(ask: &ExportQuery, catalog: &Catalog) -> anyhow::Result<Vec<(Subject, Stream)>> {
     let with_stream = |subject: Subject| {
         Some((subject.stream(catalog)?, subject)).map(|(stream, subject)| (subject, stream))
@@ -135,7 +135,7 @@ fn subjects(ask: &ExportQuery, catalog: &Catalog) -> anyhow::Result<Vec<(Subject
     Ok(subjects)
 }
 
-/// The names of all subjects, for a sentence; those that were seen last go first.
+/// The names of all subjects, for a sentence; the last seen first.
 fn known(catalog: &Catalog) -> String {
     let mut devices: Vec<&DeviceRow> = catalog.device_rows().collect();
     let mut volumes: Vec<&VolumeRow> = catalog.volume_rows().collect();
@@ -173,14 +173,14 @@ fn refuse_unknown(metrics: &[String], subjects: &[(Subject, Stream)]) -> anyhow:
     Ok(())
 }
 
-/// The quantities of a subject that are asked for.
+/// The requested quantities of a subject.
 fn asked(subject: &Subject, stream: Stream, ask: &ExportQuery) -> Vec<Quantity> {
     if ask.metrics.is_empty() {
         return own_quantities(stream).collect();
     }
     let found: Vec<Quantity> =
         ask.metrics.iter().filter_map(|metric| subject.quantity(metric).ok()).collect();
-    // If all subjects are asked for, the device of a volume has rows of its own.
+    // If all subjects are requested, the device of a volume has rows of its own.
     let is_elsewhere =
         |quantity: &Quantity| ask.of.is_empty() && !own_quantities(stream).any(|own| own == *quantity);
     in_order().filter(|quantity| found.contains(quantity) && !is_elsewhere(quantity)).collect()

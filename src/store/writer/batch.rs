@@ -13,11 +13,11 @@ use crate::store::words::in_words;
 use crate::store::write_op::{QueueEntry, WriteError, WriteOp, without_replaced};
 use crate::units::count_text;
 
-/// Operations that are taken in one go at most.
+/// Maximum operations in a batch.
 const MOST_AT_ONCE: usize = 256;
-/// Operations that are taken out of the queue at most while nothing can be written.
+/// Maximum operations that are held while nothing can be written.
 const MOST_HELD: usize = 4_096;
-/// How often the open files are compared with the files of their names, and the journal is synced if no tick comes.
+/// How often the open files are compared with the files of their names, and the journal is synced if no tick arrives.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl Writer<'_> {
@@ -117,7 +117,7 @@ impl Writer<'_> {
         });
     }
 
-    /// Writes the batch and removes what is written. Devices and volumes go before the ticks that refer to them, and ticks
+    /// Writes the batch and removes written operations. Devices and volumes go before the ticks that refer to them. Ticks go
     /// before the rest, since the journal may have room when the database has none.
     async fn write(&mut self, batch: &mut Vec<QueueEntry>) -> anyhow::Result<()> {
         if batch.iter().any(|queued| matches!(queued.op, WriteOp::Catalog(_))) {

@@ -32,7 +32,7 @@ use super::{Health, TickOrigin};
 use crate::config;
 use segments::UnsyncedTicks;
 
-/// After a failure, the next try.
+/// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The writer's settings, and the state that it shares.
@@ -59,11 +59,11 @@ struct Writer<'a> {
     complete: Vec<SegmentTicks>,
     /// Why the oldest complete segment is not in the database yet.
     sealing: Option<String>,
-    /// Why old data are not deleted.
+    /// Why old data is not deleted.
     tidying: Option<String>,
     unsynced: Option<UnsyncedTicks>,
     retention: Retention,
-    /// When old data are looked for next.
+    /// When old data is next searched for.
     tidy_at: Instant,
     /// The open files.
     files: open::Files,
@@ -75,7 +75,7 @@ struct Writer<'a> {
 
 /// Why a writer stopped.
 enum End {
-    /// The queue was closed, and everything was written or never will be.
+    /// The queue was closed. All operations were written, or cannot be.
     Closed,
     /// The database was removed or replaced: a sentence.
     Lost(String),

@@ -1,7 +1,7 @@
 //! Opens the database with its journal, and brings memory and database together.
 //!
-//! Memory belongs to one database, known by its identity. The same database continues. A new, empty one gets what memory
-//! holds; any other replaces the catalog and the ticks in memory.
+//! Memory belongs to one database, which is recognised by its identity. If the same database is opened again, memory stays.
+//! A new, empty database receives the content of memory. Any other replaces the catalog and the ticks in memory.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -29,7 +29,7 @@ const BUSY_MS: u32 = 200;
 pub struct Files([Option<(u64, u64)>; 2]);
 
 impl Files {
-    /// The files that have the names now.
+    /// The files that currently have the names.
     pub fn of(database: &Path) -> Self {
         let id = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
         Self([id(database), id(&journal::path_of(database))])
@@ -37,11 +37,11 @@ impl Files {
 }
 
 impl<'a> Writer<'a> {
-    /// Opens the database at the path, after another writer ended in this way. A damaged database of ours is set aside,
-    /// and a new one made.
+    /// Opens the database at the path, after the previous writer ended in this way. Our own database is moved aside if it is
+    /// damaged, and a new one is created.
     pub async fn open(context: &'a Context, before: Option<End>) -> anyhow::Result<(Self, StartState)> {
         if before.is_some() || paths::is_default(&context.path) {
-            // An error shows when the database is opened.
+            // Opening the database reports any error.
             let _ = std::fs::create_dir_all(paths::folder_of(&context.path));
         }
         let mut notes = Vec::new();
@@ -155,7 +155,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A sentence, if another file or none has the name of the database or of the journal.
+    /// A sentence, if the database's or the journal's name is that of another file or of none.
     pub(super) fn lost_files(&self) -> Option<String> {
         let path = self.context.path.display();
         (Files::of(&self.context.path) != self.files).then(|| {
@@ -164,7 +164,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Reads the start state from a database that cannot be written. If it cannot be read either, gives `error`, which says
+/// Reads the start state from a database that cannot be written. If it cannot be read either, returns `error`, the reason
 /// why it cannot be written.
 pub async fn without_writing(context: &Context, error: anyhow::Error) -> anyhow::Result<StartState> {
     if matches!(context.path.try_exists(), Ok(false)) {

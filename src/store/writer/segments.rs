@@ -1,4 +1,4 @@
-//! Ticks go into the journal, and complete segments from memory into the database.
+//! Writes ticks to the journal, and complete segments from memory to the database.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,23 +14,23 @@ use crate::store::tick::{SegmentTicks, Tick};
 use crate::store::words::in_words;
 use crate::store::write_op::{QueueEntry, WriteOp};
 
-/// Maximum age of ticks that a power cut costs, plus the delay of a tick.
+/// Maximum age of unsynced ticks, which a power cut would lose: five seconds, and the delay of a tick.
 const SYNC_WITHIN: Duration = Duration::from_millis(5_250);
-/// How often old data are looked for, and the pause between two steps while there are some.
+/// How often old data is searched for, and the pause between two steps of deletion.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 const TIDY_PAUSE: Duration = Duration::from_secs(1);
-/// A recording is played faster than it was made, and its data age as fast.
+/// A recording may be played faster than it was made, and its data ages as fast.
 const TIDY_RECORDING: Duration = Duration::from_millis(20);
 
-/// Ticks in the journal that a power cut would cost.
+/// Unsynced ticks in the journal, which a power cut would lose.
 pub(super) struct UnsyncedTicks {
     since: Instant,
-    /// How old the first of them was when the last one came.
+    /// The age of the first when the last one was added.
     length: Duration,
 }
 
 impl Writer<'_> {
-    /// Takes the ticks out of the batch that are in the journal.
+    /// Removes ticks from the batch that are in the journal.
     pub(super) async fn keep_ticks(&mut self, batch: &mut Vec<QueueEntry>) -> anyhow::Result<()> {
         // Ticks from before the database was replaced by another refer to other devices.
         let first_segment = self.context.catalog.read().unwrap_or_else(PoisonError::into_inner).first_segment;
@@ -53,8 +53,7 @@ impl Writer<'_> {
         outcome
     }
 
-    /// Appends a tick to the journal. The segment before is sealed first where that is possible, so that the journal is
-    /// cleared.
+    /// Appends a tick to the journal. Seals the previous segment first if possible, so that the journal is cleared.
     pub(super) async fn keep(&mut self, segment: i64, tick: &Arc<Tick>) -> anyhow::Result<()> {
         if self.window.as_ref().is_none_or(|window| window.number != segment) {
             self.complete.extend(self.window.take());
@@ -103,7 +102,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// For a tick of this length, which is in the journal now. The next one is expected to be as long.
+    /// Syncs the journal before its ticks are too old. A tick of this length was just written to it, and the next one is
+    /// expected to be as long.
     fn sync_before_it_is_late(&mut self, length: Duration) {
         // A recording can be played again.
         if self.context.holds == TickOrigin::Recording {
@@ -120,7 +120,7 @@ impl Writer<'_> {
         }
     }
 
-    /// If no tick comes that would.
+    /// Syncs ticks that are too old, if no further tick arrives.
     pub(super) fn sync_what_is_late(&mut self) {
         if self.unsynced.as_ref().is_some_and(|unsynced| unsynced.since.elapsed() > SYNC_WITHIN) {
             self.sync();

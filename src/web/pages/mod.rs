@@ -34,7 +34,7 @@ use crate::source::own::own_cost;
 
 /// Slightly shorter than a tick, so that no tick is skipped.
 const SHORTEST_REFRESH_MS: u64 = 900;
-/// The overview's verdict is never older, even beside a chart of a week.
+/// Maximum age of the overview's verdict, even beside a chart of a week.
 const LONGEST_REFRESH_MS: u64 = 30_000;
 /// Visibly distinct points of a chart.
 const VISIBLE_POINTS: u64 = 600;

@@ -25,7 +25,7 @@ use crate::web::answer::ParsedQuery;
 const MOST_DISKS: usize = 4;
 const MOST_FILLS: usize = 6;
 const MOST_JOBS: usize = 10;
-/// Each takes two lines and some milliseconds.
+/// Maximum forecasts; each takes two lines and some milliseconds.
 const MOST_OUTLOOKS: usize = 3;
 
 #[derive(Template)]
