@@ -26,12 +26,12 @@ impl Default for Store {
 }
 
 impl Store {
-    /// What ticks and roll-ups may take together. Beyond it the oldest go.
+    /// The limit of ticks and roll-ups together. Beyond it, the oldest are deleted.
     pub fn bytes_for_ticks(&self) -> u64 {
         self.size.0 / 4 * 3
     }
 
-    /// What jobs and imported files may take together. Beyond it new ones are refused, so that they never push ticks out.
+    /// The limit of jobs and imported files together. Beyond it, new ones are refused, so that they never displace ticks.
     pub fn bytes_for_jobs(&self) -> u64 {
         self.size.0 / 4
     }

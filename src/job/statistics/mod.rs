@@ -71,7 +71,7 @@ impl Sorted {
     }
 }
 
-/// `None` of no numbers.
+/// `None` without numbers.
 pub fn mean(numbers: &[f64]) -> Option<f64> {
     (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
 }
