@@ -185,7 +185,7 @@ mod tests {
         advice(figures, setup, Prefix::Decimal).into_iter().find(|advice| advice.remedy == remedy)
     }
 
-    /// Measured were 2.25, 3.0, and 7.9; in the last case some chunks were hit twice.
+    /// Measurements gave 2.25, 3.0, and 7.9; in the last case some chunks were hit twice.
     #[test]
     fn the_cost_of_a_first_write_matches_measurements() {
         let cost = |chunk_kib: u64| first_write_cost(16384.0, chunk_kib * 1024);
