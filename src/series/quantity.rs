@@ -58,9 +58,6 @@ pub enum HostQuantity {
 }
 
 impl DeviceQuantity {
-    pub const NAMES: &str = "read_bytes, written_bytes, reads, writes, read_await_ms, write_await_ms, \
-        read_request_bytes, write_request_bytes, queue_depth, utilisation";
-
     /// The quantity in one tick; per-request quantities are `None` without requests.
     pub fn observe(self, work: &Work, elapsed_us: u64) -> Option<Observation> {
         let (amount, over) = match self {
@@ -97,8 +94,6 @@ impl DeviceQuantity {
 }
 
 impl VolumeQuantity {
-    pub const NAMES: &str = "fill_percent, used_bytes, metadata_percent";
-
     pub fn observe(self, volume: &VolumeState) -> Option<Observation> {
         Some(match self {
             Self::FillPercent => percent(volume.fill?),
@@ -114,8 +109,6 @@ fn percent(fill: Fill) -> Observation {
 }
 
 impl ShareQuantity {
-    pub const NAMES: &str = "copy_read_bytes, copy_written_bytes";
-
     pub fn observe(self, share: &Share, elapsed_us: u64) -> Option<Observation> {
         let bytes = match self {
             Self::CopyReadBytes => share.read,
@@ -126,8 +119,6 @@ impl ShareQuantity {
 }
 
 impl HostQuantity {
-    pub const NAMES: &str = "bi_kib_per_s, bo_kib_per_s, user, system, iowait, blocked, pressure_io_some";
-
     pub fn observe(self, host: &Host, elapsed_us: u64) -> Option<Observation> {
         let share = |part: u64, total: u64| Observation::ratio(part, total, 1.0);
         match self {
@@ -182,13 +173,6 @@ impl Quantity {
     }
 }
 
-/// Parses the name of a quantity.
-pub fn named<'a, Q: Deserialize<'a>>(name: &'a str) -> Option<Q> {
-    let name: serde::de::value::StrDeserializer<'a, serde::de::value::Error> =
-        serde::de::IntoDeserializer::into_deserializer(name);
-    Q::deserialize(name).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,20 +201,5 @@ mod tests {
     #[test]
     fn rates_without_time_are_unknown() {
         assert_eq!(DeviceQuantity::ReadBytes.observe(&Work::default(), 0), None);
-    }
-
-    #[test]
-    fn api_names_parse() {
-        assert_eq!(named("read_bytes"), Some(DeviceQuantity::ReadBytes));
-        assert_eq!(named::<HostQuantity>("bogus"), None);
-        for name in DeviceQuantity::NAMES.split(", ") {
-            assert!(named::<DeviceQuantity>(name).is_some(), "{name}");
-        }
-        for name in ShareQuantity::NAMES.split(", ") {
-            assert!(named::<ShareQuantity>(name).is_some(), "{name}");
-        }
-        for name in HostQuantity::NAMES.split(", ") {
-            assert!(named::<HostQuantity>(name).is_some(), "{name}");
-        }
     }
 }

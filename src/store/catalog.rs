@@ -15,8 +15,8 @@ const LEARN_AGAIN_MS: u64 = 24 * 3600 * 1000;
 pub struct Catalog {
     devices: HashMap<Arc<str>, u32>,
     volumes: HashMap<Arc<str>, u32>,
-    device_rows: BTreeMap<u32, DeviceRow>,
-    volume_rows: BTreeMap<u32, VolumeRow>,
+    pub device_rows: BTreeMap<u32, DeviceRow>,
+    pub volume_rows: BTreeMap<u32, VolumeRow>,
     topology: Option<Arc<Topology>>,
     learned_ms: i64,
     /// The database of these rows; `None` before one could be read.
@@ -184,28 +184,12 @@ impl Catalog {
     }
 
     pub fn device_of_volume(&self, volume: u32) -> Option<u32> {
-        self.device(self.volume_rows.get(&volume)?.device_identity.as_deref()?)
+        self.device(&self.identity_of_volume(volume)?)
     }
 
     /// The identity of a volume's last device.
     pub fn identity_of_volume(&self, volume: u32) -> Option<Arc<str>> {
         self.volume_rows.get(&volume)?.device_identity.clone()
-    }
-
-    pub fn device_row(&self, id: u32) -> Option<&DeviceRow> {
-        self.device_rows.get(&id)
-    }
-
-    pub fn volume_row(&self, id: u32) -> Option<&VolumeRow> {
-        self.volume_rows.get(&id)
-    }
-
-    pub fn device_rows(&self) -> impl Iterator<Item = &DeviceRow> {
-        self.device_rows.values()
-    }
-
-    pub fn volume_rows(&self) -> impl Iterator<Item = &VolumeRow> {
-        self.volume_rows.values()
     }
 
     /// All rows, in the order of their numbers.

@@ -7,7 +7,7 @@
 
 use std::io::{Read, Write};
 
-use anyhow::ensure;
+use anyhow::{Context, anyhow, bail, ensure};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
@@ -20,6 +20,9 @@ const FORMAT: u8 = 2;
 
 /// Maximum bytes of a 64-bit varint.
 const LONGEST_VARINT: usize = 10;
+
+/// Why a chunk that was cut off cannot be read.
+const ENDS: &str = "expected more bytes, but found the end";
 
 /// Whether a stream existed at a tick, and was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,29 +50,6 @@ impl Rows {
     }
 }
 
-/// Why a chunk cannot be read. None of it is used.
-#[derive(Debug, thiserror::Error)]
-pub enum Damage {
-    #[error("expected the checksum {expected:08x}, but found {found:08x}")]
-    Checksum { expected: u32, found: u32 },
-    #[error("expected format {FORMAT}, but found {0}")]
-    Format(u8),
-    #[error("expected at most {MOST_ROWS} rows, but found {0}")]
-    Rows(u32),
-    #[error("expected {expected} rows as the segment has, but found {found}")]
-    Misfit { expected: usize, found: usize },
-    #[error("expected compressed rows, but found: {0}")]
-    Compressed(#[from] std::io::Error),
-    #[error("expected a presence, but found {0}")]
-    Presence(u8),
-    #[error("expected a number of at most 64 bits, but found more")]
-    Number,
-    #[error("expected more bytes, but found the end")]
-    Ends,
-    #[error("expected the end, but found more bytes")]
-    GoesOn,
-}
-
 /// Encodes any numbers. Fails if columns differ in length or there are more than [`MOST_ROWS`] rows.
 pub fn encode(rows: &Rows) -> anyhow::Result<Vec<u8>> {
     let count = rows.presence.len();
@@ -77,8 +57,12 @@ pub fn encode(rows: &Rows) -> anyhow::Result<Vec<u8>> {
     ensure!(rows.columns.iter().all(|column| column.len() == count), "expected {count} rows in each column");
     let mut plain: Vec<u8> = rows.presence.iter().map(|presence| *presence as u8).collect();
     for column in &rows.columns {
-        let before = std::iter::once(&0).chain(column);
-        column.iter().zip(before).for_each(|(number, before)| write_difference(*number, *before, &mut plain));
+        let mut before = 0;
+        for number in column {
+            // Zigzag: a small difference becomes a small number, whatever its sign.
+            plain = postcard::to_extend(&number.wrapping_sub(before).cast_signed(), plain)?;
+            before = *number;
+        }
     }
     let mut chunk = vec![FORMAT];
     chunk.extend(u32::try_from(count)?.to_le_bytes());
@@ -90,81 +74,60 @@ pub fn encode(rows: &Rows) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Decodes a chunk that was encoded with this many `columns`. Damaged bytes take no more memory than [`MOST_ROWS`] rows.
-pub fn decode(columns: usize, chunk: &[u8]) -> Result<Rows, Damage> {
+/// The error says in a sentence why a chunk cannot be read; none of it is used.
+pub fn decode(columns: usize, chunk: &[u8]) -> anyhow::Result<Rows> {
     let (count, packed) = checked(chunk)?;
     let longest = count * (1 + columns * LONGEST_VARINT);
     let mut plain = Vec::new();
-    DeflateDecoder::new(packed).take(longest as u64 + 1).read_to_end(&mut plain)?;
-    let (presence, mut left) = plain.split_at_checked(count).ok_or(Damage::Ends)?;
-    let presence =
-        presence.iter().map(|byte| PRESENCES.get(usize::from(*byte)).copied().ok_or(Damage::Presence(*byte)));
-    let presence = presence.collect::<Result<_, _>>()?;
+    let read = DeflateDecoder::new(packed).take(longest as u64 + 1).read_to_end(&mut plain);
+    read.map_err(|error| anyhow!("expected compressed rows, but found: {error}"))?;
+    let (presence, mut left) = plain.split_at_checked(count).context(ENDS)?;
+    let presence = presence.iter().map(|byte| {
+        let presence = PRESENCES.get(usize::from(*byte)).copied();
+        presence.with_context(|| format!("expected a presence, but found {byte}"))
+    });
+    let presence = presence.collect::<anyhow::Result<_>>()?;
     let columns = (0..columns).map(|_| read_column(count, &mut left));
-    let columns = columns.collect::<Result<_, _>>()?;
-    if left.is_empty() { Ok(Rows { presence, columns }) } else { Err(Damage::GoesOn) }
+    let columns = columns.collect::<anyhow::Result<_>>()?;
+    ensure!(left.is_empty(), "expected the end, but found more bytes");
+    Ok(Rows { presence, columns })
 }
 
 /// The rows of a stored chunk, which must be `count`; without a chunk, the stream was absent.
-pub fn decode_stored(columns: usize, chunk: Option<&[u8]>, count: usize) -> Result<Rows, Damage> {
+pub fn decode_stored(columns: usize, chunk: Option<&[u8]>, count: usize) -> anyhow::Result<Rows> {
     let Some(chunk) = chunk else { return Ok(Rows::without_values(Presence::Absent, count, columns)) };
     let rows = decode(columns, chunk)?;
     let found = rows.presence.len();
-    if found == count { Ok(rows) } else { Err(Damage::Misfit { expected: count, found }) }
+    ensure!(found == count, "expected {count} rows as the segment has, but found {found}");
+    Ok(rows)
 }
 
 /// The number of rows and the compressed bytes of a chunk, if its checksum is correct.
-fn checked(chunk: &[u8]) -> Result<(usize, &[u8]), Damage> {
-    let (body, sum) = chunk.split_last_chunk().ok_or(Damage::Ends)?;
+fn checked(chunk: &[u8]) -> anyhow::Result<(usize, &[u8])> {
+    let (body, sum) = chunk.split_last_chunk().context(ENDS)?;
     let (expected, found) = (u32::from_le_bytes(*sum), crc32fast::hash(body));
-    if expected != found {
-        return Err(Damage::Checksum { expected, found });
-    }
-    match body.split_first().ok_or(Damage::Ends)? {
-        (&FORMAT, body) => {
-            let (rows, packed) = body.split_first_chunk().ok_or(Damage::Ends)?;
-            let rows = u32::from_le_bytes(*rows);
-            let count = usize::try_from(rows).ok().filter(|count| *count <= MOST_ROWS);
-            Ok((count.ok_or(Damage::Rows(rows))?, packed))
-        }
-        (format, _) => Err(Damage::Format(*format)),
-    }
+    ensure!(expected == found, "expected the checksum {expected:08x}, but found {found:08x}");
+    let (format, body) = body.split_first().context(ENDS)?;
+    ensure!(*format == FORMAT, "expected format {FORMAT}, but found {format}");
+    let (count, packed) = body.split_first_chunk().context(ENDS)?;
+    let count = u32::from_le_bytes(*count) as usize;
+    ensure!(count <= MOST_ROWS, "expected at most {MOST_ROWS} rows, but found {count}");
+    Ok((count, packed))
 }
 
-fn read_column(count: usize, left: &mut &[u8]) -> Result<Vec<u64>, Damage> {
+/// Adds up the differences from row to row, with wrapping at 2⁶⁴.
+fn read_column(count: usize, left: &mut &[u8]) -> anyhow::Result<Vec<u64>> {
     let mut number = 0_u64;
-    let numbers = (0..count).map(|_| {
-        number = number.wrapping_add(read_difference(left)?);
-        Ok(number)
+    let numbers = (0..count).map(|_| match postcard::take_from_bytes::<i64>(left) {
+        Ok((difference, rest)) => {
+            *left = rest;
+            number = number.wrapping_add_signed(difference);
+            Ok(number)
+        }
+        Err(postcard::Error::DeserializeUnexpectedEnd) => bail!(ENDS),
+        Err(_) => bail!("expected a number of at most 64 bits, but found more"),
     });
     numbers.collect()
-}
-
-/// Zigzag: a small difference becomes a small number, whatever its sign.
-fn write_difference(number: u64, before: u64, bytes: &mut Vec<u8>) {
-    let signed = number.wrapping_sub(before).cast_signed();
-    let mut left = ((signed << 1) ^ (signed >> 63)).cast_unsigned();
-    while left >= 0x80 {
-        bytes.push(left as u8 | 0x80);
-        left >>= 7;
-    }
-    bytes.push(left as u8);
-}
-
-/// The inverse of [`write_difference`]. The caller adds the result with wrapping at 2⁶⁴.
-fn read_difference(left: &mut &[u8]) -> Result<u64, Damage> {
-    let mut number = 0;
-    for place in 0..LONGEST_VARINT {
-        let (byte, rest) = left.split_first().ok_or(Damage::Ends)?;
-        *left = rest;
-        let bits = u64::from(byte & 0x7f);
-        number |= bits << (7 * place);
-        if *byte < 0x80 {
-            // The tenth byte has room for one bit.
-            let fits = number >> (7 * place) == bits;
-            return if fits { Ok((number >> 1) ^ (number & 1).wrapping_neg()) } else { Err(Damage::Number) };
-        }
-    }
-    Err(Damage::Number)
 }
 
 #[cfg(test)]

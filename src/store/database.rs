@@ -67,7 +67,7 @@ async fn open_and_migrate(path: &Path, holds: TickOrigin) -> anyhow::Result<Sqli
     roll_back_making(path).await?;
     let is_new = !has_content(path)?;
     if !is_new {
-        refuse_foreign(path, holds).await?;
+        refuse_foreign(path, holds).await.map_err(|error| damage::left_alone(path, error))?;
     }
     let options = options(path)
         .create_if_missing(true)
@@ -133,10 +133,6 @@ async fn reader(options: SqliteConnectOptions) -> sqlx::Result<SqliteConnection>
 
 /// Refuses the database of another program or of a newer cowbell. It is opened read-only.
 async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<()> {
-    refuse_what_reads_as_foreign(path, holds).await.map_err(|error| damage::left_alone(path, error))
-}
-
-async fn refuse_what_reads_as_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<()> {
     let mut connection = options(path).read_only(true).connect().await?;
     let id: i64 = sqlx::query_scalar("PRAGMA application_id").fetch_one(&mut connection).await?;
     let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -182,7 +178,8 @@ pub fn newest_version() -> Option<i64> {
 pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
     let named = || format!("cannot use the database {}{}", path.display(), hindrance(path));
     if has_content(path).with_context(named)? {
-        refuse_foreign(path, TickOrigin::ThisMachine).await.with_context(named)?;
+        let refused = refuse_foreign(path, TickOrigin::ThisMachine).await;
+        refused.map_err(|error| damage::left_alone(path, error)).with_context(named)?;
         File::options().append(true).open(path).with_context(named)?;
     }
     if is_named {

@@ -50,17 +50,12 @@ pub struct Health {
 impl Health {
     /// A sentence, if the current write takes too long.
     pub(super) fn hang(&self) -> Option<String> {
-        hang(self.busy_since?.elapsed())
+        let busy_for = self.busy_since?.elapsed();
+        (busy_for > PATIENCE).then(|| {
+            let seconds = busy_for.as_secs();
+            format!("the disk of the database has not responded for {seconds} s: continuing from memory")
+        })
     }
-}
-
-fn hang(busy_for: Duration) -> Option<String> {
-    (busy_for > PATIENCE).then(|| {
-        format!(
-            "the disk of the database has not responded for {} s: continuing from memory",
-            busy_for.as_secs()
-        )
-    })
 }
 
 /// The size of stored data.
@@ -162,10 +157,8 @@ async fn gaps(connection: &mut SqliteConnection) -> anyhow::Result<Vec<Gap>> {
             .bind(GAPS)
             .fetch_all(connection)
             .await?;
-    Ok(rows
-        .into_iter()
-        .map(|(from_ms, to_ms, ticks, reason)| Gap { from_ms, to_ms, ticks, reason })
-        .collect())
+    let gap = |(from_ms, to_ms, ticks, reason)| Gap { from_ms, to_ms, ticks, reason };
+    Ok(rows.into_iter().map(gap).collect())
 }
 
 /// How much the database at `path` stores; nothing is changed.
@@ -181,11 +174,19 @@ pub fn usual_bytes(keep: &config::Store, devices: usize) -> u64 {
 }
 
 #[cfg(test)]
-#[test]
-fn a_disk_that_hangs_is_said_to_do_so_and_one_that_is_slow_is_not() {
-    assert_eq!(hang(Duration::from_secs(9)), None);
-    assert_eq!(
-        hang(Duration::from_secs(32)).as_deref(),
-        Some("the disk of the database has not responded for 32 s: continuing from memory")
-    );
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_hangs_is_said_to_do_so_and_one_that_is_slow_is_not() {
+        let hang = |seconds| {
+            let busy_since = Instant::now().checked_sub(Duration::from_secs(seconds));
+            Health { busy_since, ..Health::default() }.hang()
+        };
+        assert_eq!(hang(9), None);
+        assert_eq!(
+            hang(32).as_deref(),
+            Some("the disk of the database has not responded for 32 s: continuing from memory")
+        );
+    }
 }

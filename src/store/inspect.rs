@@ -78,9 +78,9 @@ async fn damaged_records(connection: &mut SqliteConnection) -> Vec<String> {
 fn add_unknown(catalog: &Catalog, inventory: &mut Inventory) {
     let unknown = inventory.streams.iter().filter_map(|stream| match stream.kind {
         Kind::Device | Kind::Copying if *stream != Stream::TOTAL => {
-            catalog.device_row(stream.row).is_none().then_some(("device", stream.row))
+            (!catalog.device_rows.contains_key(&stream.row)).then_some(("device", stream.row))
         }
-        Kind::Volume => catalog.volume_row(stream.row).is_none().then_some(("volume", stream.row)),
+        Kind::Volume => (!catalog.volume_rows.contains_key(&stream.row)).then_some(("volume", stream.row)),
         _ => None,
     });
     let unknown: BTreeSet<(&str, u32)> = unknown.collect();

@@ -8,7 +8,6 @@ mod catalog;
 mod codec;
 mod damage;
 mod database;
-mod decoder;
 mod export;
 mod health;
 mod inspect;
@@ -48,6 +47,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub use backup::{backup, compact, give_rights};
 pub use damage::with_way_out;
+pub use database::try_out;
 pub use export::{ExportQuery, ExportSummary, Form, Resolution, Target, Text};
 pub use health::{Health, StorageUsage, stock_of, usual_bytes};
 pub use inspect::{Inventory, inventory};
@@ -57,7 +57,7 @@ pub use paths::{passing_folder, path};
 pub use read_view::ReadView;
 pub use readers::{ReadError, on_a_thread};
 pub use segment::Level;
-pub use subject::{NameError, SeriesKey, Subject};
+pub use subject::{SeriesKey, Subject};
 pub use tick_table::TickTable;
 pub use words::in_words;
 pub use write_op::{Gap, WriteError, WriteOp};
@@ -133,7 +133,7 @@ pub async fn open(
 ) -> anyhow::Result<(StoreWriter, StoreReader)> {
     let (report, health) = watch::channel(Health::default());
     let (catalog, recent) = (Arc::new(RwLock::new(Catalog::default())), Arc::new(RecentTicks::default()));
-    let readers = Readers::new(path, health.clone());
+    let readers = Readers::new(paths::options(path).read_only(true), health.clone());
     let context = Context {
         path: path.to_path_buf(),
         holds,
@@ -175,11 +175,6 @@ pub async fn open(
     Ok((writer, reader))
 }
 
-/// Whether `serve` could use the database; nothing is changed or left behind.
-pub async fn try_out(path: &Path, is_named: bool) -> anyhow::Result<()> {
-    database::try_out(path, is_named).await
-}
-
 impl StoreWriter {
     /// Queues a tick. Its new devices and volumes go before it.
     pub async fn append_tick(&mut self, interval: &Interval) {
@@ -204,13 +199,17 @@ impl StoreWriter {
     /// Only a recording waits for room. Watching never does: if the queue is full, the operation is dropped and counted.
     async fn enqueue(&mut self, op: WriteOp, reply: Option<Reply>) {
         self.taken += 1;
-        let queued = QueueEntry::new(op.clone(), reply);
+        let queued = QueueEntry { op: op.clone(), reply };
         let sent = match self.holds {
             TickOrigin::Recording => self.queue.send(queued).await.map_err(|error| error.0),
             TickOrigin::ThisMachine => self.queue.try_send(queued).map_err(TrySendError::into_inner),
         };
         match sent {
-            Ok(()) => self.remember(op),
+            Ok(()) => {
+                if let WriteOp::Tick(segment, tick) = op {
+                    self.recent.put(segment, tick);
+                }
+            }
             Err(mut queued) => {
                 let why = format!("the database cannot be written and {QUEUE} entries are queued");
                 queued.report(Err(WriteError::Refused(why)));
@@ -236,12 +235,6 @@ impl StoreWriter {
         let rows = (!rows.is_empty()).then_some(WriteOp::Catalog(rows));
         let gap = self.gap.take().map(WriteOp::Gap);
         rows.into_iter().chain(gap).chain([WriteOp::Tick(segment, tick)])
-    }
-
-    fn remember(&self, op: WriteOp) {
-        if let WriteOp::Tick(segment, tick) = op {
-            self.recent.put(segment, tick);
-        }
     }
 
     fn lose(&mut self, op: WriteOp) {

@@ -4,16 +4,14 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use anyhow::Context;
-use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, FromRow, Row, SqliteConnection};
 
 use super::StoreReader;
 use super::codec::{Presence, Rows, decode_stored};
-use super::decoder::{SegmentAxis, Value};
 use super::plan::{level_for, plan};
 use super::readers::{Reader, on_a_thread};
 use super::recent::RecentView;
-use super::rollup::columns_at;
+use super::rollup::{SegmentAxis, Value, columns_at};
 use super::seal::{Segment, rolled_until};
 use super::segment::{Axis, Level, chunk_key, rows_of};
 use super::stream::Stream;
@@ -59,7 +57,7 @@ fn each_of_segment(
     for (index, wanted) in wanted.iter().enumerate() {
         if let Some((stream, quantity)) = wanted {
             let rows = unpacked.entry(*stream).or_insert_with(|| rows(*stream));
-            segment.values(*stream, rows, *quantity).for_each(|value| take(index, value));
+            segment.values(stream.kind, rows, *quantity).for_each(|value| take(index, value));
         }
     }
 }
@@ -180,7 +178,7 @@ async fn stored(
         Level::TenMinutes => rolled_until(&mut transaction, level).await? + 1,
         _ => 0,
     };
-    let rows: Vec<SegmentRow> = sqlx::query_as(
+    let rows = sqlx::query(
         "SELECT id, from_ms, to_ms, first_source, last_source, axis FROM segment
          WHERE to_ms >= ? AND from_ms <= ?
              AND (id >= ? OR id BETWEEN ? AND ? OR id BETWEEN ? AND ?)",
@@ -195,12 +193,19 @@ async fn stored(
     .fetch_all(&mut *transaction)
     .await?;
     let in_memory = first_in_memory.unwrap_or(i64::MAX);
-    // A damaged segment does not hide another segment of the same time.
-    let (segments, mut axes): (Vec<Segment>, HashMap<i64, Axis>) = rows
-        .into_iter()
-        .filter(|row| row.segment.numbers().0 < in_memory)
-        .filter_map(|row| Some((row.segment.clone(), (row.segment.id, row.axis()?))))
-        .unzip();
+    let (mut segments, mut axes) = (Vec::with_capacity(rows.len()), HashMap::new());
+    for row in &rows {
+        let segment = Segment::from_row(row)?;
+        match Axis::decode(row.try_get("axis")?) {
+            _ if segment.numbers().0 >= in_memory => {}
+            Ok(axis) => {
+                axes.insert(segment.id, axis);
+                segments.push(segment);
+            }
+            // It does not hide another segment of the same time.
+            Err(damaged) => tracing::warn!("segment {} cannot be read: {damaged}", segment.number()),
+        }
+    }
     let mut found = StoredRange::default();
     for mut part in plan(level, &segments) {
         // A roll-up may cover segments that are also in memory.
@@ -221,26 +226,6 @@ async fn stored(
             .await?;
     found.chunks = chunks.into_iter().collect();
     Ok(found)
-}
-
-struct SegmentRow {
-    segment: Segment,
-    axis: Vec<u8>,
-}
-
-impl SegmentRow {
-    /// `None` if it is damaged.
-    fn axis(&self) -> Option<Axis> {
-        let damaged =
-            |damaged: &_| tracing::warn!("segment {} cannot be read: {damaged}", self.segment.number());
-        Axis::decode(&self.axis).inspect_err(damaged).ok()
-    }
-}
-
-impl FromRow<'_, SqliteRow> for SegmentRow {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self { segment: Segment::from_row(row)?, axis: row.try_get("axis")? })
-    }
 }
 
 /// The rows of a stream in a stored segment; a gap if they are damaged.

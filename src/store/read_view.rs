@@ -10,7 +10,6 @@ use sqlx::{Connection, Row, SqliteConnection};
 use super::catalog::Catalog;
 use super::damage::with_way_out;
 use super::seal::{last_instant, last_segment};
-use super::segment::Axis;
 use super::tick::{SegmentTicks, segments_of};
 use super::{database, journal, paths, rows};
 
@@ -48,14 +47,15 @@ impl ReadView {
         sqlx::query("BEGIN").execute(&mut connection).await.with_context(named)?;
         let sealed = last_segment(&mut connection).await.with_context(named)?;
         let catalog = Catalog::new(rows::catalog_rows(&mut connection).await.with_context(named)?);
-        let (mut journaled, mut damage) = decoded(&bytes, identity, sealed);
+        let decoded = |bytes: &[u8]| segments_of(journal::recover(bytes, identity, sealed));
+        let (mut journaled, mut damage) = decoded(&bytes);
         for _ in 0..MOST_LOOKS {
             if damage.is_empty() {
                 break;
             }
             // A daemon may have been writing a record. The transaction does not see a segment that was sealed since.
             tokio::time::sleep(LOOK_PAUSE).await;
-            let (again, damage_again) = decoded(&journal::bytes(path)?, identity, sealed);
+            let (again, damage_again) = decoded(&journal::bytes(path)?);
             if again.first().map(|segment| segment.number) != journaled.first().map(|segment| segment.number)
             {
                 break;
@@ -77,21 +77,6 @@ impl ReadView {
         let last = ticks.map(|tick| tick.at_ms).chain(kept).max();
         Ok(last.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok()))
     }
-
-    pub(super) async fn axis(&mut self, segment: i64) -> anyhow::Result<Axis> {
-        let bytes: Vec<u8> = sqlx::query_scalar("SELECT axis FROM segment WHERE id = ?")
-            .bind(segment)
-            .fetch_one(&mut self.connection)
-            .await?;
-        Ok(Axis::decode(&bytes)?)
-    }
-}
-
-/// The ticks of a journal that are not in the database, and a sentence for each damaged place.
-fn decoded(bytes: &[u8], identity: u64, sealed: i64) -> (Vec<SegmentTicks>, Vec<String>) {
-    let recovered = journal::recover(bytes, identity, sealed);
-    let (segments, lost) = segments_of(&recovered.records);
-    (segments, recovered.damage.into_iter().chain(lost).collect())
 }
 
 /// Refuses a database that is not cowbell's, or not of this version.

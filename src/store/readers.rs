@@ -4,8 +4,7 @@
 //! disk is back. Their number is limited; further reads fail with a time-out.
 
 use std::future::Future;
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -15,7 +14,7 @@ use sqlx::{Sqlite, SqlitePool};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
-use super::{Health, in_words, paths};
+use super::{Health, in_words};
 
 /// Pages and API read two at a time: the machine has other things to do.
 const READERS: u32 = 2;
@@ -52,26 +51,17 @@ pub struct Readers {
     pool: Arc<Mutex<SqlitePool>>,
     options: SqliteConnectOptions,
     places: Arc<Semaphore>,
-    /// Start of each ongoing read. The lock is held only to add, remove or compare.
-    begun: Arc<Mutex<Vec<Instant>>>,
+    /// Start of each ongoing read, which holds it. The lock is held only to add, remove or compare.
+    begun: Arc<Mutex<Vec<Weak<Instant>>>>,
     health: watch::Receiver<Health>,
 }
 
 impl Readers {
     /// Each connection is opened when it is first needed.
-    pub fn new(path: &Path, health: watch::Receiver<Health>) -> Self {
-        Self::with(paths::options(path).read_only(true), health)
-    }
-
-    fn with(options: SqliteConnectOptions, health: watch::Receiver<Health>) -> Self {
-        let (pool, places) = (pool(options.clone()), Semaphore::new(READERS as usize));
-        Self {
-            pool: Arc::new(Mutex::new(pool)),
-            options,
-            places: places.into(),
-            begun: Arc::default(),
-            health,
-        }
+    pub fn new(options: SqliteConnectOptions, health: watch::Receiver<Health>) -> Self {
+        let pool = Arc::new(Mutex::new(pool(options.clone())));
+        let places = Arc::new(Semaphore::new(READERS as usize));
+        Self { pool, options, places, begun: Arc::default(), health }
     }
 
     /// Closes all connections after the database was lost. Later reads open the file that has its name.
@@ -90,7 +80,7 @@ impl Readers {
     {
         let answer = async {
             let place = Arc::clone(&self.places).acquire_owned().await?;
-            let (pool, begun) = (lock(&self.pool).clone(), OngoingRead::now(&self.begun));
+            let (pool, begun) = (lock(&self.pool).clone(), self.begin());
             let read = async move {
                 let _held = (place, begun);
                 reading(pool.acquire().await?).await
@@ -111,9 +101,18 @@ impl Readers {
         if hangs { LITTLE_PATIENCE } else { PATIENCE }
     }
 
+    /// The start of a read that begins now.
+    fn begin(&self) -> Arc<Instant> {
+        let (begun, mut all) = (Arc::new(Instant::now()), lock(&self.begun));
+        all.retain(|begun| begun.strong_count() > 0);
+        all.push(Arc::downgrade(&begun));
+        begun
+    }
+
     /// For how long the oldest read has gone on.
     fn longest(&self) -> Duration {
-        lock(&self.begun).iter().min().map(Instant::elapsed).unwrap_or_default()
+        let begun = lock(&self.begun).iter().filter_map(Weak::upgrade).min();
+        begun.map(|begun| begun.elapsed()).unwrap_or_default()
     }
 }
 
@@ -140,29 +139,6 @@ fn is_passing(error: &anyhow::Error) -> bool {
     })
 }
 
-/// An ongoing read.
-struct OngoingRead {
-    at: Instant,
-    all: Arc<Mutex<Vec<Instant>>>,
-}
-
-impl OngoingRead {
-    fn now(all: &Arc<Mutex<Vec<Instant>>>) -> Self {
-        let at = Instant::now();
-        lock(all).push(at);
-        Self { at, all: Arc::clone(all) }
-    }
-}
-
-impl Drop for OngoingRead {
-    fn drop(&mut self) {
-        let mut all = lock(&self.all);
-        if let Some(index) = all.iter().position(|at| *at == self.at) {
-            all.swap_remove(index);
-        }
-    }
-}
-
 fn pool(options: SqliteConnectOptions) -> SqlitePool {
     SqlitePoolOptions::new()
         .max_connections(READERS)
@@ -181,7 +157,7 @@ mod tests {
     use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
     use super::*;
-    use crate::store::{TickOrigin, database};
+    use crate::store::{TickOrigin, database, paths};
 
     /// More than there are places for.
     const VISITORS: usize = 10;
@@ -193,7 +169,11 @@ mod tests {
     }
 
     fn readers(options: SqliteConnectOptions) -> Readers {
-        Readers::with(options, watch::channel(Health::default()).1)
+        Readers::new(options, watch::channel(Health::default()).1)
+    }
+
+    fn ongoing(readers: &Readers) -> usize {
+        lock(&readers.begun).iter().filter(|begun| begun.strong_count() > 0).count()
     }
 
     /// While nothing answers: nobody waits for long, and no more than there are places for are left behind.
@@ -207,12 +187,12 @@ mod tests {
             assert!(asked.elapsed() <= most + Duration::from_millis(10), "{:?}", asked.elapsed());
         }
         tokio::time::resume();
-        let left = lock(&readers.begun).len();
+        let left = ongoing(readers);
         assert_eq!((left, lock(&readers.pool).size()), (READERS as usize, READERS));
     }
 
     async fn check_that_all_is_well_again(readers: &Readers) {
-        while !lock(&readers.begun).is_empty() {
+        while ongoing(readers) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         for _ in 0..VISITORS {

@@ -1,10 +1,9 @@
 //! The ticks of the last 20 minutes, and all that are not in the database yet: recent charts need no disk.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::segment::window;
-use super::tick::{SegmentTicks, Tick, by_segment};
+use super::tick::{SegmentTicks, Tick, add};
 
 /// Segments of about ten minutes that stay in memory after they are in the database.
 const SEALED_SEGMENTS: usize = 2;
@@ -18,19 +17,17 @@ pub struct RecentTicks {
 
 #[derive(Debug, Default)]
 struct Inside {
-    /// With their segments' numbers, in order of arrival. A segment is here completely or not at all.
-    ticks: VecDeque<(i64, Arc<Tick>)>,
-    /// The latest instant of ticks that only the database has.
-    stored_to_ms: Option<i64>,
+    view: RecentView,
     /// The last tick that the writer has written.
     written: Option<Arc<Tick>>,
 }
 
 /// The ticks in memory at one moment.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RecentView {
-    /// In order of arrival.
+    /// In order of arrival. A segment is here completely or not at all.
     pub segments: Vec<SegmentTicks>,
+    /// The latest instant of ticks that only the database has.
     stored_to_ms: Option<i64>,
 }
 
@@ -52,26 +49,19 @@ impl RecentView {
 
 impl RecentTicks {
     pub fn put(&self, segment: i64, tick: Arc<Tick>) {
-        self.lock().ticks.push_back((segment, tick));
+        add(&mut self.lock().view.segments, segment, tick);
     }
 
     pub fn view(&self) -> RecentView {
-        let inside = self.lock();
-        RecentView { segments: by_segment(inside.ticks.iter().cloned()), stored_to_ms: inside.stored_to_ms }
+        self.lock().view.clone()
     }
 
     /// Notes that the segments up to this one are in the database. Only the last of them stay in memory.
     pub fn sealed(&self, segment: i64) {
-        let mut inside = self.lock();
-        let sealed = inside.ticks.iter().map(|(number, _)| *number).filter(|number| *number <= segment);
-        let mut numbers: Vec<i64> = sealed.collect();
-        numbers.dedup();
-        let surplus = numbers.len().saturating_sub(SEALED_SEGMENTS);
-        if let Some(last) = numbers[..surplus].last() {
-            while inside.ticks.front().is_some_and(|(number, _)| number <= last) {
-                let at_ms = inside.ticks.pop_front().map(|(_, tick)| tick.at_ms);
-                inside.stored_to_ms = inside.stored_to_ms.max(at_ms);
-            }
+        let view = &mut self.lock().view;
+        let sealed = view.segments.partition_point(|in_memory| in_memory.number <= segment);
+        for dropped in view.segments.drain(..sealed.saturating_sub(SEALED_SEGMENTS)) {
+            view.stored_to_ms = view.stored_to_ms.max(dropped.ticks.iter().map(|tick| tick.at_ms).max());
         }
     }
 
@@ -84,13 +74,17 @@ impl RecentTicks {
     pub fn written(&self) -> Vec<(i64, Arc<Tick>)> {
         let inside = self.lock();
         let Some(last) = &inside.written else { return Vec::new() };
-        let count = inside.ticks.iter().rposition(|(_, tick)| Arc::ptr_eq(tick, last)).map_or(0, |at| at + 1);
-        inside.ticks.iter().take(count).cloned().collect()
+        let segments = inside.view.segments.iter();
+        let ticks = segments.flat_map(|segment| segment.ticks.iter().map(|tick| (segment.number, tick)));
+        let mut ticks: Vec<_> = ticks.map(|(number, tick)| (number, Arc::clone(tick))).collect();
+        let count = ticks.iter().rposition(|(_, tick)| Arc::ptr_eq(tick, last)).map_or(0, |at| at + 1);
+        ticks.truncate(count);
+        ticks
     }
 
-    /// Replaces the ticks by these. The database has others up to `stored_to_ms`.
-    pub fn replace(&self, stored_to_ms: Option<i64>, ticks: impl Iterator<Item = (i64, Arc<Tick>)>) {
-        *self.lock() = Inside { ticks: ticks.collect(), stored_to_ms, ..Inside::default() };
+    /// Replaces the segments by these. The database has others up to `stored_to_ms`.
+    pub fn replace(&self, stored_to_ms: Option<i64>, segments: Vec<SegmentTicks>) {
+        *self.lock() = Inside { view: RecentView { segments, stored_to_ms }, written: None };
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {

@@ -11,7 +11,7 @@ use sqlx::{FromRow, Row, SqliteConnection};
 
 use crate::alert::Alert;
 use crate::job::{Job, MOST_NOTES};
-use crate::source::{Note, NoteCommand};
+use crate::source::NoteCommand;
 
 /// A row that differs from the stored one.
 #[derive(Debug, thiserror::Error)]
@@ -21,45 +21,19 @@ struct DamagedRow {
     id: i64,
 }
 
-/// The columns beside the body, for the checksum.
-struct JobColumns {
-    id: i64,
-    key: String,
-    started_ms: i64,
-    ended_ms: Option<i64>,
-    origin: Option<String>,
-    read_counter: Option<i64>,
-}
-
-impl JobColumns {
-    fn of(job: &Job) -> Self {
-        Self {
-            id: job.id,
-            key: job.key.clone(),
-            started_ms: job.started_at.as_millisecond(),
-            ended_ms: job.ended_at.map(|at| at.as_millisecond()),
-            origin: job
-                .origin
-                .as_ref()
-                .map(|origin| format!("{}/{origin}", job.vg.as_deref().unwrap_or_default())),
-            read_counter: job.read_counter.and_then(|bytes| i64::try_from(bytes).ok()),
-        }
-    }
-
-    fn checksum(&self, body: &str) -> u32 {
-        let Self { id, key, started_ms, ended_ms, origin, read_counter } = self;
-        checksum(&(id, key, started_ms, ended_ms, origin, read_counter, body))
-    }
-}
-
 /// CRC-32 of the fields as JSON, which distinguishes `NULL` from 0, and separates texts.
 fn checksum(fields: &impl Serialize) -> u32 {
     crc32fast::hash(&serde_json::to_vec(fields).unwrap_or_default())
 }
 
 pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::Result<()> {
-    let (columns, body) = (JobColumns::of(job), serde_json::to_string(job)?);
-    let checksum = columns.checksum(&body);
+    let origin = job.origin.as_ref();
+    let origin = origin.map(|origin| format!("{}/{origin}", job.vg.as_deref().unwrap_or_default()));
+    let (started_ms, ended_ms) =
+        (job.started_at.as_millisecond(), job.ended_at.map(|at| at.as_millisecond()));
+    let read_counter = job.read_counter.and_then(|bytes| i64::try_from(bytes).ok());
+    let body = serde_json::to_string(job)?;
+    let checksum = checksum(&(job.id, &job.key, started_ms, ended_ms, &origin, read_counter, &body));
     sqlx::query(
         "INSERT INTO job_record (id, key, started_ms, ended_ms, origin, read_counter, body, checksum)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -68,12 +42,12 @@ pub async fn write_job(connection: &mut SqliteConnection, job: &Job) -> anyhow::
              ended_ms = excluded.ended_ms, origin = excluded.origin, read_counter = excluded.read_counter,
              body = excluded.body, checksum = excluded.checksum",
     )
-    .bind(columns.id)
-    .bind(columns.key)
-    .bind(columns.started_ms)
-    .bind(columns.ended_ms)
-    .bind(columns.origin)
-    .bind(columns.read_counter)
+    .bind(job.id)
+    .bind(&job.key)
+    .bind(started_ms)
+    .bind(ended_ms)
+    .bind(origin)
+    .bind(read_counter)
     .bind(body)
     .bind(checksum)
     .execute(connection)
@@ -87,16 +61,12 @@ pub async fn write_note(connection: &mut SqliteConnection, command: &NoteCommand
     let row = sqlx::query("SELECT * FROM job_record WHERE key = ?").bind(&command.key);
     let Some(row) = row.fetch_optional(&mut *connection).await? else { return Ok(()) };
     let mut job = Job::from_row(&row)?;
-    add_note(&mut job.notes, &command.note);
-    write_job(connection, &job).await
-}
-
-/// Equal notes are stored once.
-fn add_note(notes: &mut Vec<Note>, note: &Note) {
-    if !notes.contains(note) && notes.len() < MOST_NOTES {
-        notes.push(note.clone());
-        notes.sort_by_key(|note| note.at);
+    // Equal notes are stored once.
+    if !job.notes.contains(&command.note) && job.notes.len() < MOST_NOTES {
+        job.notes.push(command.note.clone());
+        job.notes.sort_by_key(|note| note.at);
     }
+    write_job(connection, &job).await
 }
 
 /// Deletes an ended job. Its number is not reused.
@@ -149,44 +119,36 @@ pub async fn write_alert(connection: &mut SqliteConnection, alert: &Alert) -> an
     Ok(())
 }
 
+/// A job's row up to its checksum: number, key, start, end, origin, the device's counter, and the body.
+type JobFields = (i64, String, i64, Option<i64>, Option<String>, Option<i64>, String);
+
 impl FromRow<'_, SqliteRow> for Job {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let columns = JobColumns {
-            id: row.try_get("id")?,
-            key: row.try_get("key")?,
-            started_ms: row.try_get("started_ms")?,
-            ended_ms: row.try_get("ended_ms")?,
-            origin: row.try_get("origin")?,
-            read_counter: row.try_get("read_counter")?,
-        };
-        let body: String = row.try_get("body")?;
-        let mut job: Self = checked(row, ("job", columns.id), columns.checksum(&body), &body)?;
-        job.read_counter = columns.read_counter.map(i64::unsigned_abs);
-        (job.id, job.key) = (columns.id, columns.key);
+        let fields = JobFields::from_row(row)?;
+        let mut job: Self = checked(row, ("job", fields.0), &fields, &fields.6)?;
+        let (id, key, .., read_counter, _) = fields;
+        (job.id, job.key, job.read_counter) = (id, key, read_counter.map(i64::unsigned_abs));
         Ok(job)
     }
 }
 
 impl FromRow<'_, SqliteRow> for Alert {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let (id, body): (i64, String) = (row.try_get("id")?, row.try_get("body")?);
-        let (raised_ms, cleared_ms): (i64, Option<i64>) =
-            (row.try_get("raised_ms")?, row.try_get("cleared_ms")?);
-        checked(row, ("alert", id), checksum(&(id, raised_ms, cleared_ms, &body)), &body)
+        let fields = <(i64, i64, Option<i64>, String)>::from_row(row)?;
+        checked(row, ("alert", fields.0), &fields, &fields.3)
     }
 }
 
+/// The body of a row with these fields, if they have the row's checksum.
 fn checked<T: DeserializeOwned>(
     row: &SqliteRow,
     (what, id): (&'static str, i64),
-    checksum: u32,
+    fields: &impl Serialize,
     body: &str,
 ) -> sqlx::Result<T> {
-    let damaged = || sqlx::Error::Decode(DamagedRow { what, id }.into());
-    if row.try_get::<u32, _>("checksum").ok() != Some(checksum) {
-        return Err(damaged());
-    }
-    serde_json::from_str(body).map_err(|_| damaged())
+    let is_sound = row.try_get::<u32, _>("checksum").is_ok_and(|stored| stored == checksum(fields));
+    let body = is_sound.then(|| serde_json::from_str(body).ok()).flatten();
+    body.ok_or_else(|| sqlx::Error::Decode(DamagedRow { what, id }.into()))
 }
 
 /// Decodes rows one by one. Omits damaged rows, and returns a sentence for each.

@@ -3,27 +3,23 @@
 use anyhow::Context;
 use sqlx::{Connection, SqliteConnection};
 
-use super::codec::{Damage, Presence, Rows, encode};
+use super::codec::{Presence, Rows, encode};
 use super::rollup::{self, columns_at};
-use super::rows::write_gap;
-use super::seal::{Segment, delete_segment, insert_chunk, insert_segment, read_rows, rolled_until};
+use super::seal::{
+    Segment, delete_segment, insert_chunk, insert_segment, read_axis, read_rows, rolled_until,
+};
 use super::segment::{Axis, Level, chunk_key, stream_of_chunk};
 use super::stream::Stream;
-use super::write_op::Gap;
 
 /// Segments of ticks in one of minutes (four hours), and segments of minutes in one of ten minutes (five days).
-const SOURCES: [usize; 2] = [24, 30];
+pub const SOURCES: [usize; 2] = [24, 30];
 
-/// Makes the roll-ups whose sources are complete.
-pub async fn roll_up(connection: &mut SqliteConnection) -> anyhow::Result<()> {
-    roll_up_by(connection, SOURCES).await
-}
-
-/// As [`roll_up`], with these numbers of sources.
-pub async fn roll_up_by(connection: &mut SqliteConnection, counts: [usize; 2]) -> anyhow::Result<()> {
-    for (level, count) in [Level::Minutes, Level::TenMinutes].into_iter().zip(counts) {
-        while let Some(sources) = next_sources(connection, level, count).await? {
-            roll(connection, level, &sources).await?;
+/// Makes the roll-ups whose sources, so many of each level, are complete.
+pub async fn roll_up(connection: &mut SqliteConnection, counts: [usize; 2]) -> anyhow::Result<()> {
+    let levels = [(Level::Ticks, Level::Minutes), (Level::Minutes, Level::TenMinutes)];
+    for ((from, level), count) in levels.into_iter().zip(counts) {
+        while let Some(sources) = next_sources(connection, from, level, count).await? {
+            roll(connection, from, level, &sources).await?;
         }
     }
     Ok(())
@@ -32,16 +28,16 @@ pub async fn roll_up_by(connection: &mut SqliteConnection, counts: [usize; 2]) -
 /// The sources of the next segment of this level; `None` until they are complete.
 async fn next_sources(
     connection: &mut SqliteConnection,
+    from: Level,
     level: Level,
     count: usize,
 ) -> anyhow::Result<Option<Vec<Segment>>> {
-    let Some(source) = level.source() else { return Ok(None) };
     let sources: Vec<Segment> = sqlx::query_as(
         "SELECT id, from_ms, to_ms, first_source, last_source FROM segment
          WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
     )
-    .bind(source.key(rolled_until(connection, level).await?))
-    .bind(source.keys().1)
+    .bind(from.key(rolled_until(connection, level).await?))
+    .bind(from.keys().1)
     .bind(i64::try_from(count)?)
     .fetch_all(connection)
     .await?;
@@ -49,20 +45,26 @@ async fn next_sources(
 }
 
 /// A source with an unreadable axis becomes a gap, since the times of its rows are lost.
-async fn roll(connection: &mut SqliteConnection, level: Level, sources: &[Segment]) -> anyhow::Result<()> {
+async fn roll(
+    connection: &mut SqliteConnection,
+    from: Level,
+    level: Level,
+    sources: &[Segment],
+) -> anyhow::Result<()> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut readable = Vec::with_capacity(sources.len());
     for source in sources {
-        match axis(&mut transaction, source).await? {
-            Some(axis) => readable.push((source, axis)),
-            None => give_up(&mut transaction, source).await?,
+        match read_axis(&mut transaction, source.id).await {
+            Ok(axis) => readable.push((source, axis)),
+            Err(error) if error.is::<sqlx::Error>() => return Err(error),
+            Err(_) => give_up(&mut transaction, source).await?,
         }
     }
     if let (Some(first), Some(last)) = (sources.first(), sources.last())
         && !readable.is_empty()
     {
         let made_of = (first.numbers().0, last.numbers().1);
-        roll_readable(&mut transaction, level, made_of, &readable)
+        roll_readable(&mut transaction, from, level, made_of, &readable)
             .await
             .with_context(|| format!("cannot roll up the segments {} to {}", made_of.0, made_of.1))?;
     }
@@ -71,11 +73,11 @@ async fn roll(connection: &mut SqliteConnection, level: Level, sources: &[Segmen
 
 async fn roll_readable(
     connection: &mut SqliteConnection,
+    from: Level,
     level: Level,
     made_of: (i64, i64),
     sources: &[(&Segment, Axis)],
 ) -> anyhow::Result<()> {
-    let Some(from) = level.source() else { return Ok(()) };
     let axis = joined(sources);
     let groups = rollup::groups(&axis, level.row_ms());
     let key = level.key(made_of.0);
@@ -87,32 +89,21 @@ async fn roll_readable(
     for stream in streams_of(connection, sources).await? {
         let rows = joined_rows(connection, from, stream, sources).await?;
         let rolled = rollup::rolled(stream.kind, from, &axis, &rows, &groups);
-        let data = encode(&rolled)?;
-        insert_chunk(connection, chunk_key(key, stream), &data).await?;
+        insert_chunk(connection, chunk_key(key, stream), &encode(&rolled)?).await?;
     }
     Ok(())
 }
 
-/// `None` if it is damaged.
-async fn axis(connection: &mut SqliteConnection, source: &Segment) -> anyhow::Result<Option<Axis>> {
-    let bytes: Vec<u8> = sqlx::query_scalar("SELECT axis FROM segment WHERE id = ?")
-        .bind(source.id)
-        .fetch_one(connection)
-        .await?;
-    Ok(Axis::decode(&bytes).ok())
-}
-
 /// Replaces an unreadable segment by a gap.
 async fn give_up(connection: &mut SqliteConnection, segment: &Segment) -> anyhow::Result<()> {
-    let number = segment.number();
-    tracing::warn!("segment {number} is damaged and becomes a gap");
-    let rows: i64 = sqlx::query_scalar("SELECT rows FROM segment WHERE id = ?")
-        .bind(segment.id)
-        .fetch_one(&mut *connection)
-        .await?;
-    let reason = "what the database had of them is damaged".to_string();
-    write_gap(connection, &Gap { from_ms: segment.from_ms, to_ms: segment.to_ms, ticks: rows, reason })
-        .await?;
+    tracing::warn!("segment {} is damaged and becomes a gap", segment.number());
+    sqlx::query(
+        "INSERT INTO gap (from_ms, to_ms, ticks, reason)
+         SELECT from_ms, to_ms, rows, 'what the database had of them is damaged' FROM segment WHERE id = ?",
+    )
+    .bind(segment.id)
+    .execute(&mut *connection)
+    .await?;
     delete_segment(connection, segment.id).await
 }
 
@@ -156,7 +147,7 @@ async fn joined_rows(
     let mut joined = Rows::without_values(Presence::Absent, 0, columns);
     for (source, axis) in sources {
         let rows = match read_rows(connection, source.id, stream, axis.len()).await {
-            Err(error) if error.is::<Damage>() => {
+            Err(error) if !error.is::<sqlx::Error>() => {
                 let number = source.number();
                 tracing::warn!(
                     "a chunk of {stream:?} in segment {number} is damaged and not rolled up: {error}"

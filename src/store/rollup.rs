@@ -1,4 +1,5 @@
-//! Roll-ups combine several ticks, or several finer roll-ups, in one row. Sums and peaks are preserved.
+//! Roll-ups combine several ticks, or several finer roll-ups, in one row. Sums and peaks are preserved. Rows of any level
+//! become values of quantities here.
 //!
 //! A row has four columns for each quantity of its stream's kind: exact sums of `over` and `amount`, and the smallest and
 //! the largest value of one tick, rounded outward to eight binary digits.
@@ -8,11 +9,12 @@ use std::ops::Range;
 use super::codec::{Presence, Rows};
 use super::segment::{Axis, Level};
 use super::stream::Kind;
+use super::tick::SegmentTicks;
 use crate::series::quantity::Quantity;
 use crate::series::{Extent, Observation};
 
 /// Columns of a quantity.
-pub const COLUMNS: usize = 4;
+const COLUMNS: usize = 4;
 
 /// The four columns of one quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,10 +37,12 @@ impl Tally {
     }
 }
 
-impl From<&[u64]> for Tally {
-    /// The columns of a quantity.
-    fn from(kept: &[u64]) -> Self {
-        Self { over: kept[0], amount: kept[1], least: kept[2], most: kept[3] }
+impl Tally {
+    /// Of a row's number in each column of a kind's roll-ups.
+    fn of_row(kind: Kind, quantity: Quantity, number: impl Fn(usize) -> u64) -> Self {
+        let index = kind.quantities().iter().position(|other| *other == quantity).unwrap_or_default();
+        let [over, amount, least, most] = std::array::from_fn(|column| number(index * COLUMNS + column));
+        Self { over, amount, least, most }
     }
 }
 
@@ -105,10 +109,10 @@ pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range
             for (number, column) in numbers.iter_mut().zip(&rows.columns) {
                 *number = column[row];
             }
-            for (index, (tally, quantity)) in tallies.iter_mut().zip(quantities).enumerate() {
+            for (tally, quantity) in tallies.iter_mut().zip(quantities) {
                 tally.add(match from {
                     Level::Ticks => kind.observe(*quantity, &numbers, axis.elapsed_us[row]).into(),
-                    _ => numbers[index * COLUMNS..].into(),
+                    _ => Tally::of_row(kind, *quantity, |column| numbers[column]),
                 });
             }
         }
@@ -142,15 +146,59 @@ pub fn columns_at(level: Level, kind: Kind) -> usize {
     if level == Level::Ticks { kind.columns() } else { kind.quantities().len() * COLUMNS }
 }
 
-/// The columns of a quantity in a kind's roll-ups.
-pub fn columns_of(kind: Kind, quantity: Quantity) -> Range<usize> {
-    let index = kind.quantities().iter().position(|other| *other == quantity).unwrap_or_default();
-    index * COLUMNS..(index + 1) * COLUMNS
-}
-
-/// The values in a quantity's columns; `None` if unknown.
-pub fn extent(quantity: Quantity, kept: &[u64]) -> Option<Extent> {
-    let tally = Tally::from(kept);
+/// A row's values of a quantity; `None` if unknown.
+pub fn extent(
+    level: Level,
+    kind: Kind,
+    quantity: Quantity,
+    rows: &Rows,
+    row: usize,
+    elapsed_us: u64,
+) -> Option<Extent> {
+    if rows.presence[row] != Presence::Known {
+        return None;
+    }
+    if level == Level::Ticks {
+        let mut numbers = [0; Kind::MOST_COLUMNS];
+        numbers.iter_mut().zip(&rows.columns).for_each(|(number, column)| *number = column[row]);
+        return kind.observe(quantity, &numbers, elapsed_us).map(Extent::from);
+    }
+    let tally = Tally::of_row(kind, quantity, |column| rows.columns[column][row]);
     let all = Observation::ratio(tally.amount, tally.over, quantity.scale())?;
     Some(Extent { all, min: value_of(tally.least), max: value_of(tally.most) })
+}
+
+/// A segment's time axis, and which of its rows others tell of.
+#[derive(Debug)]
+pub struct SegmentAxis {
+    pub level: Level,
+    pub axis: Axis,
+    /// Rows of these segments of ticks are left out: numbers from-to, inclusive.
+    pub covered: Vec<(i64, i64)>,
+}
+
+/// One row of a stream: its end, its length, and the quantity's values if known.
+pub type Value = (i64, u64, Option<Extent>);
+
+impl SegmentAxis {
+    /// The axis of ticks in memory.
+    pub fn of_ticks(ticks: &SegmentTicks) -> Self {
+        let axis = Axis::of(ticks.number, &ticks.ticks);
+        Self { level: Level::Ticks, axis, covered: Vec::new() }
+    }
+
+    /// The rows that no other segment covers.
+    pub fn uncovered(&self) -> impl Iterator<Item = usize> {
+        let is_covered = |number| self.covered.iter().any(|(first, last)| (*first..=*last).contains(&number));
+        (0..self.axis.len()).filter(move |row| !is_covered(self.axis.numbers[*row]))
+    }
+
+    /// The values of a quantity in the rows that no other segment covers.
+    pub fn values(&self, kind: Kind, rows: &Rows, quantity: Quantity) -> impl Iterator<Item = Value> {
+        self.uncovered().map(move |row| {
+            let elapsed_us = self.axis.elapsed_us[row];
+            let extent = extent(self.level, kind, quantity, rows, row, elapsed_us);
+            (self.axis.at_ms[row], elapsed_us, extent)
+        })
+    }
 }

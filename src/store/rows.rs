@@ -1,8 +1,7 @@
 //! Rows of devices, volumes and gaps.
 
 use anyhow::Context;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::catalog::{DeviceRow, Rows, VolumeRow};
 use super::seal::last_instant;
@@ -12,37 +11,25 @@ use crate::config;
 
 /// All devices and volumes with stored data.
 pub async fn catalog_rows(connection: &mut SqliteConnection) -> anyhow::Result<Rows> {
-    let devices = sqlx::query("SELECT * FROM device ORDER BY id").fetch_all(&mut *connection).await?;
-    let volumes = sqlx::query("SELECT * FROM volume ORDER BY id").fetch_all(&mut *connection).await?;
-    let devices = devices.iter().map(device_row).collect::<sqlx::Result<_>>();
-    let volumes = volumes.iter().map(volume_row).collect::<sqlx::Result<_>>();
-    Ok(Rows {
-        devices: devices.context("cannot read the devices")?,
-        volumes: volumes.context("cannot read the volumes")?,
-    })
-}
-
-fn device_row(row: &SqliteRow) -> sqlx::Result<DeviceRow> {
-    Ok(DeviceRow {
-        id: row.try_get("id")?,
-        identity: row.try_get::<String, _>("identity")?.into(),
-        name: row.try_get("name")?,
-        label: row.try_get("label")?,
-        kind: row.try_get("kind")?,
-        counts: row.try_get("counts")?,
-        last_seen_ms: row.try_get("last_seen_ms")?,
-    })
-}
-
-fn volume_row(row: &SqliteRow) -> sqlx::Result<VolumeRow> {
-    Ok(VolumeRow {
-        id: row.try_get("id")?,
-        uuid: row.try_get::<String, _>("uuid")?.into(),
-        vg: row.try_get("vg")?,
-        lv: row.try_get("lv")?,
-        device_identity: row.try_get::<Option<String>, _>("device_identity")?.map(Into::into),
-        last_seen_ms: row.try_get("last_seen_ms")?,
-    })
+    let devices: Vec<(u32, String, String, String, String, bool, i64)> = sqlx::query_as(
+        "SELECT id, identity, name, label, kind, counts, last_seen_ms FROM device ORDER BY id",
+    )
+    .fetch_all(&mut *connection)
+    .await
+    .context("cannot read the devices")?;
+    let volumes: Vec<(u32, String, String, String, Option<String>, i64)> =
+        sqlx::query_as("SELECT id, uuid, vg, lv, device_identity, last_seen_ms FROM volume ORDER BY id")
+            .fetch_all(&mut *connection)
+            .await
+            .context("cannot read the volumes")?;
+    let devices = devices.into_iter().map(|(id, identity, name, label, kind, counts, last_seen_ms)| {
+        DeviceRow { id, identity: identity.into(), name, label, kind, counts, last_seen_ms }
+    });
+    let volumes = volumes.into_iter().map(|(id, uuid, vg, lv, device_identity, last_seen_ms)| {
+        let device_identity = device_identity.map(Into::into);
+        VolumeRow { id, uuid: uuid.into(), vg, lv, device_identity, last_seen_ms }
+    });
+    Ok(Rows { devices: devices.collect(), volumes: volumes.collect() })
 }
 
 /// The number that ties the journal to this database; created at the first call.
@@ -96,53 +83,42 @@ async fn has_chunk(connection: &mut SqliteConnection, streams: [Stream; 2]) -> a
 
 pub async fn write_rows(connection: &mut SqliteConnection, rows: &Rows) -> anyhow::Result<()> {
     for device in &rows.devices {
-        write_device(connection, device)
-            .await
-            .with_context(|| format!("cannot keep device {}", device.name))?;
+        sqlx::query(
+            "INSERT INTO device (id, identity, name, label, kind, counts, last_seen_ms)
+             VALUES (?, ?, ?, ?, ?, ?, ?)
+             ON CONFLICT (id) DO UPDATE SET name = excluded.name, label = excluded.label, kind = excluded.kind,
+                 counts = excluded.counts, last_seen_ms = excluded.last_seen_ms
+             -- Never under another identity: the number may be of a database that was replaced.
+             WHERE device.identity = excluded.identity",
+        )
+        .bind(device.id)
+        .bind(&*device.identity)
+        .bind(&device.name)
+        .bind(&device.label)
+        .bind(&device.kind)
+        .bind(device.counts)
+        .bind(device.last_seen_ms)
+        .execute(&mut *connection)
+        .await
+        .with_context(|| format!("cannot keep device {}", device.name))?;
     }
     for volume in &rows.volumes {
-        write_volume(connection, volume)
-            .await
-            .with_context(|| format!("cannot keep volume {}/{}", volume.vg, volume.lv))?;
+        sqlx::query(
+            "INSERT INTO volume (id, uuid, vg, lv, device_identity, last_seen_ms) VALUES (?, ?, ?, ?, ?, ?)
+             ON CONFLICT (id) DO UPDATE SET vg = excluded.vg, lv = excluded.lv,
+                 device_identity = excluded.device_identity, last_seen_ms = excluded.last_seen_ms
+             WHERE volume.uuid = excluded.uuid",
+        )
+        .bind(volume.id)
+        .bind(&*volume.uuid)
+        .bind(&volume.vg)
+        .bind(&volume.lv)
+        .bind(volume.device_identity.as_deref())
+        .bind(volume.last_seen_ms)
+        .execute(&mut *connection)
+        .await
+        .with_context(|| format!("cannot keep volume {}/{}", volume.vg, volume.lv))?;
     }
-    Ok(())
-}
-
-async fn write_device(connection: &mut SqliteConnection, device: &DeviceRow) -> anyhow::Result<()> {
-    sqlx::query(
-        "INSERT INTO device (id, identity, name, label, kind, counts, last_seen_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
-         ON CONFLICT (id) DO UPDATE SET name = excluded.name, label = excluded.label, kind = excluded.kind,
-             counts = excluded.counts, last_seen_ms = excluded.last_seen_ms
-         -- Never under another identity: the number may be of a database that was replaced.
-         WHERE device.identity = excluded.identity",
-    )
-    .bind(device.id)
-    .bind(&*device.identity)
-    .bind(&device.name)
-    .bind(&device.label)
-    .bind(&device.kind)
-    .bind(device.counts)
-    .bind(device.last_seen_ms)
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-async fn write_volume(connection: &mut SqliteConnection, volume: &VolumeRow) -> anyhow::Result<()> {
-    sqlx::query(
-        "INSERT INTO volume (id, uuid, vg, lv, device_identity, last_seen_ms) VALUES (?, ?, ?, ?, ?, ?)
-         ON CONFLICT (id) DO UPDATE SET vg = excluded.vg, lv = excluded.lv,
-             device_identity = excluded.device_identity, last_seen_ms = excluded.last_seen_ms
-         WHERE volume.uuid = excluded.uuid",
-    )
-    .bind(volume.id)
-    .bind(&*volume.uuid)
-    .bind(&volume.vg)
-    .bind(&volume.lv)
-    .bind(volume.device_identity.as_deref())
-    .bind(volume.last_seen_ms)
-    .execute(connection)
-    .await?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Connection, FromRow, Row, SqliteConnection};
+use sqlx::{Connection, FromRow, SqliteConnection};
 
 use super::codec::{Rows, decode_stored, encode};
 use super::rollup::columns_at;
@@ -24,14 +24,9 @@ pub struct Segment {
 }
 
 impl FromRow<'_, SqliteRow> for Segment {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Segment> {
-        Ok(Segment {
-            id: row.try_get("id")?,
-            from_ms: row.try_get("from_ms")?,
-            to_ms: row.try_get("to_ms")?,
-            first_source: row.try_get("first_source")?,
-            last_source: row.try_get("last_source")?,
-        })
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let (id, from_ms, to_ms, first_source, last_source) = FromRow::from_row(row)?;
+        Ok(Self { id, from_ms, to_ms, first_source, last_source })
     }
 }
 
@@ -87,17 +82,12 @@ pub async fn watched_ms(connection: &mut SqliteConnection) -> anyhow::Result<i64
 
 /// The last segment of ticks that was sealed, even if only its roll-ups are left; 0 if none.
 pub async fn last_segment(connection: &mut SqliteConnection) -> anyhow::Result<i64> {
-    let (first, end) = Level::Ticks.keys();
-    let key: Option<i64> = sqlx::query_scalar("SELECT max(id) FROM segment WHERE id >= ? AND id < ?")
-        .bind(first)
-        .bind(end)
+    let last: Option<i64> = sqlx::query_scalar("SELECT max(id) FROM segment WHERE id < ?")
+        .bind(Level::Ticks.keys().1)
         .fetch_one(&mut *connection)
         .await?;
-    let mut last = key.map_or(0, |key| key - first);
-    for level in [Level::Minutes, Level::TenMinutes] {
-        last = last.max(rolled_until(connection, level).await?);
-    }
-    Ok(last)
+    let minutes = rolled_until(connection, Level::Minutes).await?;
+    Ok(last.unwrap_or_default().max(minutes).max(rolled_until(connection, Level::TenMinutes).await?))
 }
 
 /// The last segment of ticks that is in this level; 0 if none.
@@ -117,7 +107,17 @@ pub async fn last_instant(connection: &mut SqliteConnection) -> anyhow::Result<O
     Ok(sqlx::query_scalar("SELECT max(to_ms) FROM segment").fetch_one(connection).await?)
 }
 
-/// The rows of a stream in a segment of `count` rows. Without a chunk, the stream was absent.
+/// The axis of a segment. An error other than SQLite's means a damaged axis.
+pub async fn read_axis(connection: &mut SqliteConnection, segment: i64) -> anyhow::Result<Axis> {
+    let axis: Vec<u8> = sqlx::query_scalar("SELECT axis FROM segment WHERE id = ?")
+        .bind(segment)
+        .fetch_one(connection)
+        .await?;
+    Axis::decode(&axis)
+}
+
+/// The rows of a stream in a segment of `count` rows. Without a chunk, the stream was absent. An error
+/// other than SQLite's means a damaged chunk.
 pub async fn read_rows(
     connection: &mut SqliteConnection,
     segment: i64,
@@ -129,7 +129,7 @@ pub async fn read_rows(
         .bind(chunk_key(segment, stream))
         .fetch_optional(connection)
         .await?;
-    Ok(decode_stored(columns_at(level, stream.kind), chunk.as_deref(), count)?)
+    decode_stored(columns_at(level, stream.kind), chunk.as_deref(), count)
 }
 
 /// With its chunks.

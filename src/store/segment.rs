@@ -1,6 +1,6 @@
 //! A segment: a time axis and a chunk for each stream, for about ten minutes of ticks or a longer span of roll-ups.
 
-use super::codec::{Damage, Presence, Rows, decode, encode};
+use super::codec::{Presence, Rows, decode, encode};
 use super::stream::Stream;
 use super::tick::{Cell, Tick};
 
@@ -29,15 +29,6 @@ pub fn window(at_ms: i64) -> i64 {
 
 impl Level {
     pub const ALL: [Self; 3] = [Self::Ticks, Self::Minutes, Self::TenMinutes];
-
-    /// The level that this one is made of.
-    pub fn source(self) -> Option<Self> {
-        match self {
-            Self::Ticks => None,
-            Self::Minutes => Some(Self::Ticks),
-            Self::TenMinutes => Some(Self::Minutes),
-        }
-    }
 
     /// The length of a row; 0 if each tick is a row.
     pub fn row_ms(self) -> i64 {
@@ -127,7 +118,7 @@ impl Axis {
         encode(&rows)
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+    pub fn decode(bytes: &[u8]) -> anyhow::Result<Self> {
         let rows = decode(COLUMNS, bytes)?;
         let mut columns = rows.columns.into_iter();
         let mut at = 0i64;
@@ -164,13 +155,8 @@ pub fn streams(ticks: &[impl AsRef<Tick>]) -> Vec<Stream> {
 pub fn rows_of(ticks: &[impl AsRef<Tick>], stream: Stream) -> Rows {
     let mut columns = vec![Vec::with_capacity(ticks.len()); stream.kind.columns()];
     let mut presence = Vec::with_capacity(ticks.len());
-    let mut place = None;
     for tick in ticks.iter().map(AsRef::as_ref) {
-        let (layout, at) = place
-            .filter(|(known, _)| std::ptr::eq(*known, &*tick.layout))
-            .unwrap_or_else(|| (&*tick.layout, tick.layout.place(stream)));
-        place = Some((layout, at));
-        let cell = at.map_or(Cell::Absent, |at| tick.cell_at(at));
+        let cell = tick.cell(stream);
         presence.push(match cell {
             Cell::Absent => Presence::Absent,
             Cell::Unknown => Presence::Unknown,

@@ -57,6 +57,8 @@ impl Stream {
 
 impl Kind {
     pub const ALL: [Self; 4] = [Self::Host, Self::Device, Self::Copying, Self::Volume];
+    /// No kind has more columns.
+    pub const MOST_COLUMNS: usize = 12;
 
     /// The number of columns in a tick's rows.
     pub fn columns(self) -> usize {
@@ -190,31 +192,17 @@ fn host_of(row: &[u64]) -> Host {
 
 /// All but a mirror's sync progress.
 pub fn volume_columns(volume: &VolumeState) -> [u64; 9] {
-    let [known, used, total, unit] = optional_fill(volume.fill);
-    let [metadata_known, metadata_used, metadata_total, metadata_unit] = optional_fill(volume.metadata);
-    [
-        known,
-        used,
-        total,
-        unit,
-        metadata_known,
-        metadata_used,
-        metadata_total,
-        metadata_unit,
-        volume.state as u64,
-    ]
+    let fill = |fill: Option<Fill>| fill.map_or([0; 4], |fill| [1, fill.used, fill.total, fill.unit]);
+    let mut columns = [0; 9];
+    columns[..4].copy_from_slice(&fill(volume.fill));
+    columns[4..8].copy_from_slice(&fill(volume.metadata));
+    columns[8] = volume.state as u64;
+    columns
 }
 
 pub fn volume_of(row: &[u64]) -> VolumeState {
-    let fill = |start: usize| (row[start] != 0).then(|| fill_of(&row[start + 1..]));
+    let fill =
+        |at: usize| (row[at] != 0).then(|| Fill { used: row[at + 1], total: row[at + 2], unit: row[at + 3] });
     let state = usize::try_from(row[8]).ok().and_then(|number| State::ALL.get(number).copied());
     VolumeState { fill: fill(0), metadata: fill(4), sync: None, state: state.unwrap_or(State::Unknown) }
-}
-
-fn optional_fill(fill: Option<Fill>) -> [u64; 4] {
-    fill.map_or([0; 4], |fill| [1, fill.used, fill.total, fill.unit])
-}
-
-fn fill_of(row: &[u64]) -> Fill {
-    Fill { used: row[0], total: row[1], unit: row[2] }
 }

@@ -1,8 +1,10 @@
 //! Subjects of series and their names in the API: `device:sda`, `volume:vg0/data`, `total` or `vm`, and a metric.
 
+use anyhow::{Context, bail};
+
 use super::catalog::Catalog;
 use super::stream::{Kind, Stream};
-use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity, named};
+use crate::series::quantity::Quantity;
 
 /// The subject of a series.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,39 +25,26 @@ pub struct SeriesKey {
     pub quantity: Quantity,
 }
 
-/// Words that name no subject, or a metric that it does not have: a sentence with those that it has.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct NameError(String);
-
 impl Subject {
     /// Understands the API's `of`.
-    pub fn named(of: &str) -> Result<Self, NameError> {
+    pub fn named(of: &str) -> anyhow::Result<Self> {
         match of.split_once(':') {
             Some(("device", name)) => Ok(Self::Device(name.into())),
             Some(("volume", name)) => Ok(Self::Volume(name.into())),
             None if of == "total" => Ok(Self::Total),
             None if of == "vm" => Ok(Self::Host),
-            _ => Err(NameError(format!(
+            _ => bail!(
                 "expected `of` to be device:<name or uuid>, volume:<vg/lv or uuid>, total or vm, but found `{of}`"
-            ))),
+            ),
         }
     }
 
-    /// Understands the API's `metric`.
-    pub fn quantity(&self, metric: &str) -> Result<Quantity, NameError> {
-        let device = || named::<DeviceQuantity>(metric).map(Quantity::Device);
-        let share = || named::<ShareQuantity>(metric).map(Quantity::Share);
-        let fill = || named::<VolumeQuantity>(metric).map(Quantity::Volume);
-        let quantity = match self {
-            Self::Device(_) => device().or_else(share),
-            Self::Volume(_) => fill().or_else(device),
-            Self::Total => device(),
-            Self::Host => named::<HostQuantity>(metric).map(Quantity::Host),
-        };
-        let names = || self.metrics().join(", ");
-        quantity.ok_or_else(|| {
-            NameError(format!("expected `metric` to be one of {}, but found `{metric}`", names()))
+    /// Understands the API's `metric`. The error names those that it has.
+    pub fn quantity(&self, metric: &str) -> anyhow::Result<Quantity> {
+        let all = || self.kinds().iter().flat_map(|kind| kind.quantities()).copied();
+        all().find(|quantity| quantity.name() == metric).with_context(|| {
+            let names: Vec<String> = all().map(Quantity::name).collect();
+            format!("expected `metric` to be one of {}, but found `{metric}`", names.join(", "))
         })
     }
 
@@ -69,20 +58,20 @@ impl Subject {
         }
     }
 
-    /// The names of all that it has.
-    fn metrics(&self) -> Vec<&'static str> {
+    /// The kinds of its quantities.
+    fn kinds(&self) -> &'static [Kind] {
         match self {
-            Self::Device(_) => vec![DeviceQuantity::NAMES, ShareQuantity::NAMES],
-            Self::Volume(_) => vec![VolumeQuantity::NAMES, DeviceQuantity::NAMES],
-            Self::Total => vec![DeviceQuantity::NAMES],
-            Self::Host => vec![HostQuantity::NAMES],
+            Self::Device(_) => &[Kind::Device, Kind::Copying],
+            Self::Volume(_) => &[Kind::Volume, Kind::Device],
+            Self::Total => &[Kind::Device],
+            Self::Host => &[Kind::Host],
         }
     }
 }
 
 impl SeriesKey {
     /// Understands the API's `of` and `metric`.
-    pub fn named(of: &str, metric: &str) -> Result<Self, NameError> {
+    pub fn named(of: &str, metric: &str) -> anyhow::Result<Self> {
         let subject = Subject::named(of)?;
         let quantity = subject.quantity(metric)?;
         Ok(Self { subject, quantity })
@@ -96,5 +85,46 @@ impl SeriesKey {
             (Kind::Device, Kind::Copying) if own != Stream::TOTAL => Some(Stream::new(kind, own.row)),
             _ => (own.kind == kind).then_some(own),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::quantity::{DeviceQuantity, ShareQuantity, VolumeQuantity};
+
+    #[test]
+    fn api_names_parse() {
+        let quantity = |of: &str, metric: &str| SeriesKey::named(of, metric).unwrap().quantity;
+        assert_eq!(quantity("total", "read_bytes"), Quantity::Device(DeviceQuantity::ReadBytes));
+        assert_eq!(quantity("device:sda", "copy_read_bytes"), Quantity::Share(ShareQuantity::CopyReadBytes));
+        assert_eq!(quantity("volume:vg0/data", "used_bytes"), Quantity::Volume(VolumeQuantity::UsedBytes));
+        for kind in Kind::ALL {
+            let subject = match kind {
+                Kind::Host => "vm",
+                Kind::Device | Kind::Copying => "device:sda",
+                Kind::Volume => "volume:vg0/data",
+            };
+            for known in kind.quantities() {
+                assert_eq!(quantity(subject, &known.name()), *known);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_with_the_names_that_there_are() {
+        let refused = |of: &str, metric: &str| SeriesKey::named(of, metric).unwrap_err().to_string();
+        assert_eq!(
+            refused("vm", "bogus"),
+            "expected `metric` to be one of bi_kib_per_s, bo_kib_per_s, user, system, iowait, blocked, \
+             pressure_io_some, but found `bogus`"
+        );
+        assert_eq!(
+            refused("volume:vg0/data", "copy_read_bytes"),
+            "expected `metric` to be one of fill_percent, used_bytes, metadata_percent, read_bytes, \
+             written_bytes, reads, writes, read_await_ms, write_await_ms, read_request_bytes, \
+             write_request_bytes, queue_depth, utilisation, but found `copy_read_bytes`"
+        );
+        assert!(refused("sda", "reads").starts_with("expected `of` to be device:<name or uuid>, "));
     }
 }

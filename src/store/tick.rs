@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use anyhow::ensure;
+
 use super::catalog::Catalog;
+use super::journal::JournalContent;
 use super::stream::{Kind, Stream, host_columns, volume_columns, work_columns};
 use crate::interval::Interval;
 
@@ -36,32 +39,28 @@ pub struct SegmentTicks {
     pub ticks: Vec<Arc<Tick>>,
 }
 
-/// Ticks with the numbers of their segments, segment by segment.
-pub fn by_segment(ticks: impl IntoIterator<Item = (i64, Arc<Tick>)>) -> Vec<SegmentTicks> {
-    let mut segments: Vec<SegmentTicks> = Vec::new();
-    for (number, tick) in ticks {
-        match segments.last_mut() {
-            Some(segment) if segment.number == number => segment.ticks.push(tick),
-            _ => segments.push(SegmentTicks { number, ticks: vec![tick] }),
-        }
+/// Adds a tick to its segment, the last one or a new one.
+pub fn add(segments: &mut Vec<SegmentTicks>, number: i64, tick: Arc<Tick>) {
+    match segments.last_mut() {
+        Some(segment) if segment.number == number => segment.ticks.push(tick),
+        _ => segments.push(SegmentTicks { number, ticks: vec![tick] }),
     }
-    segments
 }
 
-/// The ticks of the records by segment, and a sentence if some cannot be decoded.
-pub fn segments_of(records: &[(i64, Vec<u8>)]) -> (Vec<SegmentTicks>, Option<String>) {
-    let (mut ticks, mut before, mut lost) = (Vec::with_capacity(records.len()), None::<Arc<Tick>>, None);
-    for (segment, record) in records {
-        match Tick::from_record(record, before.as_deref()) {
+/// The ticks of a journal by segment, and a sentence for each damaged place.
+pub fn segments_of(journal: JournalContent) -> (Vec<SegmentTicks>, Vec<String>) {
+    let (mut segments, mut before, mut lost) = (Vec::new(), None::<Arc<Tick>>, None);
+    for (segment, record) in journal.records {
+        match Tick::from_record(&record, before.as_deref()) {
             Ok(tick) => {
                 let tick = Arc::new(tick);
                 before = Some(Arc::clone(&tick));
-                ticks.push((*segment, tick));
+                add(&mut segments, segment, tick);
             }
-            Err(error) => lost = Some(error.to_string()),
+            Err(error) => lost = Some(format!("a record of the journal cannot be decoded: {error}")),
         }
     }
-    (by_segment(ticks), lost)
+    (segments, journal.damage.into_iter().chain(lost).collect())
 }
 
 /// A tick's row of a stream.
@@ -115,11 +114,8 @@ impl Tick {
     }
 
     pub fn cell(&self, stream: Stream) -> Cell<'_> {
-        let Some(place) = self.layout.place(stream) else { return Cell::Absent };
-        self.cell_at(place)
-    }
-
-    pub fn cell_at(&self, place: u32) -> Cell<'_> {
+        let Ok(place) = self.layout.streams.binary_search(&stream) else { return Cell::Absent };
+        let place = place as u32;
         if self.unknown.binary_search(&place).is_ok() {
             return Cell::Unknown;
         }
@@ -127,18 +123,12 @@ impl Tick {
             return Cell::Zero;
         };
         let begin = self.active[index].1 as usize;
-        let columns = self.layout.streams[place as usize].kind.columns();
-        Cell::Row(&self.numbers[begin..begin + columns])
+        Cell::Row(&self.numbers[begin..begin + stream.kind.columns()])
     }
 }
 
 /// The fields of a tick in a record of the journal, encoded by postcard. No record depends on another.
 type Record = (i64, u64, Vec<Stream>, Vec<u32>, Vec<(u32, u32)>, Vec<u64>);
-
-/// A record that was not written by this version of the program.
-#[derive(Debug, thiserror::Error)]
-#[error("a record of the journal cannot be decoded: {0}")]
-pub struct RecordError(String);
 
 impl Tick {
     pub fn to_record(&self) -> Vec<u8> {
@@ -148,13 +138,13 @@ impl Tick {
     }
 
     /// The tick of a record. It shares its layout with `before` if both are equal.
-    pub fn from_record(record: &[u8], before: Option<&Self>) -> Result<Self, RecordError> {
-        let (at_ms, elapsed_us, streams, unknown, active, numbers): Record =
-            postcard::from_bytes(record).map_err(|error| RecordError(error.to_string()))?;
+    pub fn from_record(record: &[u8], before: Option<&Self>) -> anyhow::Result<Self> {
+        let (at_ms, elapsed_us, streams, unknown, active, numbers): Record = postcard::from_bytes(record)?;
         let shared = before.map(|before| &before.layout).filter(|shared| shared.streams == streams);
         let layout = shared.map_or_else(|| Arc::new(Layout { streams }), Arc::clone);
         let tick = Self { at_ms, elapsed_us, layout, unknown, active, numbers };
-        if tick.is_sound() { Ok(tick) } else { Err(RecordError("its parts do not fit together".into())) }
+        ensure!(tick.is_sound(), "its parts do not fit together");
+        Ok(tick)
     }
 
     /// Whether every place is in the layout and every row in the numbers.
@@ -172,12 +162,6 @@ impl Tick {
             && self.unknown.is_sorted()
             && self.active.is_sorted()
             && self.unknown.last().is_none_or(|place| (*place as usize) < self.layout.streams.len())
-    }
-}
-
-impl Layout {
-    pub fn place(&self, stream: Stream) -> Option<u32> {
-        self.streams.binary_search(&stream).ok().and_then(|place| u32::try_from(place).ok())
     }
 }
 

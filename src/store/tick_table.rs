@@ -6,9 +6,9 @@
 use std::sync::{Arc, PoisonError};
 
 use super::StoreReader;
-use super::decoder::Value;
 use super::read::StoredRange;
 use super::readers::on_a_thread;
+use super::rollup::Value;
 use super::segment::Level;
 use super::stream::Stream;
 use super::subject::SeriesKey;

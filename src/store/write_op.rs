@@ -44,7 +44,7 @@ pub type Reply = oneshot::Sender<Result<(), WriteError>>;
 #[derive(Debug)]
 pub struct QueueEntry {
     pub op: WriteOp,
-    reply: Option<Reply>,
+    pub reply: Option<Reply>,
 }
 
 /// Ticks that were not stored.
@@ -71,10 +71,6 @@ impl WriteOp {
 }
 
 impl QueueEntry {
-    pub fn new(op: WriteOp, reply: Option<Reply>) -> Self {
-        Self { op, reply }
-    }
-
     /// Reports the outcome once, if the receiver still exists.
     pub fn report(&mut self, outcome: Result<(), WriteError>) {
         if let Some(reply) = self.reply.take() {

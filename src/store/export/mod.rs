@@ -2,7 +2,6 @@
 //!
 //! Only one segment at a time is in memory, whatever the range.
 
-mod columns;
 mod tables;
 mod text;
 mod topics;
@@ -14,11 +13,10 @@ use anyhow::Context;
 use jiff::Timestamp;
 
 use super::codec::{Presence, Rows};
-use super::decoder::{SegmentAxis, extent};
 use super::plan::{Part, plan};
 use super::read_view::ReadView;
-use super::rollup::{self, columns_at};
-use super::seal::{Segment, read_rows};
+use super::rollup::{self, SegmentAxis, columns_at, extent};
+use super::seal::{Segment, read_axis, read_rows};
 use super::segment::{Level, rows_of};
 use super::tick::SegmentTicks;
 use crate::series::{Extent, Range};
@@ -64,8 +62,6 @@ struct Line<'a> {
     /// ISO 8601, UTC, to the millisecond.
     time: &'a str,
     topic: &'a Topic,
-    /// The topic's place in the list.
-    place: usize,
     /// The length of the row, which covers one tick or several.
     seconds: f64,
     /// One for each of the topic's quantities.
@@ -181,7 +177,7 @@ impl ReadView {
     /// A segment's rows, and whether all of them could be read. An error if none could.
     async fn sheet(&mut self, part: &Part, topics: &Topics) -> anyhow::Result<(Sheet, bool)> {
         let (id, level) = (part.segment.id, part.segment.level());
-        let axis = self.axis(id).await?;
+        let axis = read_axis(&mut self.connection, id).await?;
         let (mut rows, mut is_whole) = (Vec::with_capacity(topics.streams.len()), true);
         for stream in &topics.streams {
             // A damaged page hides only its own content.
@@ -223,20 +219,20 @@ impl Sheet {
     /// Writes the rows in the range that no finer segment covers; returns their number.
     async fn write(&self, topics: &Topics, range: Range, target: &mut Target) -> anyhow::Result<u64> {
         let (axis, mut values, mut count) = (&self.segment.axis, Vec::new(), 0);
-        for row in (0..axis.len()).filter(|row| !self.segment.is_covered(*row)) {
+        for row in self.segment.uncovered() {
             let Ok(at) = Timestamp::from_millisecond(axis.at_ms[row]) else { continue };
             if !range.contains(at) {
                 continue;
             }
             let (time, elapsed_us) = (format!("{at:.3}"), axis.elapsed_us[row]);
-            for (place, topic) in topics.list.iter().enumerate().filter(|(_, topic)| self.has(topic, row)) {
+            for topic in topics.list.iter().filter(|topic| self.has(topic, row)) {
                 values.clear();
                 values.extend(topic.quantities.iter().map(|(place, quantity)| {
-                    let (stream, rows) = (topics.streams[*place], &self.rows[*place]);
-                    extent(self.segment.level, stream, *quantity, rows, row, elapsed_us)
+                    let (kind, rows) = (topics.streams[*place].kind, &self.rows[*place]);
+                    extent(self.segment.level, kind, *quantity, rows, row, elapsed_us)
                 }));
                 let seconds = elapsed_us as f64 / 1e6;
-                target.line(&Line { time: &time, topic, place, seconds, values: &values }).await?;
+                target.line(&Line { time: &time, topic, seconds, values: &values }).await?;
                 count += 1;
             }
         }

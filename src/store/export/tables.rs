@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, ConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, QueryBuilder, SqliteConnection};
 
-use super::columns::Columns;
-use super::topics::{Topics, own_quantities};
+use super::topics::{Columns, Topics, own_quantities};
 use super::{ExportQuery, Line};
 use crate::store::stream::{Kind, Stream};
 
@@ -90,8 +89,8 @@ impl Tables {
         for (name, reference, stream) in TABLES {
             let used = topics.quantities(|topic| topic.kind == stream.kind);
             let quantities = if used.is_empty() { own_quantities(stream).collect() } else { used };
-            let columns = Columns::of(&quantities, topics, ask.resolution);
-            let reals: String = columns.names.iter().map(|column| format!(", {column} REAL")).collect();
+            let columns = Columns::of(quantities, ask.resolution);
+            let reals: String = columns.names().map(|column| format!(", {column} REAL")).collect();
             let create = format!(
                 "CREATE TABLE {name} (time TEXT NOT NULL{reference}, seconds REAL NOT NULL{reals}) STRICT"
             );
@@ -106,7 +105,7 @@ impl Tables {
         let Stream { kind, row } = line.topic.stream;
         let place = TABLES.iter().position(|(.., stream)| stream.kind == kind).unwrap_or_default();
         let table = &mut self.tables[place];
-        let values = table.columns.cells(line);
+        let values = table.columns.cells(line).collect();
         table.waiting.push(Waiting { time: line.time.into(), id: row, seconds: line.seconds, values });
         if table.waiting.len() == ROWS_AT_ONCE {
             self.insert(place).await?;
@@ -116,22 +115,19 @@ impl Tables {
 
     async fn insert(&mut self, place: usize) -> anyhow::Result<()> {
         let table = &mut self.tables[place];
-        let cells = 2 + usize::from(table.refers) + table.columns.names.len();
-        let row = format!("({})", vec!["?"; cells].join(", "));
-        let rows = vec![row; table.waiting.len()].join(", ");
-        let mut query = sqlx::query(AssertSqlSafe(format!("INSERT INTO {} VALUES {rows}", table.name)));
         self.rows += table.waiting.len();
-        for row in table.waiting.drain(..) {
-            query = query.bind(row.time);
+        let mut query = QueryBuilder::new(format!("INSERT INTO {} ", table.name));
+        query.push_values(table.waiting.drain(..), |mut cells, row| {
+            cells.push_bind(row.time);
             if table.refers {
-                query = query.bind(row.id);
+                cells.push_bind(row.id);
             }
-            query = query.bind(row.seconds);
+            cells.push_bind(row.seconds);
             for value in row.values {
-                query = query.bind(value);
+                cells.push_bind(value);
             }
-        }
-        query.execute(&mut self.connection).await?;
+        });
+        query.build().execute(&mut self.connection).await?;
         if self.rows >= ROWS_A_TRANSACTION {
             self.rows = 0;
             sqlx::raw_sql("COMMIT; BEGIN").execute(&mut self.connection).await?;

@@ -4,8 +4,7 @@ use std::io::{self, Write};
 
 use serde::ser::{SerializeMap, Serializer};
 
-use super::columns::{Columns, names, values};
-use super::topics::Topics;
+use super::topics::{Columns, Topics, names, values};
 use super::{Line, Resolution};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +39,10 @@ impl Text {
     }
 
     pub(super) fn begin(&mut self, topics: &Topics, resolution: Resolution) -> anyhow::Result<()> {
-        self.columns = Columns::of(&topics.quantities(|_| true), topics, resolution);
+        self.columns = Columns::of(topics.quantities(|_| true), resolution);
         if let Output::Csv(csv) = &mut self.output {
-            let head = ["time", "kind", "name", "id", "seconds"];
-            csv.write_record(head.into_iter().chain(self.columns.names.iter().map(String::as_str)))?;
+            let head = ["time", "kind", "name", "id", "seconds"].map(String::from);
+            csv.write_record(head.into_iter().chain(self.columns.names()))?;
         }
         Ok(())
     }

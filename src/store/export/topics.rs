@@ -1,8 +1,10 @@
-//! The subjects whose rows are exported, and the quantities of each.
+//! The subjects whose rows are exported, the quantities of each, and their columns: each quantity's mean, and for rows of
+//! several ticks the smallest and the largest too.
 
 use anyhow::bail;
 
-use super::ExportQuery;
+use super::{ExportQuery, Line, Resolution};
+use crate::series::Extent;
 use crate::series::quantity::Quantity;
 use crate::store::catalog::{Catalog, DeviceRow, VolumeRow};
 use crate::store::stream::{Kind, Stream};
@@ -81,13 +83,51 @@ impl Topic {
     }
 }
 
+/// The columns of a table.
+#[derive(Default)]
+pub struct Columns {
+    quantities: Vec<Quantity>,
+    /// Columns of a quantity.
+    pub width: usize,
+}
+
+impl Columns {
+    pub fn of(quantities: Vec<Quantity>, resolution: Resolution) -> Self {
+        Self { quantities, width: if resolution == Resolution::Tick { 1 } else { 3 } }
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.quantities.iter().flat_map(|quantity| names(*quantity).into_iter().take(self.width))
+    }
+
+    /// The cells of a row; unknown are those of other topics' quantities.
+    pub fn cells(&self, line: &Line) -> impl Iterator<Item = Option<f64>> {
+        self.quantities.iter().flat_map(|quantity| {
+            let place = line.topic.quantities.iter().position(|(_, other)| other == quantity);
+            values(place.and_then(|place| line.values[place].as_ref())).into_iter().take(self.width)
+        })
+    }
+}
+
+/// The mean, the smallest and the largest.
+pub fn values(extent: Option<&Extent>) -> [Option<f64>; 3] {
+    extent.map_or([None; 3], |extent| [extent.all.value(), extent.min, extent.max].map(Some))
+}
+
+/// The names of a quantity's mean, smallest and largest.
+pub fn names(quantity: Quantity) -> [String; 3] {
+    let name = quantity.name();
+    let [min, max] = ["min", "max"].map(|which| format!("{name}_{which}"));
+    [name, min, max]
+}
+
 fn named(stream: Stream, catalog: &Catalog) -> (String, Option<String>) {
     if let Kind::Volume = stream.kind
-        && let Some(volume) = catalog.volume_row(stream.row)
+        && let Some(volume) = catalog.volume_rows.get(&stream.row)
     {
         return (full_name(volume), Some(volume.uuid.to_string()));
     }
-    match catalog.device_row(stream.row) {
+    match catalog.device_rows.get(&stream.row) {
         Some(device) if stream.kind == Kind::Device => {
             // Labels distinguish device-mapper devices.
             let name = if device.kind == "dm" { &device.label } else { &device.name };
@@ -116,12 +156,10 @@ fn in_order() -> impl Iterator<Item = Quantity> {
 
 /// The requested subjects; the error names one that was never seen.
 fn subjects(ask: &ExportQuery, catalog: &Catalog) -> anyhow::Result<Vec<(Subject, Stream)>> {
-    let with_stream = |subject: Subject| {
-        Some((subject.stream(catalog)?, subject)).map(|(stream, subject)| (subject, stream))
-    };
+    let with_stream = |subject: Subject| subject.stream(catalog).map(|stream| (subject, stream));
     if ask.of.is_empty() {
-        let devices = catalog.device_rows().map(|device| Subject::Device(device.identity.to_string()));
-        let volumes = catalog.volume_rows().map(|volume| Subject::Volume(volume.uuid.to_string()));
+        let devices = catalog.device_rows.values().map(|device| Subject::Device(device.identity.to_string()));
+        let volumes = catalog.volume_rows.values().map(|volume| Subject::Volume(volume.uuid.to_string()));
         let all = [Subject::Host, Subject::Total].into_iter().chain(devices).chain(volumes);
         return Ok(all.filter_map(with_stream).collect());
     }
@@ -137,8 +175,8 @@ fn subjects(ask: &ExportQuery, catalog: &Catalog) -> anyhow::Result<Vec<(Subject
 
 /// The names of all subjects, for a sentence; the last seen first.
 fn known(catalog: &Catalog) -> String {
-    let mut devices: Vec<&DeviceRow> = catalog.device_rows().collect();
-    let mut volumes: Vec<&VolumeRow> = catalog.volume_rows().collect();
+    let mut devices: Vec<&DeviceRow> = catalog.device_rows.values().collect();
+    let mut volumes: Vec<&VolumeRow> = catalog.volume_rows.values().collect();
     devices.sort_by_key(|device| std::cmp::Reverse(device.last_seen_ms));
     volumes.sort_by_key(|volume| std::cmp::Reverse(volume.last_seen_ms));
     let volumes = volumes.iter().map(|volume| format!("volume:{}", full_name(volume)));

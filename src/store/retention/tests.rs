@@ -7,7 +7,7 @@ use crate::job::{Job, JobKind, Outcome};
 use crate::store::TickOrigin;
 use crate::store::database::for_writing;
 use crate::store::records::{write_imported, write_job};
-use crate::store::rolling::roll_up_by;
+use crate::store::rolling::roll_up;
 use crate::store::seal::{Segment, seal};
 use crate::store::stream::{Kind, Stream};
 use crate::store::tick::{Layout, Tick};
@@ -39,7 +39,7 @@ async fn forty_days(folder: &tempfile::TempDir) -> SqliteConnection {
         });
         seal(&mut connection, number, &ticks).await.unwrap();
     }
-    roll_up_by(&mut connection, [4, 5]).await.unwrap();
+    roll_up(&mut connection, [4, 5]).await.unwrap();
     let mut job = job(1, "nightly", BEGIN_MS + 23 * HOUR_MS);
     job.ended_at = jiff::Timestamp::from_millisecond(BEGIN_MS + 25 * HOUR_MS).ok();
     job.outcome = Some(Outcome::Succeeded);

@@ -10,7 +10,7 @@ use sqlx::SqliteConnection;
 use super::course::BEGIN_MS;
 use crate::config;
 use crate::store::retention::Retention;
-use crate::store::rolling::roll_up;
+use crate::store::rolling::{SOURCES, roll_up};
 use crate::store::seal::seal;
 use crate::store::stream::Stream;
 use crate::store::tick::{Layout, Tick};
@@ -35,7 +35,7 @@ async fn three_weeks(path: &Path) {
         tick.push(1, Some(&[1, 8, 1, 0, 0, 0, 1, 1]));
         seal(&mut connection, number, &[Arc::new(tick)]).await.unwrap();
     }
-    roll_up(&mut connection).await.unwrap();
+    roll_up(&mut connection, SOURCES).await.unwrap();
     sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
 }
 

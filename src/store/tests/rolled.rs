@@ -9,7 +9,7 @@ use super::cases;
 use super::course::{Numbers, STREAMS, course, segments};
 use crate::series::quantity::Quantity;
 use crate::series::{Extent, Observation};
-use crate::store::codec::{Presence, Rows, decode, encode};
+use crate::store::codec::{Rows, decode, encode};
 use crate::store::rollup;
 use crate::store::segment::{Axis, Level, rows_of};
 use crate::store::stream::Stream;
@@ -44,10 +44,7 @@ fn added(ticks: &[Arc<Tick>], stream: Stream, quantity: Quantity) -> Option<(u64
 }
 
 fn told(rows: &Rows, row: usize, stream: Stream, quantity: Quantity) -> Option<Extent> {
-    let columns = rollup::columns_of(stream.kind, quantity);
-    let kept: Vec<u64> = columns.map(|column| rows.columns[column][row]).collect();
-    let known = rows.presence[row] == Presence::Known;
-    known.then(|| rollup::extent(quantity, &kept)).flatten()
+    rollup::extent(Level::Minutes, stream.kind, quantity, rows, row, 0)
 }
 
 fn check(

@@ -18,12 +18,12 @@ use crate::store::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
 use crate::store::database::for_writing;
 use crate::store::readers::Readers;
 use crate::store::recent::RecentTicks;
-use crate::store::rolling::roll_up_by;
+use crate::store::rolling::roll_up;
 use crate::store::seal::{last_instant, last_segment, rolled_until, seal};
 use crate::store::segment::Level;
 use crate::store::stream::{Kind, Stream};
-use crate::store::tick::{Cell, Tick};
-use crate::store::{Health, SeriesKey, StoreReader, Subject, TickOrigin};
+use crate::store::tick::{Cell, SegmentTicks, Tick};
+use crate::store::{Health, SeriesKey, StoreReader, Subject, TickOrigin, paths};
 
 /// A roll-up's least and largest value have so many binary digits.
 const SLACK: f64 = 1.0 / 256.0;
@@ -79,18 +79,20 @@ async fn reader(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[I
     for (number, ticks) in &all[..sealed] {
         seal(&mut connection, *number, ticks).await.unwrap();
     }
-    roll_up_by(&mut connection, [5, 3]).await.unwrap();
+    roll_up(&mut connection, [5, 3]).await.unwrap();
     for index in deleted {
         delete(&mut connection, index).await;
     }
     let recent = RecentTicks::default();
     let last = last_instant(&mut connection).await.unwrap();
     let in_memory = all[recent_from..].iter();
-    let in_memory =
-        in_memory.flat_map(|(number, ticks)| ticks.iter().map(|tick| (*number, Arc::clone(tick))));
-    recent.replace(last, in_memory);
+    let in_memory = in_memory.map(|(number, ticks)| SegmentTicks { number: *number, ticks: ticks.clone() });
+    recent.replace(last, in_memory.collect());
     let (_, health) = watch::channel(Health { is_open: true, ..Health::default() });
-    let (readers, catalog) = (Readers::new(path, health.clone()), Arc::new(RwLock::new(catalog())));
+    let (readers, catalog) = (
+        Readers::new(paths::options(path).read_only(true), health.clone()),
+        Arc::new(RwLock::new(catalog())),
+    );
     StoreReader {
         readers,
         health,

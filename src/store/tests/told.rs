@@ -48,7 +48,7 @@ impl Model {
     }
 
     fn roll_up(&mut self, level: Level, count: usize) {
-        let finer = self.of_level(level.source().unwrap());
+        let finer = self.of_level(Level::ALL[level as usize - 1]);
         for sources in finer.chunks_exact(count) {
             let (mut axis, mut ticks) = (Axis::default(), Vec::new());
             for source in sources {

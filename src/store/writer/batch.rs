@@ -1,14 +1,17 @@
-//! The writer's loop. Operations that cannot be written are held and retried.
+//! The writer's loop. Operations that cannot be written are held and retried. Devices, volumes, jobs, alerts and gaps go
+//! straight into the database, all of a batch in one transaction.
 
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use sqlx::Connection;
+use sqlx::{Connection, SqliteConnection};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use super::{End, Writer};
 use crate::store::damage;
+use crate::store::records::{remove_job, write_alert, write_imported, write_job, write_note};
+use crate::store::rows::{write_gap, write_rows};
 use crate::store::words::in_words;
 use crate::store::write_op::{QueueEntry, WriteError, WriteOp, without_replaced};
 use crate::units::count_text;
@@ -19,6 +22,10 @@ const MOST_AT_ONCE: usize = 256;
 const MOST_HELD: usize = 4_096;
 /// How often the open files are compared with the files of their names, and the journal is synced if no tick arrives.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// SQLite's primary code of a constraint that is violated.
+const SQLITE_CONSTRAINT: i32 = 19;
 
 impl Writer<'_> {
     /// Writes until the queue is closed and empty, or the database is lost. `held` keeps the unwritten operations.
@@ -83,14 +90,7 @@ impl Writer<'_> {
         if let Some(damage) = damage::said_by(&self.context.path, &error) {
             return Some(End::Damaged(damage));
         }
-        let sentence = in_words(&error);
-        hold(queue, held, &sentence);
-        if queue.is_closed() && queue.is_empty() {
-            log_unwritten(held, &sentence);
-            return Some(End::Closed);
-        }
-        tokio::time::sleep(super::RETRY_PAUSE).await;
-        None
+        (!hold(queue, held, &in_words(&error)).await).then_some(End::Closed)
     }
 
     fn report(
@@ -130,6 +130,43 @@ impl Writer<'_> {
         ticks
     }
 
+    /// Writes everything but ticks. An entry that violates a constraint is dropped, since it would fail at every retry.
+    async fn write_records(&mut self, batch: &mut Vec<QueueEntry>) -> anyhow::Result<()> {
+        self.mend().await?;
+        let mut transaction = self.connection.begin_with("BEGIN IMMEDIATE").await?;
+        let mut refused = Vec::new();
+        for (index, queued) in batch.iter().enumerate().filter(|(_, queued)| !queued.op.is_tick()) {
+            for op in queued.op.parts() {
+                let mut part = transaction.begin().await?;
+                match write_one(&mut part, &op).await {
+                    Ok(()) => part.commit().await?,
+                    Err(error) if violates_a_constraint(&error) => {
+                        part.rollback().await?;
+                        refused.push((index, in_words(&error)));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        transaction.commit().await?;
+        for (index, error) in &refused {
+            tracing::error!("an entry is left out, since the database refuses it: {error}");
+            batch[*index].report(Err(WriteError::Refused(error.clone())));
+        }
+        self.refused += refused.len() as u64;
+        if batch.iter().any(|queued| matches!(queued.op, WriteOp::Import(..) | WriteOp::Remove(_))) {
+            self.measure().await?;
+        }
+        batch.retain_mut(|queued| {
+            let is_tick = queued.op.is_tick();
+            if !is_tick {
+                queued.report(Ok(()));
+            }
+            is_tick
+        });
+        Ok(())
+    }
+
     /// Seals the remaining ticks, so that the database file alone is complete.
     async fn close(mut self) {
         self.complete.extend(self.window.take());
@@ -145,8 +182,13 @@ impl Writer<'_> {
     }
 }
 
-/// Reports that the held operations are not stored, and makes room in the queue.
-pub fn hold(queue: &mut mpsc::Receiver<QueueEntry>, held: &mut Vec<QueueEntry>, sentence: &str) {
+/// Reports that the held operations are not stored, makes room in the queue, and pauses before the next try. If the queue
+/// is closed, there is none: logs what is lost, and gives `false`.
+pub async fn hold(
+    queue: &mut mpsc::Receiver<QueueEntry>,
+    held: &mut Vec<QueueEntry>,
+    sentence: &str,
+) -> bool {
     while held.len() < MOST_HELD
         && let Ok(queued) = queue.try_recv()
     {
@@ -154,10 +196,34 @@ pub fn hold(queue: &mut mpsc::Receiver<QueueEntry>, held: &mut Vec<QueueEntry>, 
     }
     held.iter_mut().for_each(|queued| queued.report(Err(WriteError::Held(sentence.into()))));
     without_replaced(held);
-}
-
-pub fn log_unwritten(held: &[QueueEntry], sentence: &str) {
-    if !held.is_empty() {
+    let goes_on = !queue.is_closed() || !queue.is_empty();
+    if goes_on {
+        tokio::time::sleep(RETRY_PAUSE).await;
+    } else if !held.is_empty() {
         tracing::error!("{} could not be stored: {sentence}", count_text(held.len(), "entry", "entries"));
     }
+    goes_on
+}
+
+async fn write_one(connection: &mut SqliteConnection, op: &WriteOp) -> anyhow::Result<()> {
+    match op {
+        // The journal has them.
+        WriteOp::Tick(..) => Ok(()),
+        WriteOp::Catalog(rows) => write_rows(connection, rows).await,
+        WriteOp::Gap(gap) => write_gap(connection, gap).await,
+        WriteOp::Job(job) => write_job(connection, job).await,
+        WriteOp::Alert(alert) => write_alert(connection, alert).await,
+        WriteOp::Note(note) => write_note(connection, note).await,
+        WriteOp::Remove(removed) => remove_job(connection, &removed.key).await,
+        WriteOp::Import(job, file) => write_imported(connection, job, file).await,
+    }
+}
+
+fn violates_a_constraint(error: &anyhow::Error) -> bool {
+    let of_database = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref() {
+        Some(sqlx::Error::Database(error)) => error.code()?.parse::<i32>().ok(),
+        _ => None,
+    };
+    // The low byte of an extended code is the primary one.
+    error.chain().find_map(of_database).is_some_and(|code| code & 0xff == SQLITE_CONSTRAINT)
 }

@@ -6,13 +6,12 @@
 
 mod batch;
 mod open;
-mod records;
 mod segments;
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use sqlx::SqliteConnection;
@@ -31,9 +30,6 @@ use super::write_op::QueueEntry;
 use super::{Health, TickOrigin};
 use crate::config;
 use segments::UnsyncedTicks;
-
-/// The pause after a failure.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The writer's settings, and the state that it shares.
 pub struct Context {
@@ -136,17 +132,16 @@ async fn supervise(
                 let sentence = in_words(&error);
                 context.report_error(&sentence);
                 if let Some(first) = first.take() {
-                    let _ = first.send(open::without_writing(context, error).await);
+                    // If it cannot be read either, the error says why it cannot be written.
+                    let _ = first.send(open::without_writing(context).await.map_err(|_| error));
                 }
                 sentence
             }
         };
         context.report_error(&error);
-        batch::hold(&mut queue, &mut held, &error);
-        if queue.is_closed() && queue.is_empty() {
-            return batch::log_unwritten(&held, &error);
+        if !batch::hold(&mut queue, &mut held, &error).await {
+            return;
         }
-        tokio::time::sleep(RETRY_PAUSE).await;
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::time::Instant;
 
 use sqlx::{AssertSqlSafe, SqliteConnection};
@@ -76,10 +76,10 @@ impl<'a> Writer<'a> {
         let (identity, sealed) = (identity(&mut connection).await?, last_segment(&mut connection).await?);
         let (mut state, damage) = start_state(&mut connection).await?;
         let (journal, recovered) = Journal::open(&context.path, identity, sealed)?;
-        let (windows, not_understood) = segments_of(&recovered.records);
-        let damage: Vec<String> = damage.into_iter().chain(recovered.damage).chain(not_understood).collect();
-        damage.iter().for_each(|sentence| tracing::warn!("{sentence}"));
-        notes.extend(damage);
+        let (windows, damage_of_journal) = segments_of(recovered);
+        let before = notes.len();
+        notes.extend(damage.into_iter().chain(damage_of_journal));
+        notes[before..].iter().for_each(|sentence| tracing::warn!("{sentence}"));
         state.see_ticks(windows.iter().flat_map(|window| &window.ticks));
         let mut writer = Self {
             context,
@@ -136,11 +136,7 @@ impl<'a> Writer<'a> {
             }
             None => {
                 let last = last_instant(connection).await?;
-                let ticks = self
-                    .complete
-                    .iter()
-                    .flat_map(|window| window.ticks.iter().map(|tick| (window.number, Arc::clone(tick))));
-                context.recent.replace(last, ticks);
+                context.recent.replace(last, self.complete.clone());
             }
         }
         Ok(())
@@ -164,16 +160,11 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Reads the start state from a database that cannot be written. If it cannot be read either, returns `error`, the reason
-/// why it cannot be written.
-pub async fn without_writing(context: &Context, error: anyhow::Error) -> anyhow::Result<StartState> {
+/// Reads the start state from a database that cannot be written.
+pub async fn without_writing(context: &Context) -> anyhow::Result<StartState> {
     if matches!(context.path.try_exists(), Ok(false)) {
         return Ok(StartState::default());
     }
-    read_only(context).await.map_err(|_| error)
-}
-
-async fn read_only(context: &Context) -> anyhow::Result<StartState> {
     let mut view = ReadView::of(&context.path).await?;
     let (mut state, _) = start_state(&mut view.connection).await?;
     state.see_ticks(view.journaled.iter().flat_map(|segment| &segment.ticks));
@@ -181,7 +172,7 @@ async fn read_only(context: &Context) -> anyhow::Result<StartState> {
     let next = view.journaled.last().map_or(view.sealed, |segment| segment.number) + 1;
     let mut catalog = context.catalog.write().unwrap_or_else(PoisonError::into_inner);
     catalog.replace(view.catalog.rows(), view.identity, next);
-    context.recent.replace(last, std::iter::empty());
+    context.recent.replace(last, Vec::new());
     Ok(state)
 }
 

@@ -8,7 +8,7 @@ use anyhow::Context;
 use super::Writer;
 use crate::store::TickOrigin;
 use crate::store::health::stock;
-use crate::store::rolling::roll_up;
+use crate::store::rolling::{SOURCES, roll_up};
 use crate::store::seal::seal;
 use crate::store::tick::{SegmentTicks, Tick};
 use crate::store::words::in_words;
@@ -88,7 +88,7 @@ impl Writer<'_> {
         if self.window.is_none() {
             self.journal.clear()?;
         }
-        if let Err(error) = roll_up(&mut self.connection).await {
+        if let Err(error) = roll_up(&mut self.connection, SOURCES).await {
             self.is_broken = true;
             tracing::warn!("complete segments are not rolled up yet: {}", in_words(&error));
         }
@@ -109,12 +109,11 @@ impl Writer<'_> {
         if self.context.holds == TickOrigin::Recording {
             return;
         }
-        let before = self.unsynced.take();
-        let before = before.map(|unsynced| UnsyncedTicks { length: unsynced.length + length, ..unsynced });
-        let unsynced =
-            before.unwrap_or_else(|| UnsyncedTicks { since: Instant::now(), length: Duration::ZERO });
-        let is_due = unsynced.length + length > SYNC_WITHIN;
-        self.unsynced = Some(unsynced);
+        match &mut self.unsynced {
+            Some(unsynced) => unsynced.length += length,
+            None => self.unsynced = Some(UnsyncedTicks { since: Instant::now(), length: Duration::ZERO }),
+        }
+        let is_due = self.unsynced.as_ref().is_some_and(|unsynced| unsynced.length + length > SYNC_WITHIN);
         if is_due {
             self.sync();
         }
