@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::stream::Stream;
 use crate::interval::Interval;
+use crate::source::variant_name;
 use crate::topology::{Device, Topology, Volume};
 
 /// Precision of a row's `last_seen_ms`.
@@ -127,13 +128,12 @@ impl Catalog {
 
     fn see_device(&mut self, device: &Device, last_seen_ms: i64) -> Option<DeviceRow> {
         let id = self.device(&device.identity).or_else(|| next_id(&self.device_rows))?;
-        let kind = serde_json::to_value(device.kind).unwrap_or_default();
         let row = DeviceRow {
             id,
             identity: Arc::clone(&device.identity),
             name: device.name.to_string(),
             label: device.label.clone(),
-            kind: kind.as_str().unwrap_or_default().to_string(),
+            kind: variant_name(device.kind),
             counts: device.counts,
             last_seen_ms,
         };

@@ -12,7 +12,7 @@ use super::TickOrigin;
 use super::journal;
 use super::paths::{APPLICATION_ID, beside, free_name, has_log, options};
 use super::segment::Level;
-use super::words::in_words;
+use super::words::{in_words, of_sqlite};
 use crate::units::{Prefix, bytes_text, count_text};
 
 /// Positions of these numbers in SQLite's first page. Source: <https://sqlite.org/fileformat2.html>, section 1.3.
@@ -28,6 +28,8 @@ const NEWEST_SCHEMA_FORMAT: u32 = 4;
 const HEADER: usize = 100;
 /// Maximum size of a database whose pages are all checked at the start. A larger one would take too long.
 const CHECKED_SIZE: u64 = 64 << 20;
+/// SQLite's primary codes of a malformed file, and of one that is no database.
+const DAMAGE: [i32; 2] = [11, 26];
 /// Endings of the database's files.
 const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-ticks"];
 
@@ -44,8 +46,7 @@ pub async fn of(path: &Path) -> Option<String> {
     match check(path, is_small).await {
         Ok(said) if said == "ok" => None,
         Ok(said) => Some(said.lines().find(|line| !line.starts_with("***")).unwrap_or_default().to_string()),
-        Err(sqlx::Error::Database(error)) if is_damage(&*error) => Some(error.message().to_string()),
-        Err(_) => None,
+        Err(error) => said(&error.into()),
     }
 }
 
@@ -151,16 +152,8 @@ pub fn left_alone(path: &Path, error: anyhow::Error) -> anyhow::Error {
 }
 
 fn said(error: &anyhow::Error) -> Option<String> {
-    error.chain().find_map(|cause| match cause.downcast_ref::<sqlx::Error>()? {
-        sqlx::Error::Database(error) if is_damage(&**error) => Some(error.message().to_string()),
-        _ => None,
-    })
-}
-
-/// SQLite's primary codes 11 (malformed) and 26 (not a database).
-fn is_damage(error: &dyn sqlx::error::DatabaseError) -> bool {
-    let code = error.code().and_then(|code| code.parse::<i64>().ok()).unwrap_or_default();
-    matches!(code & 0xff, 11 | 26)
+    let (code, message) = of_sqlite(error)?;
+    DAMAGE.contains(&code).then(|| message.to_string())
 }
 
 /// Renames the database and its other files. Returns a sentence on what is lost and where it is now.

@@ -48,6 +48,14 @@ pub struct Health {
 }
 
 impl Health {
+    /// While writing fails, ticks stay in memory.
+    pub(super) fn set_error(&mut self, error: String) {
+        if self.error.is_none() {
+            tracing::error!("continuing from memory: {error}");
+        }
+        self.error = Some(error);
+    }
+
     /// A sentence, if the current write takes too long.
     pub(super) fn hang(&self) -> Option<String> {
         let busy_for = self.busy_since?.elapsed();

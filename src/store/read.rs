@@ -10,7 +10,6 @@ use super::StoreReader;
 use super::codec::{Presence, Rows, decode_stored};
 use super::plan::{level_for, plan};
 use super::readers::{Reader, on_a_thread};
-use super::recent::RecentView;
 use super::rollup::{SegmentAxis, Value, columns_at};
 use super::seal::{Segment, rolled_until};
 use super::segment::{Axis, Level, chunk_key, rows_of};
@@ -95,26 +94,16 @@ impl StoreReader {
         streams.sort_unstable();
         streams.dedup();
         let is_in_memory = !self.is_open() || view.reaches_back_to(range.from.as_millisecond());
-        let mut found = match is_in_memory || streams.is_empty() {
-            true => StoredRange::default(),
-            false => self.in_database(level, range, streams, &view).await?,
-        };
+        let mut found = StoredRange::default();
+        if !is_in_memory && !streams.is_empty() {
+            let first_in_memory = view.first_segment();
+            let reading = move |mut connection: Reader| async move {
+                stored(&mut connection, level, range, &streams, first_in_memory).await
+            };
+            found = self.readers.read(reading).await.context("cannot read ticks")?;
+        }
         found.recent = view.segments;
         Ok(found)
-    }
-
-    async fn in_database(
-        &self,
-        level: Level,
-        range: Range,
-        streams: Vec<Stream>,
-        view: &RecentView,
-    ) -> anyhow::Result<StoredRange> {
-        let first_in_memory = view.first_segment();
-        let reading = move |mut connection: Reader| async move {
-            stored(&mut connection, level, range, &streams, first_in_memory).await
-        };
-        self.readers.read(reading).await.context("cannot read ticks")
     }
 
     /// The finest level that has data in the range; `None` if there are none.

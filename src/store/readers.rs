@@ -14,6 +14,7 @@ use sqlx::{Sqlite, SqlitePool};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
+use super::words::of_sqlite;
 use super::{Health, in_words};
 
 /// Pages and API read two at a time: the machine has other things to do.
@@ -127,16 +128,12 @@ pub async fn on_a_thread<T: Send + 'static>(
 
 /// Whether the disk or the system caused the error, so that the same read may work later.
 fn is_passing(error: &anyhow::Error) -> bool {
-    use sqlx::Error::{Database, Io, PoolClosed, PoolTimedOut, WorkerCrashed};
-    error.chain().any(|cause| match cause.downcast_ref() {
-        Some(Database(error)) => {
-            let code = error.code().and_then(|code| code.parse::<i32>().ok());
-            // The low byte of an extended code is the primary one.
-            code.is_some_and(|code| PASSING.contains(&(code & 0xff)))
-        }
-        Some(Io(_) | PoolClosed | PoolTimedOut | WorkerCrashed) => true,
-        _ => cause.is::<tokio::task::JoinError>(),
-    })
+    use sqlx::Error::{Io, PoolClosed, PoolTimedOut, WorkerCrashed};
+    of_sqlite(error).is_some_and(|(code, _)| PASSING.contains(&code))
+        || error.chain().any(|cause| match cause.downcast_ref() {
+            Some(Io(_) | PoolClosed | PoolTimedOut | WorkerCrashed) => true,
+            _ => cause.is::<tokio::task::JoinError>(),
+        })
 }
 
 fn pool(options: SqliteConnectOptions) -> SqlitePool {

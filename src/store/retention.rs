@@ -47,7 +47,9 @@ impl Retention {
     /// size limit, the age is a day for all.
     async fn delete(&self, connection: &mut SqliteConnection, now_ms: i64) -> anyhow::Result<bool> {
         let keep = &self.keep;
-        let is_crowded = ticks_bytes(connection).await? > keep.bytes_for_ticks();
+        // All used pages without the jobs' share.
+        let bytes = used_bytes(connection).await?.saturating_sub(jobs_bytes(connection).await?);
+        let is_crowded = bytes > keep.bytes_for_ticks();
         for (level, age, is_of_job) in [
             (Level::Ticks, keep.ticks, false),
             (Level::Ticks, keep.jobs, true),
@@ -110,11 +112,6 @@ async fn forget_alerts_and_gaps(connection: &mut SqliteConnection) -> anyhow::Re
         sqlx::query(statement).execute(&mut *connection).await?;
     }
     Ok(())
-}
-
-/// Size of ticks and roll-ups: all used pages without the jobs' share.
-async fn ticks_bytes(connection: &mut SqliteConnection) -> anyhow::Result<u64> {
-    Ok(used_bytes(connection).await?.saturating_sub(jobs_bytes(connection).await?))
 }
 
 /// Size of jobs and imported files. Slightly overestimated, so that ticks never make room for them.

@@ -53,24 +53,14 @@ pub async fn seal(
     ticks: &[impl AsRef<Tick>],
 ) -> anyhow::Result<()> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-    write_ticks(&mut transaction, number, ticks).await?;
-    transaction.commit().await.with_context(|| format!("cannot keep segment {number}"))
-}
-
-/// As [`seal`], within the caller's transaction.
-pub async fn write_ticks(
-    connection: &mut SqliteConnection,
-    number: i64,
-    ticks: &[impl AsRef<Tick>],
-) -> anyhow::Result<()> {
     let (key, axis) = (Level::Ticks.key(number), Axis::of(number, ticks));
-    let watched_ms = watched_ms(connection).await?.saturating_add(axis.length_ms().min(LONGEST_MS));
-    insert_segment(connection, key, &axis, None, watched_ms).await?;
+    let watched_ms = watched_ms(&mut transaction).await?.saturating_add(axis.length_ms().min(LONGEST_MS));
+    insert_segment(&mut transaction, key, &axis, None, watched_ms).await?;
     for stream in streams(ticks) {
         let rows = rows_of(ticks, stream);
-        insert_chunk(connection, chunk_key(key, stream), &encode(&rows)?).await?;
+        insert_chunk(&mut transaction, chunk_key(key, stream), &encode(&rows)?).await?;
     }
-    Ok(())
+    transaction.commit().await.with_context(|| format!("cannot keep segment {number}"))
 }
 
 /// The time watched up to the end of the newest segment: the sum of all lengths, by a clock that does not jump.

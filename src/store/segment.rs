@@ -2,7 +2,7 @@
 
 use super::codec::{Presence, Rows, decode, encode};
 use super::stream::Stream;
-use super::tick::{Cell, Tick};
+use super::tick::Tick;
 
 /// The resolution of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -142,7 +142,7 @@ pub fn streams(ticks: &[impl AsRef<Tick>]) -> Vec<Stream> {
     let mut layout = None;
     for tick in ticks.iter().map(AsRef::as_ref) {
         if layout.is_none_or(|known| !std::ptr::eq(known, &*tick.layout)) {
-            streams.extend_from_slice(&tick.layout.streams);
+            streams.extend_from_slice(&tick.layout);
             layout = Some(&*tick.layout);
         }
     }
@@ -156,14 +156,10 @@ pub fn rows_of(ticks: &[impl AsRef<Tick>], stream: Stream) -> Rows {
     let mut columns = vec![Vec::with_capacity(ticks.len()); stream.kind.columns()];
     let mut presence = Vec::with_capacity(ticks.len());
     for tick in ticks.iter().map(AsRef::as_ref) {
-        let cell = tick.cell(stream);
-        presence.push(match cell {
-            Cell::Absent => Presence::Absent,
-            Cell::Unknown => Presence::Unknown,
-            Cell::Zero | Cell::Row(_) => Presence::Known,
-        });
+        let (known, row) = tick.row(stream);
+        presence.push(known);
         for (index, column) in columns.iter_mut().enumerate() {
-            column.push(if let Cell::Row(row) = cell { row[index] } else { 0 });
+            column.push(row.get(index).copied().unwrap_or_default());
         }
     }
     Rows { presence, columns }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::ensure;
 
 use super::catalog::Catalog;
+use super::codec::Presence;
 use super::journal::JournalContent;
 use super::stream::{Kind, Stream, host_columns, volume_columns, work_columns};
 use crate::interval::Interval;
@@ -27,10 +28,7 @@ pub struct Tick {
 }
 
 /// The streams of a tick, ascending. Most ticks share the layout of the previous one.
-#[derive(Debug, Default, PartialEq)]
-pub struct Layout {
-    pub streams: Vec<Stream>,
-}
+pub type Layout = Vec<Stream>;
 
 /// The ticks of one segment, in the order of time.
 #[derive(Clone, Debug)]
@@ -63,17 +61,6 @@ pub fn segments_of(journal: JournalContent) -> (Vec<SegmentTicks>, Vec<String>) 
     (segments, journal.damage.into_iter().chain(lost).collect())
 }
 
-/// A tick's row of a stream.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell<'a> {
-    /// The stream did not exist.
-    Absent,
-    Unknown,
-    /// All columns are zero.
-    Zero,
-    Row(&'a [u64]),
-}
-
 impl Tick {
     /// An empty tick, to be filled in the order of its layout.
     pub fn new(at_ms: i64, elapsed_us: u64, layout: Arc<Layout>) -> Self {
@@ -82,17 +69,30 @@ impl Tick {
 
     /// The tick of an interval. It shares the layout of the tick `before` if both are equal.
     pub fn of(interval: &Interval, catalog: &Catalog, before: Option<&Self>) -> Self {
-        let mut rows = Vec::with_capacity(interval.devices.len() + interval.volumes.len() + 2);
+        let mut rows: Vec<(Stream, Option<Vec<u64>>)> =
+            Vec::with_capacity(interval.devices.len() + interval.volumes.len() + 2);
         rows.push((Stream::HOST, Some(host_columns(&interval.host).to_vec())));
         rows.push((Stream::TOTAL, interval.total().map(|work| work_columns(&work).to_vec())));
-        device_rows(interval, catalog, &mut rows);
-        volume_rows(interval, catalog, &mut rows);
+        for (device, done) in interval.topology.devices.iter().zip(&interval.devices) {
+            let Some(row) = catalog.device(&device.identity) else { continue };
+            rows.push((Stream::new(Kind::Device, row), done.work.map(|work| work_columns(&work).to_vec())));
+            if device.is_pv
+                && interval.may_copy(device)
+                && let Some(share) = interval.share(device)
+            {
+                rows.push((Stream::new(Kind::Copying, row), Some(vec![share.read, share.written])));
+            }
+        }
+        for (volume, state) in interval.volumes() {
+            let Some(row) = catalog.volume(&volume.uuid) else { continue };
+            rows.push((Stream::new(Kind::Volume, row), Some(volume_columns(state).to_vec())));
+        }
         rows.sort_unstable_by_key(|(stream, _)| *stream);
         let layout = match before {
-            Some(before) if before.layout.streams.iter().eq(rows.iter().map(|(stream, _)| stream)) => {
+            Some(before) if before.layout.iter().eq(rows.iter().map(|(stream, _)| stream)) => {
                 Arc::clone(&before.layout)
             }
-            _ => Arc::new(Layout { streams: rows.iter().map(|(stream, _)| *stream).collect() }),
+            _ => Arc::new(rows.iter().map(|(stream, _)| *stream).collect()),
         };
         let mut tick = Self::new(interval.at.as_millisecond(), interval.elapsed_us, layout);
         for (place, (_, columns)) in (0..).zip(&rows) {
@@ -113,17 +113,18 @@ impl Tick {
         }
     }
 
-    pub fn cell(&self, stream: Stream) -> Cell<'_> {
-        let Ok(place) = self.layout.streams.binary_search(&stream) else { return Cell::Absent };
+    /// The row of a stream; empty if it is not known, or all columns are zero.
+    pub fn row(&self, stream: Stream) -> (Presence, &[u64]) {
+        let Ok(place) = self.layout.binary_search(&stream) else { return (Presence::Absent, &[]) };
         let place = place as u32;
         if self.unknown.binary_search(&place).is_ok() {
-            return Cell::Unknown;
+            return (Presence::Unknown, &[]);
         }
         let Ok(index) = self.active.binary_search_by_key(&place, |(place, _)| *place) else {
-            return Cell::Zero;
+            return (Presence::Known, &[]);
         };
         let begin = self.active[index].1 as usize;
-        Cell::Row(&self.numbers[begin..begin + stream.kind.columns()])
+        (Presence::Known, &self.numbers[begin..begin + stream.kind.columns()])
     }
 }
 
@@ -133,15 +134,15 @@ type Record = (i64, u64, Vec<Stream>, Vec<u32>, Vec<(u32, u32)>, Vec<u64>);
 impl Tick {
     pub fn to_record(&self) -> Vec<u8> {
         let Self { at_ms, elapsed_us, layout, unknown, active, numbers } = self;
-        let record = (at_ms, elapsed_us, &layout.streams, unknown, active, numbers);
+        let record = (at_ms, elapsed_us, &**layout, unknown, active, numbers);
         postcard::to_stdvec(&record).unwrap_or_default()
     }
 
     /// The tick of a record. It shares its layout with `before` if both are equal.
     pub fn from_record(record: &[u8], before: Option<&Self>) -> anyhow::Result<Self> {
         let (at_ms, elapsed_us, streams, unknown, active, numbers): Record = postcard::from_bytes(record)?;
-        let shared = before.map(|before| &before.layout).filter(|shared| shared.streams == streams);
-        let layout = shared.map_or_else(|| Arc::new(Layout { streams }), Arc::clone);
+        let shared = before.map(|before| &before.layout).filter(|shared| ***shared == streams);
+        let layout = shared.map_or_else(|| Arc::new(streams), Arc::clone);
         let tick = Self { at_ms, elapsed_us, layout, unknown, active, numbers };
         ensure!(tick.is_sound(), "its parts do not fit together");
         Ok(tick)
@@ -151,39 +152,16 @@ impl Tick {
     fn is_sound(&self) -> bool {
         let mut end = 0;
         let rows_fit = self.active.iter().all(|(place, begin)| {
-            let stream = self.layout.streams.get(*place as usize);
+            let stream = self.layout.get(*place as usize);
             let begins_there = *begin as usize == end;
             end += stream.map_or(0, |stream| stream.kind.columns());
             stream.is_some() && begins_there
         });
         rows_fit
             && end == self.numbers.len()
-            && self.layout.streams.is_sorted()
+            && self.layout.is_sorted()
             && self.unknown.is_sorted()
             && self.active.is_sorted()
-            && self.unknown.last().is_none_or(|place| (*place as usize) < self.layout.streams.len())
-    }
-}
-
-/// A stream with its row; `None` is unknown.
-type Row = (Stream, Option<Vec<u64>>);
-
-fn device_rows(interval: &Interval, catalog: &Catalog, rows: &mut Vec<Row>) {
-    for (device, done) in interval.topology.devices.iter().zip(&interval.devices) {
-        let Some(row) = catalog.device(&device.identity) else { continue };
-        rows.push((Stream::new(Kind::Device, row), done.work.map(|work| work_columns(&work).to_vec())));
-        if device.is_pv
-            && interval.may_copy(device)
-            && let Some(share) = interval.share(device)
-        {
-            rows.push((Stream::new(Kind::Copying, row), Some(vec![share.read, share.written])));
-        }
-    }
-}
-
-fn volume_rows(interval: &Interval, catalog: &Catalog, rows: &mut Vec<Row>) {
-    for (volume, state) in interval.volumes() {
-        let Some(row) = catalog.volume(&volume.uuid) else { continue };
-        rows.push((Stream::new(Kind::Volume, row), Some(volume_columns(state).to_vec())));
+            && self.unknown.last().is_none_or(|place| (*place as usize) < self.layout.len())
     }
 }

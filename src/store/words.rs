@@ -19,6 +19,15 @@ pub fn in_words(error: &anyhow::Error) -> String {
     words.join(": ")
 }
 
+/// SQLite's primary code and its message, if it reported the error.
+pub fn of_sqlite(error: &anyhow::Error) -> Option<(i32, &str)> {
+    error.chain().find_map(|cause| match cause.downcast_ref()? {
+        // The low byte of an extended code is the primary one.
+        sqlx::Error::Database(error) => Some((error.code()?.parse::<i32>().ok()? & 0xff, error.message())),
+        _ => None,
+    })
+}
+
 /// An error's own message, without that of its source.
 fn own_words(error: &(dyn std::error::Error + 'static)) -> String {
     let said = error.to_string();

@@ -10,7 +10,7 @@ use crate::store::records::{write_imported, write_job};
 use crate::store::rolling::roll_up;
 use crate::store::seal::{Segment, seal};
 use crate::store::stream::{Kind, Stream};
-use crate::store::tick::{Layout, Tick};
+use crate::store::tick::Tick;
 
 const HOUR_MS: i64 = 3600 * 1000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -26,7 +26,7 @@ async fn forty_days(folder: &tempfile::TempDir) -> SqliteConnection {
     let mut connection = for_writing(&path, TickOrigin::ThisMachine).await.unwrap().connection;
     sqlx::query("PRAGMA synchronous = OFF").execute(&mut connection).await.unwrap();
     let streams = (1..=DEVICES).map(|row| Stream::new(Kind::Device, row)).collect();
-    let layout = Arc::new(Layout { streams });
+    let layout = Arc::new(streams);
     for number in 1..=80 {
         let ticks: [Arc<Tick>; 240] = std::array::from_fn(|second| {
             let at_ms = BEGIN_MS + (number - 1) * 12 * HOUR_MS + 1000 * second as i64;

@@ -74,7 +74,7 @@ fn ticks(steps: &[Step], numbers: Numbers) -> Vec<Arc<Tick>> {
         layout = step.streams.map_or_else(|| Arc::clone(&layout), layout_of);
         let mut tick = Tick::new(at_ms, step.elapsed_us, Arc::clone(&layout));
         let mut dice = Dice(step.seed | 1);
-        for (place, stream) in (0..).zip(&layout.streams) {
+        for (place, stream) in (0..).zip(&*layout) {
             tick.push(place, row(*stream, numbers, &mut dice).as_deref());
         }
         Arc::new(tick)
@@ -86,7 +86,7 @@ fn layout_of(bits: u8) -> Arc<Layout> {
     let there = (0..).zip(STREAMS).filter(|(bit, _)| bits >> bit & 1 == 1);
     let mut streams: Vec<Stream> = there.map(|(_, stream)| stream).collect();
     streams.sort_unstable();
-    Layout { streams }.into()
+    streams.into()
 }
 
 /// Unknown, idle, what it often is, or whatever.

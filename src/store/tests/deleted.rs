@@ -28,7 +28,7 @@ async fn connect(path: &Path) -> SqliteConnection {
 async fn three_weeks(path: &Path) {
     let mut connection = connect(path).await;
     sqlx::query("PRAGMA synchronous = OFF").execute(&mut connection).await.unwrap();
-    let layout: Arc<Layout> = Layout { streams: vec![Stream::HOST, Stream::TOTAL] }.into();
+    let layout: Arc<Layout> = Arc::new(vec![Stream::HOST, Stream::TOTAL]);
     for number in 1..=TICKS {
         let elapsed_us = APART_MS.unsigned_abs() * 1000;
         let mut tick = Tick::new(BEGIN_MS + number * APART_MS, elapsed_us, Arc::clone(&layout));

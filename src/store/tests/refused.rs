@@ -12,7 +12,7 @@ use crate::store::database::for_writing;
 use crate::store::rows::catalog_rows;
 use crate::store::seal::seal;
 use crate::store::stream::{Kind, Stream};
-use crate::store::tick::{Layout, Tick};
+use crate::store::tick::Tick;
 use crate::store::{TickOrigin, WriteOp, inventory, open};
 
 fn job(id: i64) -> Job {
@@ -82,7 +82,7 @@ async fn ticks_of_a_device_that_was_refused_are_named_by_whoever_verifies() {
     let rows = Rows { devices: vec![device(1, "a")], volumes: vec![] };
     crate::store::rows::write_rows(&mut connection, &rows).await.unwrap();
     let streams = vec![Stream::TOTAL, Stream::new(Kind::Device, 1), Stream::new(Kind::Device, 2)];
-    let mut tick = Tick::new(0, 1_000_000, Arc::new(Layout { streams }));
+    let mut tick = Tick::new(0, 1_000_000, Arc::new(streams));
     (0..3).for_each(|place| tick.push(place, Some(&[1; 8])));
     seal(&mut connection, 1, &[Arc::new(tick)]).await.unwrap();
     drop(connection);

@@ -9,11 +9,11 @@ use super::cases;
 use super::course::{Numbers, STREAMS, course, segments};
 use crate::series::quantity::Quantity;
 use crate::series::{Extent, Observation};
-use crate::store::codec::{Rows, decode, encode};
+use crate::store::codec::{Presence, Rows, decode, encode};
 use crate::store::rollup;
 use crate::store::segment::{Axis, Level, rows_of};
 use crate::store::stream::Stream;
-use crate::store::tick::{Cell, Tick};
+use crate::store::tick::Tick;
 
 /// Eight binary digits.
 const SLACK: f64 = 1.0 / 256.0;
@@ -30,10 +30,10 @@ fn joined(segments: &[(i64, Vec<Arc<Tick>>)]) -> (Vec<Arc<Tick>>, Axis) {
 /// What ticks say of a quantity, by adding them up: amount, over, the smallest value and the largest.
 fn added(ticks: &[Arc<Tick>], stream: Stream, quantity: Quantity) -> Option<(u64, u64, f64, f64)> {
     let zeros = vec![0; stream.kind.columns()];
-    let seen = ticks.iter().filter_map(|tick| match tick.cell(stream) {
-        Cell::Absent | Cell::Unknown => None,
-        Cell::Zero => stream.kind.observe(quantity, &zeros, tick.elapsed_us),
-        Cell::Row(row) => stream.kind.observe(quantity, row, tick.elapsed_us),
+    let seen = ticks.iter().filter_map(|tick| match tick.row(stream) {
+        (Presence::Absent | Presence::Unknown, _) => None,
+        (Presence::Known, []) => stream.kind.observe(quantity, &zeros, tick.elapsed_us),
+        (Presence::Known, row) => stream.kind.observe(quantity, row, tick.elapsed_us),
     });
     let seen: Vec<Observation> = seen.collect();
     let values = || seen.iter().map(|seen| seen.value());

@@ -15,6 +15,7 @@ use super::course::{BEGIN_MS, Numbers, STREAMS, course, segments};
 use crate::series::quantity::Quantity;
 use crate::series::{Observation, Point, Range};
 use crate::store::catalog::{Catalog, DeviceRow, Rows, VolumeRow};
+use crate::store::codec::Presence;
 use crate::store::database::for_writing;
 use crate::store::readers::Readers;
 use crate::store::recent::RecentTicks;
@@ -22,7 +23,7 @@ use crate::store::rolling::roll_up;
 use crate::store::seal::{last_instant, last_segment, rolled_until, seal};
 use crate::store::segment::Level;
 use crate::store::stream::{Kind, Stream};
-use crate::store::tick::{Cell, SegmentTicks, Tick};
+use crate::store::tick::{SegmentTicks, Tick};
 use crate::store::{Health, SeriesKey, StoreReader, Subject, TickOrigin, paths};
 
 /// A roll-up's least and largest value have so many binary digits.
@@ -122,10 +123,10 @@ async fn delete(connection: &mut SqliteConnection, index: &Index) {
 
 pub fn seen(tick: &Tick, stream: Stream, quantity: Quantity) -> Option<Observation> {
     let zeros = vec![0; stream.kind.columns()];
-    match tick.cell(stream) {
-        Cell::Absent | Cell::Unknown => None,
-        Cell::Zero => stream.kind.observe(quantity, &zeros, tick.elapsed_us),
-        Cell::Row(row) => stream.kind.observe(quantity, row, tick.elapsed_us),
+    match tick.row(stream) {
+        (Presence::Absent | Presence::Unknown, _) => None,
+        (Presence::Known, []) => stream.kind.observe(quantity, &zeros, tick.elapsed_us),
+        (Presence::Known, row) => stream.kind.observe(quantity, row, tick.elapsed_us),
     }
 }
 

@@ -10,17 +10,15 @@ use super::course::{Numbers, STREAMS, course, segments};
 use crate::store::codec::{Presence, decode, encode};
 use crate::store::journal::Journal;
 use crate::store::segment::{Axis, rows_of, streams};
-use crate::store::tick::{Cell, Tick, segments_of};
+use crate::store::tick::{Tick, segments_of};
 use crate::store::{TickOrigin, database};
 
 /// What a tick says of a stream, as presence and columns.
 fn said(tick: &Tick, stream: crate::store::stream::Stream) -> (Presence, Vec<u64>) {
     let zeros = vec![0; stream.kind.columns()];
-    match tick.cell(stream) {
-        Cell::Absent => (Presence::Absent, zeros),
-        Cell::Unknown => (Presence::Unknown, zeros),
-        Cell::Zero => (Presence::Known, zeros),
-        Cell::Row(row) => (Presence::Known, row.to_vec()),
+    match tick.row(stream) {
+        (presence, []) => (presence, zeros),
+        (presence, row) => (presence, row.to_vec()),
     }
 }
 

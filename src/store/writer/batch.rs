@@ -12,7 +12,7 @@ use super::{End, Writer};
 use crate::store::damage;
 use crate::store::records::{remove_job, write_alert, write_imported, write_job, write_note};
 use crate::store::rows::{write_gap, write_rows};
-use crate::store::words::in_words;
+use crate::store::words::{in_words, of_sqlite};
 use crate::store::write_op::{QueueEntry, WriteError, WriteOp, without_replaced};
 use crate::units::count_text;
 
@@ -27,21 +27,46 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// SQLite's primary code of a constraint that is violated.
 const SQLITE_CONSTRAINT: i32 = 19;
 
+/// Operations that are not written yet.
+pub struct Pending {
+    pub queue: mpsc::Receiver<QueueEntry>,
+    /// Taken out of the queue.
+    pub held: Vec<QueueEntry>,
+}
+
+impl Pending {
+    /// Reports that the held operations are not stored, makes room in the queue, and pauses before the next attempt. If the
+    /// queue is closed, there is none: logs what is lost, and returns `false`.
+    pub async fn hold(&mut self, sentence: &str) -> bool {
+        let Self { queue, held } = self;
+        while held.len() < MOST_HELD
+            && let Ok(queued) = queue.try_recv()
+        {
+            held.push(queued);
+        }
+        held.iter_mut().for_each(|queued| queued.report(Err(WriteError::Held(sentence.into()))));
+        without_replaced(held);
+        let goes_on = !queue.is_closed() || !queue.is_empty();
+        if goes_on {
+            tokio::time::sleep(RETRY_PAUSE).await;
+        } else if !held.is_empty() {
+            tracing::error!("{} could not be stored: {sentence}", count_text(held.len(), "entry", "entries"));
+        }
+        goes_on
+    }
+}
+
 impl Writer<'_> {
-    /// Writes until the queue is closed and empty, or the database is lost. `held` keeps the unwritten operations.
-    pub(super) async fn run(
-        mut self,
-        queue: &mut mpsc::Receiver<QueueEntry>,
-        held: &mut Vec<QueueEntry>,
-    ) -> End {
+    /// Writes until the queue is closed and empty, or the database is lost. `pending` keeps the unwritten operations.
+    pub(super) async fn run(mut self, pending: &mut Pending) -> End {
         // One timer for all ticks: a timer for each would wake the thread more often than the ticks do.
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let mut is_time_to_look = true;
-            if held.is_empty() {
+            if pending.held.is_empty() {
                 let taken = tokio::select! {
-                    taken = queue.recv_many(held, MOST_AT_ONCE) => Some(taken),
+                    taken = pending.queue.recv_many(&mut pending.held, MOST_AT_ONCE) => Some(taken),
                     _ = looks.tick() => None,
                 };
                 if taken == Some(0) {
@@ -51,7 +76,7 @@ impl Writer<'_> {
                 is_time_to_look = taken.is_none();
             }
             self.context.report.send_modify(|health| health.busy_since = Some(Instant::now()));
-            let end = self.step(queue, held, is_time_to_look).await;
+            let end = self.step(pending, is_time_to_look).await;
             self.context.report.send_modify(|health| health.busy_since = None);
             if let Some(end) = end {
                 return end;
@@ -59,18 +84,14 @@ impl Writer<'_> {
         }
     }
 
-    async fn step(
-        &mut self,
-        queue: &mut mpsc::Receiver<QueueEntry>,
-        held: &mut Vec<QueueEntry>,
-        is_time_to_look: bool,
-    ) -> Option<End> {
+    async fn step(&mut self, pending: &mut Pending, is_time_to_look: bool) -> Option<End> {
         if is_time_to_look {
             if let Some(sentence) = self.lost_files() {
                 return Some(End::Lost(sentence));
             }
             self.sync_what_is_late();
         }
+        let held = &mut pending.held;
         if held.is_empty() {
             return None;
         }
@@ -90,7 +111,7 @@ impl Writer<'_> {
         if let Some(damage) = damage::said_by(&self.context.path, &error) {
             return Some(End::Damaged(damage));
         }
-        (!hold(queue, held, &in_words(&error)).await).then_some(End::Closed)
+        (!pending.hold(&in_words(&error)).await).then_some(End::Closed)
     }
 
     fn report(
@@ -104,13 +125,13 @@ impl Writer<'_> {
         let error = error.or_else(|| self.sealing.clone());
         let refused = std::mem::take(&mut self.refused);
         self.context.report.send_modify(|health| {
-            if let (Some(error), None) = (&error, &health.error) {
-                tracing::error!("continuing from memory: {error}");
+            match error {
+                Some(error) => health.set_error(error),
+                None => {
+                    health.last_ok_at = last_at.or(health.last_ok_at);
+                    health.error = self.tidying.clone();
+                }
             }
-            if error.is_none() {
-                health.last_ok_at = last_at.or(health.last_ok_at);
-            }
-            health.error = error.or_else(|| self.tidying.clone());
             health.took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
             health.written += (written as u64).saturating_sub(refused);
             health.refused += refused;
@@ -140,7 +161,7 @@ impl Writer<'_> {
                 let mut part = transaction.begin().await?;
                 match write_one(&mut part, &op).await {
                     Ok(()) => part.commit().await?,
-                    Err(error) if violates_a_constraint(&error) => {
+                    Err(error) if of_sqlite(&error).is_some_and(|(code, _)| code == SQLITE_CONSTRAINT) => {
                         part.rollback().await?;
                         refused.push((index, in_words(&error)));
                     }
@@ -182,29 +203,6 @@ impl Writer<'_> {
     }
 }
 
-/// Reports that the held operations are not stored, makes room in the queue, and pauses before the next try. If the queue
-/// is closed, there is none: logs what is lost, and gives `false`.
-pub async fn hold(
-    queue: &mut mpsc::Receiver<QueueEntry>,
-    held: &mut Vec<QueueEntry>,
-    sentence: &str,
-) -> bool {
-    while held.len() < MOST_HELD
-        && let Ok(queued) = queue.try_recv()
-    {
-        held.push(queued);
-    }
-    held.iter_mut().for_each(|queued| queued.report(Err(WriteError::Held(sentence.into()))));
-    without_replaced(held);
-    let goes_on = !queue.is_closed() || !queue.is_empty();
-    if goes_on {
-        tokio::time::sleep(RETRY_PAUSE).await;
-    } else if !held.is_empty() {
-        tracing::error!("{} could not be stored: {sentence}", count_text(held.len(), "entry", "entries"));
-    }
-    goes_on
-}
-
 async fn write_one(connection: &mut SqliteConnection, op: &WriteOp) -> anyhow::Result<()> {
     match op {
         // The journal has them.
@@ -217,13 +215,4 @@ async fn write_one(connection: &mut SqliteConnection, op: &WriteOp) -> anyhow::R
         WriteOp::Remove(removed) => remove_job(connection, &removed.key).await,
         WriteOp::Import(job, file) => write_imported(connection, job, file).await,
     }
-}
-
-fn violates_a_constraint(error: &anyhow::Error) -> bool {
-    let of_database = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref() {
-        Some(sqlx::Error::Database(error)) => error.code()?.parse::<i32>().ok(),
-        _ => None,
-    };
-    // The low byte of an extended code is the primary one.
-    error.chain().find_map(of_database).is_some_and(|code| code & 0xff == SQLITE_CONSTRAINT)
 }

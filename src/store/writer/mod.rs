@@ -18,8 +18,8 @@ use sqlx::SqliteConnection;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::catalog::Catalog;
+use super::history::StartState;
 use super::journal::Journal;
-use super::lasting::StartState;
 use super::paths::InUse;
 use super::readers::Readers;
 use super::recent::RecentTicks;
@@ -29,6 +29,7 @@ use super::words::in_words;
 use super::write_op::QueueEntry;
 use super::{Health, TickOrigin};
 use crate::config;
+use batch::Pending;
 use segments::UnsyncedTicks;
 
 /// The writer's settings, and the state that it shares.
@@ -62,7 +63,7 @@ struct Writer<'a> {
     /// When old data is next searched for.
     tidy_at: Instant,
     /// The open files.
-    files: open::Files,
+    files: open::FileIds,
     /// Operations that broke a constraint since the health was last reported.
     refused: u64,
     /// Held for as long as the connection: no other program may write here meanwhile.
@@ -102,10 +103,11 @@ pub fn start(context: Context, queue: mpsc::Receiver<QueueEntry>) -> anyhow::Res
 /// Opens the database, writes, and opens it again when it is lost, until the queue is closed.
 async fn supervise(
     context: &Context,
-    mut queue: mpsc::Receiver<QueueEntry>,
+    queue: mpsc::Receiver<QueueEntry>,
     first: oneshot::Sender<anyhow::Result<StartState>>,
 ) {
-    let (mut first, mut held, mut before) = (Some(first), Vec::new(), None);
+    let (mut first, mut before) = (Some(first), None);
+    let mut pending = Pending { queue, held: Vec::new() };
     loop {
         context.report.send_modify(|health| health.busy_since = Some(Instant::now()));
         let opened = Writer::open(context, before.take()).await;
@@ -116,7 +118,7 @@ async fn supervise(
                     Some(first) => drop(first.send(Ok(state))),
                     None => tracing::info!("the database {} is open now", context.path.display()),
                 }
-                let end = writer.run(&mut queue, &mut held).await;
+                let end = writer.run(&mut pending).await;
                 context.readers.reset();
                 match before.insert(end) {
                     End::Closed => return,
@@ -139,7 +141,7 @@ async fn supervise(
             }
         };
         context.report_error(&error);
-        if !batch::hold(&mut queue, &mut held, &error).await {
+        if !pending.hold(&error).await {
             return;
         }
     }
@@ -148,10 +150,8 @@ async fn supervise(
 impl Context {
     fn report_error(&self, sentence: &str) {
         self.report.send_modify(|health| {
-            if health.error.is_none() {
-                tracing::error!("continuing from memory: {sentence}");
-            }
-            (health.error, health.is_open) = (Some(sentence.into()), false);
+            health.set_error(sentence.into());
+            health.is_open = false;
         });
     }
 }

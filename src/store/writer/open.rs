@@ -12,8 +12,8 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::{Context, End, Writer};
 use crate::store::database::{self, OpenDatabase};
+use crate::store::history::{StartState, start_state};
 use crate::store::journal::{self, Journal};
-use crate::store::lasting::{StartState, start_state};
 use crate::store::read_view::ReadView;
 use crate::store::retention::Retention;
 use crate::store::rows::{catalog_rows, forget_unseen, identity, write_rows};
@@ -25,15 +25,12 @@ use crate::store::{damage, paths};
 const BUSY_MS: u32 = 200;
 
 /// Device and inode of the database and of its journal.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Files([Option<(u64, u64)>; 2]);
+pub type FileIds = [Option<(u64, u64)>; 2];
 
-impl Files {
-    /// The files that currently have the names.
-    pub fn of(database: &Path) -> Self {
-        let id = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
-        Self([id(database), id(&journal::path_of(database))])
-    }
+/// The files that have the names now.
+fn file_ids(database: &Path) -> FileIds {
+    let id = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
+    [id(database), id(&journal::path_of(database))]
 }
 
 impl<'a> Writer<'a> {
@@ -93,7 +90,7 @@ impl<'a> Writer<'a> {
             unsynced: None,
             retention: Retention::new(context.keep),
             tidy_at: Instant::now(),
-            files: Files::of(&context.path),
+            files: file_ids(&context.path),
             refused: 0,
             _lock: lock,
         };
@@ -154,7 +151,7 @@ impl<'a> Writer<'a> {
     /// A sentence, if the database's or the journal's name is that of another file or of none.
     pub(super) fn lost_files(&self) -> Option<String> {
         let path = self.context.path.display();
-        (Files::of(&self.context.path) != self.files).then(|| {
+        (file_ids(&self.context.path) != self.files).then(|| {
             format!("the database {path} or its journal was removed or replaced: storing began anew")
         })
     }
