@@ -12,6 +12,7 @@ use anyhow::Context;
 use jiff::Timestamp;
 use sqlx::{Connection, SqliteConnection};
 
+use super::catalog::Catalog;
 use super::codec::decode_stored;
 use super::damage::with_way_out;
 use super::paths::beside;
@@ -153,7 +154,7 @@ async fn damaged_records(connection: &mut SqliteConnection) -> anyhow::Result<Ve
 }
 
 /// Devices and volumes without a row: their ticks cannot be found by name.
-fn add_unknown(catalog: &super::Catalog, inventory: &mut Inventory) {
+fn add_unknown(catalog: &Catalog, inventory: &mut Inventory) {
     let unknown = inventory.streams.iter().filter_map(|stream| match stream.kind {
         Kind::Device | Kind::Copying if *stream != Stream::TOTAL => {
             (!catalog.device_rows.contains_key(&stream.row)).then_some(("device", stream.row))
@@ -168,7 +169,7 @@ fn add_unknown(catalog: &super::Catalog, inventory: &mut Inventory) {
 }
 
 /// Of the database, SQLite's log and the journal; 0 for a missing file.
-pub fn bytes(path: &Path) -> u64 {
+fn bytes(path: &Path) -> u64 {
     ["", "-wal", "-ticks"]
         .iter()
         .map(|ending| beside(path, ending).metadata().map_or(0, |file| file.len()))
@@ -186,42 +187,35 @@ async fn add_segments(connection: &mut SqliteConnection, inventory: &mut Invento
         let Some((id, axis)) = next else { return Ok(()) };
         after = id;
         inventory.segments += 1;
-        match Axis::decode(&axis) {
-            Ok(axis) => add_segment(connection, inventory, id, &axis).await?,
-            Err(damaged) => inventory.damage.push(format!("segment {id} cannot be read: {damaged}")),
-        }
-    }
-}
-
-async fn add_segment(
-    connection: &mut SqliteConnection,
-    inventory: &mut Inventory,
-    id: i64,
-    axis: &Axis,
-) -> anyhow::Result<()> {
-    let level =
-        Level::of_key(id).map(|(level, _)| level).with_context(|| format!("segment {id} is of no level"))?;
-    if level == Level::Ticks {
-        for (at_ms, elapsed_us) in axis.at_ms.iter().zip(&axis.elapsed_us) {
-            inventory.ticks.push((Timestamp::from_millisecond(*at_ms)?, *elapsed_us));
-        }
-    }
-    let chunks: Vec<(i64, Vec<u8>)> =
-        sqlx::query_as("SELECT id, data FROM chunk WHERE id >= ? << 24 AND id < ? << 24")
-            .bind(id)
-            .bind(id + 1)
-            .fetch_all(connection)
-            .await?;
-    for (key, data) in chunks {
-        inventory.chunks += 1;
-        let Some(stream) = stream_of_chunk(key) else {
-            inventory.damage.push(format!("chunk {key} is of no stream"));
-            continue;
+        let axis = match Axis::decode(&axis) {
+            Ok(axis) => axis,
+            Err(damaged) => {
+                inventory.damage.push(format!("segment {id} cannot be read: {damaged}"));
+                continue;
+            }
         };
-        inventory.streams.insert(stream);
-        if let Err(damaged) = decode_stored(columns_at(level, stream.kind), Some(&data), axis.len()) {
-            inventory.damage.push(format!("chunk {key} of segment {id} cannot be read: {damaged}"));
+        let (level, _) = Level::of_key(id).with_context(|| format!("segment {id} is of no level"))?;
+        if level == Level::Ticks {
+            for (at_ms, elapsed_us) in axis.at_ms.iter().zip(&axis.elapsed_us) {
+                inventory.ticks.push((Timestamp::from_millisecond(*at_ms)?, *elapsed_us));
+            }
+        }
+        let chunks: Vec<(i64, Vec<u8>)> =
+            sqlx::query_as("SELECT id, data FROM chunk WHERE id >= ? << 24 AND id < ? << 24")
+                .bind(id)
+                .bind(id + 1)
+                .fetch_all(&mut *connection)
+                .await?;
+        for (key, data) in chunks {
+            inventory.chunks += 1;
+            let Some(stream) = stream_of_chunk(key) else {
+                inventory.damage.push(format!("chunk {key} is of no stream"));
+                continue;
+            };
+            inventory.streams.insert(stream);
+            if let Err(damaged) = decode_stored(columns_at(level, stream.kind), Some(&data), axis.len()) {
+                inventory.damage.push(format!("chunk {key} of segment {id} cannot be read: {damaged}"));
+            }
         }
     }
-    Ok(())
 }

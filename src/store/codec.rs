@@ -25,7 +25,7 @@ const LONGEST_VARINT: usize = 10;
 const ENDS: &str = "expected more bytes, but found the end";
 
 /// Whether a stream existed at a tick, and was known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Presence {
     /// It did not exist.
     Absent,

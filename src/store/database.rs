@@ -152,19 +152,18 @@ async fn refuse_foreign(path: &Path, holds: TickOrigin) -> anyhow::Result<()> {
         };
         bail!("it holds {holder}, and the two are not mixed; name another file with --db");
     }
-    let newest: Option<i64> = match tables.iter().any(|table| table == MIGRATIONS_TABLE) {
-        true => {
-            sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(&mut connection).await?
+    if tables.iter().any(|table| table == MIGRATIONS_TABLE) {
+        let newest: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
+            .fetch_one(&mut connection)
+            .await?;
+        if newest.is_some() && !tables.iter().any(|table| table == "job_record") {
+            return Err(OldFormat.into());
         }
-        false => None,
-    };
-    if !tables.iter().any(|table| table == "job_record") && newest.is_some() {
-        return Err(OldFormat.into());
-    }
-    if let Some(newest) = newest.filter(|newest| Some(*newest) > newest_version()) {
-        bail!(
-            "it is of a newer cowbell (its version is {newest}); install that one, or name another file with --db"
-        );
+        if let Some(newest) = newest.filter(|newest| Some(*newest) > newest_version()) {
+            bail!(
+                "it is of a newer cowbell (its version is {newest}); install that one, or name another file with --db"
+            );
+        }
     }
     Ok(connection.close().await?)
 }

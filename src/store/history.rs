@@ -223,11 +223,6 @@ impl StoreReader {
         let why = || health.error.clone().unwrap_or_else(|| "it is not open yet".into());
         if health.is_open { Ok(()) } else { Err(ReadError::Failed(why())) }
     }
-
-    /// Whether the database is open; otherwise only memory can be read.
-    pub(super) fn is_open(&self) -> bool {
-        self.health.borrow().is_open
-    }
 }
 
 /// The valid records. Damaged rows are logged.

@@ -140,8 +140,8 @@ pub async fn open(
         readers: readers.clone(),
     };
     let (queue, queued) = mpsc::channel(QUEUE);
-    let reports = writer::start(context, queued)?;
-    let start = match tokio::time::timeout(OPENING, reports.opened).await {
+    let (opened, ended) = writer::start(context, queued)?;
+    let start = match tokio::time::timeout(OPENING, opened).await {
         Ok(Ok(Ok(state))) => state,
         Ok(Ok(Err(error))) if error.is::<InUse>() || holds == TickOrigin::Recording => return Err(error),
         _ => StartState::unknown(),
@@ -166,7 +166,7 @@ pub async fn open(
         lost: AtomicU64::new(0),
         gap: None,
         unsaved: Rows::default(),
-        ended: reports.ended,
+        ended,
     };
     Ok((writer, reader))
 }

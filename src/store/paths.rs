@@ -59,11 +59,6 @@ pub fn passing_folder() -> anyhow::Result<tempfile::TempDir> {
         .context("cannot make a temporary directory for the database")
 }
 
-/// A file with other content.
-#[derive(Debug, thiserror::Error)]
-#[error("it is no SQLite database; name another file with --db")]
-pub struct NoDatabase;
-
 /// Another cowbell has the database.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}: another cowbell writes to it; end that one, or name another file with --db")]
@@ -88,9 +83,7 @@ pub fn lock(path: &Path) -> anyhow::Result<File> {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(file),
             Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_LIMIT => std::thread::sleep(LOCK_PAUSE),
-            Err(Errno::WOULDBLOCK) => {
-                return Err(InUse(named()).into());
-            }
+            Err(Errno::WOULDBLOCK) => return Err(InUse(named()).into()),
             Err(error) => return Err(error).with_context(named),
         }
     }
@@ -126,20 +119,17 @@ pub fn has_content(path: &Path) -> anyhow::Result<bool> {
         Err(error) => return Err(error.into()),
     };
     if !start.is_empty() && start != HEADER {
-        return Err(NoDatabase.into());
+        bail!("it is no SQLite database; name another file with --db");
     }
     Ok(!start.is_empty())
 }
 
 /// Refuses pipes, devices and the like: opening them may block or have an effect.
 fn refuse_what_is_no_file(path: &Path) -> anyhow::Result<()> {
-    let kind = match path.metadata() {
-        Ok(metadata) if metadata.is_file() => return Ok(()),
-        Ok(metadata) => metadata.file_type(),
-        // A missing file will be created; opening it shows any other error.
-        Err(_) => return Ok(()),
-    };
+    // A missing file will be created; opening it shows any other error.
+    let Ok(kind) = path.metadata().map(|metadata| metadata.file_type()) else { return Ok(()) };
     let found = match kind {
+        _ if kind.is_file() => return Ok(()),
         _ if kind.is_dir() => "a folder",
         _ if kind.is_fifo() => "a named pipe",
         _ if kind.is_socket() => "a socket",

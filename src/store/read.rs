@@ -1,6 +1,6 @@
 //! Series over a range, from the database and, for the last 20 minutes, from memory.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::PoisonError;
 
 use anyhow::Context;
@@ -36,12 +36,8 @@ impl StoredRange {
             each_of_segment(segment, rows, wanted, &mut take);
         }
         for ticks in &self.recent {
-            each_of_segment(
-                &SegmentAxis::of_ticks(ticks),
-                |stream| rows_of(&ticks.ticks, stream),
-                wanted,
-                &mut take,
-            );
+            let rows = |stream| rows_of(&ticks.ticks, stream);
+            each_of_segment(&SegmentAxis::of_ticks(ticks), rows, wanted, &mut take);
         }
     }
 }
@@ -90,10 +86,8 @@ impl StoreReader {
         wanted: &[Option<(Stream, Quantity)>],
     ) -> anyhow::Result<StoredRange> {
         let view = self.recent.view();
-        let mut streams: Vec<Stream> = wanted.iter().flatten().map(|(stream, _)| *stream).collect();
-        streams.sort_unstable();
-        streams.dedup();
-        let is_in_memory = !self.is_open() || view.reaches_back_to(range.from.as_millisecond());
+        let streams: BTreeSet<Stream> = wanted.iter().flatten().map(|(stream, _)| *stream).collect();
+        let is_in_memory = self.check_open().is_err() || view.reaches_back_to(range.from.as_millisecond());
         let mut found = StoredRange::default();
         if !is_in_memory && !streams.is_empty() {
             let first_in_memory = view.first_segment();
@@ -112,7 +106,7 @@ impl StoreReader {
         if self.recent.view().ticks().any(|tick| (from_ms..=to_ms).contains(&tick.at_ms)) {
             return Ok(Some(Level::Ticks));
         }
-        if !self.is_open() {
+        if self.check_open().is_err() {
             return Ok(None);
         }
         let key = sqlx::query_scalar("SELECT min(id) FROM segment WHERE to_ms >= ? AND from_ms <= ?")
@@ -153,7 +147,7 @@ async fn stored(
     connection: &mut SqliteConnection,
     level: Level,
     range: Range,
-    streams: &[Stream],
+    streams: &BTreeSet<Stream>,
     first_in_memory: Option<i64>,
 ) -> anyhow::Result<StoredRange> {
     // One transaction, so that a segment that is sealed or rolled up meanwhile is read once.

@@ -1,5 +1,7 @@
 //! Makes roll-ups of a fixed number of complete segments, in the order in which they were written.
 
+use std::collections::BTreeSet;
+
 use anyhow::Context;
 use sqlx::{Connection, SqliteConnection};
 
@@ -121,19 +123,16 @@ fn joined(sources: &[(&Segment, Axis)]) -> Axis {
 async fn streams_of(
     connection: &mut SqliteConnection,
     sources: &[(&Segment, Axis)],
-) -> anyhow::Result<Vec<Stream>> {
+) -> anyhow::Result<BTreeSet<Stream>> {
     let (Some((first, _)), Some((last, _))) = (sources.first(), sources.last()) else {
-        return Ok(Vec::new());
+        return Ok(BTreeSet::new());
     };
     let keys: Vec<i64> = sqlx::query_scalar("SELECT id FROM chunk WHERE id >= ? AND id < ?")
         .bind(chunk_key(first.id, Stream::HOST))
         .bind(chunk_key(last.id + 1, Stream::HOST))
         .fetch_all(connection)
         .await?;
-    let mut streams: Vec<Stream> = keys.into_iter().filter_map(stream_of_chunk).collect();
-    streams.sort_unstable();
-    streams.dedup();
-    Ok(streams)
+    Ok(keys.into_iter().filter_map(stream_of_chunk).collect())
 }
 
 /// One stream's rows in all sources; absent in sources without a chunk for it.

@@ -116,7 +116,8 @@ pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range
                 });
             }
         }
-        presence.push(presence_of(&rows.presence[group.clone()]));
+        // Known if any row is known; absent only if all are.
+        presence.push(rows.presence[group.clone()].iter().copied().max().unwrap_or(Presence::Absent));
         if presence[place] == Presence::Known {
             for (columns, tally) in columns.chunks_mut(COLUMNS).zip(tallies) {
                 let kept = [tally.over, tally.amount, tally.least, tally.most];
@@ -129,16 +130,6 @@ pub fn rolled(kind: Kind, from: Level, axis: &Axis, rows: &Rows, groups: &[Range
 
 fn sum(numbers: &[u64]) -> u64 {
     numbers.iter().fold(0, |sum, number| sum.saturating_add(*number))
-}
-
-/// Known if any row is known; absent only if all are.
-fn presence_of(group: &[Presence]) -> Presence {
-    let has = |presence| group.contains(&presence);
-    match () {
-        () if has(Presence::Known) => Presence::Known,
-        () if has(Presence::Unknown) => Presence::Unknown,
-        () => Presence::Absent,
-    }
 }
 
 /// The number of columns of a kind's rows at a level.

@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::catalog::{DeviceRow, Rows, VolumeRow};
 use super::seal::last_instant;
-use super::stream::{Kind, Stream};
+use super::stream::{KIND_BITS, Kind, Stream};
 use super::write_op::Gap;
 use crate::config;
 
@@ -55,30 +55,17 @@ pub async fn forget_unseen(connection: &mut SqliteConnection, keep: config::Stor
     let Some(last_ms) = last_instant(connection).await? else { return Ok(()) };
     let before_ms = last_ms.saturating_sub(i64::try_from(longest.as_millis())?);
     for (table, kinds) in [("device", [Kind::Device, Kind::Copying]), ("volume", [Kind::Volume; 2])] {
-        let unseen = format!("SELECT id FROM {table} WHERE last_seen_ms < ?");
-        let unseen: Vec<u32> =
-            sqlx::query_scalar(AssertSqlSafe(unseen)).bind(before_ms).fetch_all(&mut *connection).await?;
-        for id in unseen {
-            if !has_chunk(connection, kinds.map(|kind| Stream::new(kind, id))).await? {
-                let forget = format!("DELETE FROM {table} WHERE id = ?");
-                sqlx::query(AssertSqlSafe(forget)).bind(id).execute(&mut *connection).await?;
-            }
-        }
+        let forget = format!(
+            "DELETE FROM {table} WHERE last_seen_ms < ? AND NOT EXISTS (
+                 SELECT 1 FROM segment CROSS JOIN chunk
+                 WHERE chunk.id IN ((segment.id << 24) + ({table}.id << {KIND_BITS}) + ?,
+                     (segment.id << 24) + ({table}.id << {KIND_BITS}) + ?))"
+        );
+        let [one, other] = kinds.map(|kind| Stream::new(kind, 0).number());
+        let query = sqlx::query(AssertSqlSafe(forget)).bind(before_ms).bind(one).bind(other);
+        query.execute(&mut *connection).await?;
     }
     Ok(())
-}
-
-/// Whether either stream still has data.
-async fn has_chunk(connection: &mut SqliteConnection, streams: [Stream; 2]) -> anyhow::Result<bool> {
-    let [one, other] = streams.map(Stream::number);
-    Ok(sqlx::query_scalar(
-        "SELECT EXISTS (SELECT 1 FROM segment CROSS JOIN chunk
-             WHERE chunk.id IN (segment.id << 24 | ?, segment.id << 24 | ?))",
-    )
-    .bind(one)
-    .bind(other)
-    .fetch_one(connection)
-    .await?)
 }
 
 pub async fn write_rows(connection: &mut SqliteConnection, rows: &Rows) -> anyhow::Result<()> {

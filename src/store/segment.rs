@@ -1,8 +1,11 @@
 //! A segment: a time axis and a chunk for each stream, for about ten minutes of ticks or a longer span of roll-ups.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::codec::{Presence, Rows, decode, encode};
 use super::stream::Stream;
-use super::tick::Tick;
+use super::tick::{Layout, Tick};
 
 /// The resolution of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,18 +140,10 @@ impl Axis {
 }
 
 /// Every stream of these ticks, ascending.
-pub fn streams(ticks: &[impl AsRef<Tick>]) -> Vec<Stream> {
-    let mut streams = Vec::new();
-    let mut layout = None;
-    for tick in ticks.iter().map(AsRef::as_ref) {
-        if layout.is_none_or(|known| !std::ptr::eq(known, &*tick.layout)) {
-            streams.extend_from_slice(&tick.layout);
-            layout = Some(&*tick.layout);
-        }
-    }
-    streams.sort_unstable();
-    streams.dedup();
-    streams
+pub fn streams(ticks: &[impl AsRef<Tick>]) -> BTreeSet<Stream> {
+    let mut layouts: Vec<&Arc<Layout>> = ticks.iter().map(|tick| &tick.as_ref().layout).collect();
+    layouts.dedup_by(|one, other| Arc::ptr_eq(one, other));
+    layouts.into_iter().flat_map(|layout| layout.iter().copied()).collect()
 }
 
 /// The rows of one stream.

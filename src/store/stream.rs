@@ -13,7 +13,7 @@ use crate::topology::{State, VolumeState};
 use crate::units::{Fill, Sectors};
 
 /// Bits of a stream's number for its kind.
-const KIND_BITS: u32 = 3;
+pub const KIND_BITS: u32 = 3;
 
 /// The kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,6 +1,5 @@
 //! Operations in the writer's queue.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -90,16 +89,4 @@ impl Gap {
         let (from_ms, to_ms) = (self.from_ms.min(at_ms), self.to_ms.max(at_ms));
         Self { from_ms, to_ms, ticks: self.ticks + 1, ..self }
     }
-}
-
-/// Omits the states of jobs and alerts that a later operation replaces.
-pub fn without_replaced(queued: &mut Vec<QueueEntry>) {
-    let mut seen = HashSet::new();
-    queued.reverse();
-    queued.retain(|queued| match &queued.op {
-        WriteOp::Job(job) => seen.insert(("job", job.id)),
-        WriteOp::Alert(alert) => seen.insert(("alert", alert.id)),
-        _ => true,
-    });
-    queued.reverse();
 }

@@ -203,17 +203,16 @@ impl Sheet {
     }
 
     /// Ticks as rows of this resolution. Roll-ups stay as they are.
-    fn rolled(self, topics: &Topics, resolution: Resolution) -> Self {
-        let SegmentAxis { level, axis, covered } = self.segment;
-        if level > Level::Ticks || resolution == Resolution::Tick {
-            return Self { segment: SegmentAxis { level, axis, covered }, ..self };
+    fn rolled(mut self, topics: &Topics, resolution: Resolution) -> Self {
+        let SegmentAxis { level, axis, .. } = &mut self.segment;
+        if *level == Level::Ticks && resolution != Resolution::Tick {
+            let groups = rollup::groups(axis, resolution.row_ms());
+            for (stream, rows) in topics.streams.iter().zip(&mut self.rows) {
+                *rows = rollup::rolled(stream.kind, *level, axis, rows, &groups);
+            }
+            (*level, *axis) = (Level::Minutes, rollup::rolled_axis(axis, &groups));
         }
-        let groups = rollup::groups(&axis, resolution.row_ms());
-        let streams = topics.streams.iter().zip(&self.rows);
-        let rows = streams.map(|(stream, rows)| rollup::rolled(stream.kind, level, &axis, rows, &groups));
-        let rows = rows.collect();
-        let axis = rollup::rolled_axis(&axis, &groups);
-        Self { segment: SegmentAxis { level: Level::Minutes, axis, covered }, rows }
+        self
     }
 
     /// Writes the rows in the range that no finer segment covers; returns their number.

@@ -1,6 +1,7 @@
 //! The writer's loop. Operations that cannot be written are held and retried. Devices, volumes, jobs, alerts and gaps go
 //! straight into the database, all of a batch in one transaction.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use crate::store::damage;
 use crate::store::records::{remove_job, write_alert, write_imported, write_job, write_note};
 use crate::store::rows::{write_gap, write_rows};
 use crate::store::words::{in_words, of_sqlite};
-use crate::store::write_op::{QueueEntry, WriteError, WriteOp, without_replaced};
+use crate::store::write_op::{QueueEntry, WriteError, WriteOp};
 use crate::units::count_text;
 
 /// Maximum operations in a batch.
@@ -45,7 +46,15 @@ impl Pending {
             held.push(queued);
         }
         held.iter_mut().for_each(|queued| queued.report(Err(WriteError::Held(sentence.into()))));
-        without_replaced(held);
+        // A later operation replaces the earlier states of its job or alert.
+        let mut seen = HashSet::new();
+        held.reverse();
+        held.retain(|queued| match &queued.op {
+            WriteOp::Job(job) => seen.insert(("job", job.id)),
+            WriteOp::Alert(alert) => seen.insert(("alert", alert.id)),
+            _ => true,
+        });
+        held.reverse();
         let goes_on = !queue.is_closed() || !queue.is_empty();
         if goes_on {
             tokio::time::sleep(RETRY_PAUSE).await;

@@ -80,13 +80,14 @@ enum End {
     Damaged(String),
 }
 
-/// Reports of the thread: the outcome of the first attempt to open the database, and the thread's end.
-pub struct Reports {
-    pub opened: oneshot::Receiver<anyhow::Result<StartState>>,
-    pub ended: oneshot::Receiver<()>,
-}
+/// The outcome of the first attempt to open the database.
+pub type FirstOpening = anyhow::Result<StartState>;
 
-pub fn start(context: Context, queue: mpsc::Receiver<QueueEntry>) -> anyhow::Result<Reports> {
+/// Starts the thread. The receivers get the first outcome, and the thread's end.
+pub fn start(
+    context: Context,
+    queue: mpsc::Receiver<QueueEntry>,
+) -> anyhow::Result<(oneshot::Receiver<FirstOpening>, oneshot::Receiver<()>)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let ((open, opened), (end, ended)) = (oneshot::channel(), oneshot::channel());
     std::thread::Builder::new()
@@ -97,14 +98,14 @@ pub fn start(context: Context, queue: mpsc::Receiver<QueueEntry>) -> anyhow::Res
             let _ = end.send(());
         })
         .context("cannot start the thread that writes")?;
-    Ok(Reports { opened, ended })
+    Ok((opened, ended))
 }
 
 /// Opens the database, writes, and opens it again when it is lost, until the queue is closed.
 async fn supervise(
     context: &Context,
     queue: mpsc::Receiver<QueueEntry>,
-    first: oneshot::Sender<anyhow::Result<StartState>>,
+    first: oneshot::Sender<FirstOpening>,
 ) {
     let (mut first, mut before) = (Some(first), None);
     let mut pending = Pending { queue, held: Vec::new() };

@@ -104,37 +104,27 @@ impl<'a> Writer<'a> {
         let (context, connection) = (self.context, &mut self.connection);
         let stored = catalog_rows(connection).await?;
         let is_new = sealed == 0 && stored.is_empty() && self.complete.is_empty();
-        let memory = {
+        let last = last_instant(connection).await?;
+        let (rows, ticks) = {
             let mut catalog = context.catalog.write().unwrap_or_else(PoisonError::into_inner);
-            match catalog.identity {
-                Some(known) if known == identity => {
-                    // The current segment continues.
-                    let is_current = |window: &mut SegmentTicks| window.number == catalog.last_segment;
-                    self.window = self.complete.pop_if(is_current);
-                    return Ok(());
-                }
-                _ if is_new => {
-                    catalog.identity = Some(identity);
-                    Some((catalog.rows(), context.recent.written()))
-                }
-                _ => {
-                    let next = self.complete.last().map_or(sealed, |window| window.number) + 1;
-                    catalog.replace(stored, identity, next);
-                    None
-                }
+            if catalog.identity == Some(identity) {
+                // The current segment continues.
+                let is_current = |window: &mut SegmentTicks| window.number == catalog.last_segment;
+                self.window = self.complete.pop_if(is_current);
+                return Ok(());
             }
-        };
-        match memory {
-            Some((rows, ticks)) => {
-                write_rows(connection, &rows).await?;
-                for (segment, tick) in ticks {
-                    self.keep(segment, &tick).await?;
-                }
-            }
-            None => {
-                let last = last_instant(connection).await?;
+            if !is_new {
+                let next = self.complete.last().map_or(sealed, |window| window.number) + 1;
+                catalog.replace(stored, identity, next);
                 context.recent.replace(last, self.complete.clone());
+                return Ok(());
             }
+            catalog.identity = Some(identity);
+            (catalog.rows(), context.recent.written())
+        };
+        write_rows(connection, &rows).await?;
+        for (segment, tick) in ticks {
+            self.keep(segment, &tick).await?;
         }
         Ok(())
     }
