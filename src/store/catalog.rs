@@ -75,16 +75,13 @@ impl Rows {
 
 impl Catalog {
     pub fn new(rows: Rows) -> Self {
-        let mut catalog = Self::default();
-        for device in rows.devices {
-            catalog.devices.insert(Arc::clone(&device.identity), device.id);
-            catalog.device_rows.insert(device.id, device);
+        Self {
+            devices: rows.devices.iter().map(|row| (Arc::clone(&row.identity), row.id)).collect(),
+            volumes: rows.volumes.iter().map(|row| (Arc::clone(&row.uuid), row.id)).collect(),
+            device_rows: rows.devices.into_iter().map(|row| (row.id, row)).collect(),
+            volume_rows: rows.volumes.into_iter().map(|row| (row.id, row)).collect(),
+            ..Self::default()
         }
-        for volume in rows.volumes {
-            catalog.volumes.insert(Arc::clone(&volume.uuid), volume.id);
-            catalog.volume_rows.insert(volume.id, volume);
-        }
-        catalog
     }
 
     /// Replaces all rows by those of another database, whose next segment is `next_segment`.
@@ -115,14 +112,8 @@ impl Catalog {
         }
         (self.topology, self.learned_ms) = (Some(Arc::clone(topology)), at_ms);
         let devices = topology.devices.iter().filter_map(|device| self.see_device(device, at_ms)).collect();
-        let volumes = topology
-            .volumes
-            .iter()
-            .filter_map(|volume| {
-                let device = volume.device.map(|index| Arc::clone(&topology.devices[index].identity));
-                self.see_volume(volume, device, at_ms)
-            })
-            .collect();
+        let volumes = topology.volumes.iter();
+        let volumes = volumes.filter_map(|volume| self.see_volume(volume, topology, at_ms)).collect();
         Some(Rows { devices, volumes })
     }
 
@@ -142,12 +133,8 @@ impl Catalog {
         Some(row)
     }
 
-    fn see_volume(
-        &mut self,
-        volume: &Volume,
-        device: Option<Arc<str>>,
-        last_seen_ms: i64,
-    ) -> Option<VolumeRow> {
+    fn see_volume(&mut self, volume: &Volume, topology: &Topology, last_seen_ms: i64) -> Option<VolumeRow> {
+        let device = volume.device.map(|index| Arc::clone(&topology.devices[index].identity));
         let known = self.volume(&volume.uuid);
         let id = known.or_else(|| next_id(&self.volume_rows))?;
         let before = known.and_then(|id| self.volume_rows.get(&id)?.device_identity.clone());

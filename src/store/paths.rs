@@ -138,12 +138,6 @@ fn refuse_what_is_no_file(path: &Path) -> anyhow::Result<()> {
     bail!("expected a regular file, but found {found}; name a file with --db")
 }
 
-/// Whether the file system of the database is full.
-pub fn is_on_full_disk(path: &Path) -> bool {
-    // A file system without a disk, such as /proc, has no blocks.
-    rustix::fs::statvfs(folder_of(path)).is_ok_and(|disk| disk.f_bavail == 0 && disk.f_blocks > 0)
-}
-
 pub fn has_folder(path: &Path) -> anyhow::Result<()> {
     let folder = folder_of(path);
     if !folder.is_dir() {
@@ -158,10 +152,11 @@ pub fn folder_of(path: &Path) -> &Path {
 
 /// The reason for an unclear message of SQLite: a full disk, or no permission to write.
 pub fn hindrance(path: &Path) -> &'static str {
-    if is_on_full_disk(path) {
+    let folder = folder_of(path);
+    // A file system without a disk, such as /proc, has no blocks.
+    if rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail == 0 && disk.f_blocks > 0) {
         return " (no room is left on its disk: make some, or name one elsewhere with --db)";
     }
-    let folder = folder_of(path);
     if folder.is_dir() && rustix::fs::access(folder, Access::WRITE_OK).is_err() {
         return " (there is no right to write in its folder: name one elsewhere with --db)";
     }

@@ -74,11 +74,7 @@ fn table(found: &StoredRange, wanted: &[Option<(Stream, Quantity)>], range: Rang
             column.push(extent.and_then(|extent| value(quantity, extent)));
         }
     });
-    in_order(axis, columns)
-}
-
-/// Sorts the rows by time, since the clock may have gone back.
-fn in_order(axis: Vec<(i64, u64)>, columns: Vec<Option<Vec<Option<f64>>>>) -> TickTable {
+    // The clock may have gone back.
     let mut order: Vec<usize> = (0..axis.len()).collect();
     order.sort_by_key(|row| axis[*row].0);
     let sorted = |values: Vec<Option<f64>>| order.iter().map(|row| values[*row]).collect::<Vec<_>>();
