@@ -92,7 +92,7 @@ impl Present {
     /// The forecast for a running job with a live snapshot. Takes milliseconds.
     pub fn outlook(&self, job: &Job) -> Option<Outlook> {
         let snapshot = self.interval.topology.volume(&job.key)?;
-        if !job.is_running() || job.died_at.is_some() {
+        if !job.is_running() || job.died_at.is_some() || !job.is_backup() {
             return None;
         }
         let ended = self.jobs.iter().rev().map(Arc::as_ref).filter(|other| !other.is_running());

@@ -106,6 +106,8 @@ impl Machine {
             policies: None,
             usages: Arc::default(),
             maker: None,
+            backups: Arc::default(),
+            read_errors: Vec::new(),
         }
     }
 

@@ -1,26 +1,38 @@
-//! The alert for a backup that reported success although its snapshot failed. It belongs to the origin, and lasts until
-//! that has a good backup.
+//! The alert for a backup that is none, or may be none: it failed, was killed, lost its snapshot or read too little. It
+//! belongs to the origin, and lasts until that has a good backup.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::{Alert, Rule, Rules, Severity};
+use crate::job::completeness::Completeness;
+use crate::job::pending_runs::NAMELESS;
 use crate::job::{Harm, Job, JobKind, Outcome};
 
 /// The alert expires after a week.
 const MAX_AGE_MS: i64 = 7 * 24 * 3600 * 1000;
+/// What to do about most bad backups.
+const REPEAT: &str = "do not rely on it, keep the previous one, and repeat it";
 
 impl Rules {
     /// Evaluates a changed job; returns alerts to deliver.
     pub fn judge_job(&mut self, job: &Job, at: Timestamp) -> Vec<Alert> {
-        let is_lost = job.is_untrustworthy() || job.outcome == Some(Outcome::Untrustworthy);
-        if is_lost {
-            return self.raise_for(job, at).into_iter().collect();
+        if let Some(severity) = severity(job) {
+            return self.raise_for(job, severity, at).into_iter().collect();
         }
-        if job.kind == JobKind::Snapshot && job.outcome == Some(Outcome::Succeeded) {
+        // The success of a command says nothing about what its snapshot's job knows better.
+        let is_good = job.outcome == Some(Outcome::Succeeded) && job.is_backup();
+        if is_good && (job.kind == JobKind::Snapshot || job.backup_of.is_none()) {
             let how = format!("{} has a good backup again.", name(job));
-            return self.clear_backups(at, &how, |alert| is_of(alert, job));
+            let is_before = |alert: &Alert| job.ended_at.is_some_and(|ended| alert.raised_at <= ended);
+            let is_nameless =
+                |alert: &Alert| job.backup_run.is_some() && (&*alert.vg, &*alert.lv) == ("", NAMELESS);
+            let is_over = |alert: &Alert| {
+                (is_of(alert, job) && *alert.uuid == *job.key)
+                    || (is_before(alert) && (is_of(alert, job) || is_nameless(alert)))
+            };
+            return self.clear_backups(at, &how, is_over);
         }
         Vec::new()
     }
@@ -34,12 +46,12 @@ impl Rules {
             jobs.iter().any(|other| {
                 other.outcome == Some(Outcome::Succeeded)
                     && other.started_at > job.started_at
-                    && (&other.vg, subject(other)) == (&job.vg, subject(job))
+                    && subject(other) == subject(job)
             })
         };
-        let lost = jobs.iter().filter(is_new).filter(|job| job.outcome == Some(Outcome::Untrustworthy));
-        let lost: Vec<&Arc<Job>> = lost.filter(|job| !has_better(job)).collect();
-        lost.into_iter().filter_map(|job| self.raise_for(job, at)).collect()
+        let bad = jobs.iter().filter(is_new).filter(|job| !has_better(job));
+        let bad: Vec<(&Arc<Job>, Severity)> = bad.filter_map(|job| Some((job, severity(job)?))).collect();
+        bad.into_iter().filter_map(|(job, severity)| self.raise_for(job, severity, at)).collect()
     }
 
     /// Clears expired alerts.
@@ -49,46 +61,110 @@ impl Rules {
     }
 
     /// Raises one alert per job, and one for a backup and the command around it.
-    fn raise_for(&mut self, job: &Job, at: Timestamp) -> Option<Alert> {
-        let is_known = |alert: &Alert| alert.rule == Rule::BackupUntrustworthy && is_of(alert, job);
-        if self.open.iter().any(|alert| is_known(alert) && alert.raised_at >= job.started_at) {
+    fn raise_for(&mut self, job: &Job, severity: Severity, at: Timestamp) -> Option<Alert> {
+        let is_known = |alert: &Alert| {
+            let is_same = alert.raised_at >= job.started_at && alert.severity >= severity;
+            alert.rule == Rule::BackupFailed && is_of(alert, job) && is_same
+        };
+        if self.open.iter().any(is_known) {
             return None;
         }
-        let index = self.raise(Rule::BackupUntrustworthy, Severity::Critical, &job.key, at);
+        let index = self.raise(Rule::BackupFailed, severity, &job.key, at);
         let alert = &mut self.open[index];
-        alert.vg = job.vg.clone().unwrap_or_default();
-        alert.lv = subject(job).unwrap_or_default().into();
+        (alert.vg, alert.lv) = subject(job);
         alert.sentence = sentence(job);
         Some(alert.clone())
     }
 
     fn clear_backups(&mut self, at: Timestamp, how: &str, is_over: impl Fn(&Alert) -> bool) -> Vec<Alert> {
-        let is_it = |alert: &Alert| alert.rule == Rule::BackupUntrustworthy && is_over(alert);
+        let is_it = |alert: &Alert| alert.rule == Rule::BackupFailed && is_over(alert);
         self.clear_all(at, is_it, |_| how.into())
     }
 }
 
-/// The volume that was backed up: the origin, or the snapshot if the origin is unknown.
-fn subject(job: &Job) -> Option<&str> {
-    job.origin.as_deref().or(job.lv.as_deref())
+/// How bad a backup is; `None` if it is good, runs well, or is none.
+fn severity(job: &Job) -> Option<Severity> {
+    let is_unconfirmed = || {
+        let succeeded = job.report().is_some_and(|report| report.succeeded);
+        job.kind == JobKind::Snapshot && job.outcome == Some(Outcome::Unknown) && succeeded
+    };
+    match () {
+        () if !job.is_backup() => None,
+        () if job.is_untrustworthy() || job.outcome.is_some_and(Outcome::is_bad) => Some(Severity::Critical),
+        () if is_unconfirmed() => Some(Severity::Warning),
+        () => None,
+    }
+}
+
+/// The group and the volume that was backed up: the origin, or the snapshot if the origin is unknown. For a command that
+/// created no snapshot, its name.
+fn subject(job: &Job) -> (String, String) {
+    let of_command = job.backup_of.as_deref().and_then(|volume| volume.split_once('/'));
+    let volume = job.origin.as_deref().or(job.lv.as_deref());
+    let of_snapshot = job.vg.as_deref().zip(volume);
+    let (vg, lv) = of_command.or(of_snapshot).unwrap_or(("", &job.name));
+    (vg.into(), lv.into())
 }
 
 fn is_of(alert: &Alert, job: &Job) -> bool {
-    job.vg.as_deref() == Some(&alert.vg) && subject(job) == Some(&alert.lv)
+    subject(job) == (alert.vg.clone(), alert.lv.clone())
 }
 
 fn name(job: &Job) -> String {
-    job.origin_name().or_else(|| job.volume_name()).unwrap_or_else(|| job.name.clone())
+    let (vg, lv) = subject(job);
+    if vg.is_empty() { lv } else { format!("{vg}/{lv}") }
 }
 
 fn sentence(job: &Job) -> String {
+    let backup = format!("The backup of {}", name(job));
     // The alert lasts for days, so the sentence needs a date.
+    let time =
+        |at: Option<Timestamp>| at.map_or_else(String::new, |at| format!(" at {}", at.strftime("%F %T UTC")));
+    let found = job.completeness.as_ref().map(Completeness::text);
+    let found = found.unwrap_or_else(|| "how much it read is unknown".into());
+    let ended = time(job.ended_at);
     let harm = job.harm().or(job.died_at.map(|at| (Harm::Death, at)));
-    let what = harm
-        .map_or("was lost".into(), |(harm, at)| format!("{} at {}", harm.text(), at.strftime("%F %T UTC")));
-    format!(
-        "The backup of {} reported success, but its snapshot {what}. The backup may be truncated or padded with zeros: \
-         do not rely on it, keep the previous one, and repeat it with a larger snapshot.",
-        name(job)
-    )
+    match (job.outcome, harm) {
+        (Some(Outcome::Unknown), _) => format!(
+            "{backup} reported success{ended}, but whether it is complete is unclear: {found}. If it leaves files out on \
+             purpose, accept it once with `cowbell job accept {}`.",
+            job.id
+        ),
+        (Some(Outcome::Incomplete), _) => {
+            format!("{backup} reported success{ended}, but is incomplete: {found}: {REPEAT}.")
+        }
+        (Some(Outcome::Overflowed), harm) => format!(
+            "{backup} is lost: its snapshot became invalid{}. Repeat it with a larger snapshot.",
+            time(harm.map(|(_, at)| at))
+        ),
+        (Some(Outcome::Failed), _) => {
+            format!("{backup} failed{ended}{}. See its log, and repeat it.", why(job))
+        }
+        (Some(Outcome::Abandoned), _) => format!(
+            "{backup} did not finish: its process ended{ended} without a report. Repeat it.{}",
+            match job.volume_name().filter(|_| job.left_snapshot) {
+                Some(name) => format!(" Its snapshot {name} still exists."),
+                None => String::new(),
+            }
+        ),
+        (_, harm) => {
+            let (what, at) = harm.map_or(("was lost", None), |(harm, at)| (harm.text(), Some(at)));
+            format!(
+                "{backup} reported success, but its snapshot {what}{}. The backup may be truncated or padded with zeros: \
+                 {REPEAT}{}.",
+                time(at),
+                if what == Harm::Death.text() { " with a larger snapshot" } else { "" }
+            )
+        }
+    }
+}
+
+/// Why a backup failed, as far as was observed.
+fn why(job: &Job) -> String {
+    match (job.exit_status, job.removed_at) {
+        _ if job.made_no_snapshot() => ": no snapshot was made".into(),
+        (Some(status), _) => format!(" with status {status}"),
+        (_, Some(_)) => ": another process removed its snapshot".into(),
+        _ => String::new(),
+    }
 }

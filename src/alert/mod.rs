@@ -161,7 +161,7 @@ impl Rules {
             let mut volumes = interval.topology.volumes.iter();
             volumes.any(|volume| *volume.uuid == *alert.uuid && alert.rule.concerns(volume.kind))
         };
-        let is_gone = |alert: &Alert| alert.rule != Rule::BackupUntrustworthy && !is_there(alert);
+        let is_gone = |alert: &Alert| alert.rule != Rule::BackupFailed && !is_there(alert);
         self.clear_all(interval.at, is_gone, sentence::gone)
     }
 

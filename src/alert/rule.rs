@@ -19,8 +19,9 @@ pub enum Rule {
     PoolData,
     PoolMetadata,
     SnapshotInvalid,
-    /// A backup reported success, but its snapshot failed.
-    BackupUntrustworthy,
+    /// A backup failed, was killed, lost its snapshot or read too little.
+    #[serde(alias = "backup_untrustworthy")]
+    BackupFailed,
 }
 
 impl Rule {
@@ -37,7 +38,7 @@ impl Rule {
         match self {
             Self::SnapshotFill | Self::SnapshotInvalid => kind == VolumeKind::Snapshot,
             Self::PoolData | Self::PoolMetadata => kind == VolumeKind::ThinPool,
-            Self::BackupUntrustworthy => false,
+            Self::BackupFailed => false,
         }
     }
 
@@ -45,13 +46,13 @@ impl Rule {
         match self {
             Self::SnapshotFill | Self::PoolData => state.fill,
             Self::PoolMetadata => state.metadata,
-            Self::SnapshotInvalid | Self::BackupUntrustworthy => None,
+            Self::SnapshotInvalid | Self::BackupFailed => None,
         }
     }
 
     pub(super) fn thresholds(self, settings: &Settings) -> Thresholds {
         match self {
-            Self::SnapshotFill | Self::SnapshotInvalid | Self::BackupUntrustworthy => settings.snapshot_fill,
+            Self::SnapshotFill | Self::SnapshotInvalid | Self::BackupFailed => settings.snapshot_fill,
             Self::PoolData => settings.pool_data,
             Self::PoolMetadata => settings.pool_metadata,
         }

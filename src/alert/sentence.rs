@@ -65,7 +65,7 @@ pub fn gone(alert: &Alert) -> String {
 fn subject(rule: Rule) -> &'static str {
     match rule {
         Rule::SnapshotFill | Rule::SnapshotInvalid => "Snapshot",
-        Rule::BackupUntrustworthy => "Backup of",
+        Rule::BackupFailed => "Backup of",
         Rule::PoolData => "Thin pool",
         Rule::PoolMetadata => "Metadata of thin pool",
     }

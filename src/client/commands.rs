@@ -1,4 +1,4 @@
-//! `cowbell job start`, `stop`, `phase`, `note` and `delete`: commands on jobs, for schedulers.
+//! `cowbell job start`, `stop`, `phase`, `note`, `accept` and `delete`: commands on jobs, for schedulers.
 //!
 //! Finds keys and IDs of jobs by name. The daemon decides which commands to refuse.
 
@@ -68,6 +68,11 @@ pub enum MarkCommand {
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         at: Option<String>,
     },
+    /// Accept the result of a backup that leaves files out on purpose
+    Accept {
+        /// ID or name
+        job: String,
+    },
     /// Delete ended jobs; their measurements remain
     Delete {
         /// IDs of the jobs
@@ -93,6 +98,7 @@ pub async fn run(daemon: &Daemon, command: MarkCommand) -> anyhow::Result<String
             let note = NoteJob { text, at: at.map(|at| time(Some(&at))).transpose()? };
             post(daemon, &job, "notes", &serde_json::to_string(&note)?).await?;
         }
+        MarkCommand::Accept { job } => post(daemon, &job, "accept", "").await?,
         MarkCommand::Delete { ids } => delete(daemon, &ids).await?,
     }
     Ok(String::new())

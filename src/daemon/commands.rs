@@ -69,6 +69,7 @@ impl Watcher {
             JobCommand::Note(note) => self.jobs.note(note, stored)?,
             JobCommand::Phase(phase) => self.jobs.begin_phase(phase, stored, at)?,
             JobCommand::Remove(remove) => self.jobs.delete(&remove.key, stored)?,
+            JobCommand::Accept(accept) => self.jobs.accept(accept, stored, at)?,
         };
         let op = match (command, change.effect) {
             (JobCommand::Remove(remove), _) => Some(WriteOp::Remove(remove.clone())),
@@ -76,7 +77,8 @@ impl Watcher {
             (_, Effect::Stored) => None,
             _ => Some(WriteOp::Job(Box::new(change.job.clone()))),
         };
-        if matches!((command, change.effect), (JobCommand::Mark(_), Effect::Created | Effect::Changed)) {
+        let is_judged = matches!(command, JobCommand::Mark(_) | JobCommand::Accept(_));
+        if is_judged && matches!(change.effect, Effect::Created | Effect::Changed) {
             let alerts = self.rules.judge_job(&change.job, at);
             self.tell(alerts, outlets).await;
         }

@@ -52,7 +52,10 @@ pub async fn run(
             reading = watcher.next(&mut source, &mut commands, outlets) => reading,
         };
         match reading {
-            Some(reading) => watcher.take(&reading, outlets).await,
+            Some(reading) => {
+                watcher.take(&reading, outlets).await;
+                source.watch(&watcher.jobs.backup_processes());
+            }
             None => {
                 watcher.publish_end(&source, outlets);
                 break shutdown.cancelled().await;

@@ -12,8 +12,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::Sample;
+use crate::sample::backups::BackupProcess;
 use crate::sample::diskstats::{Counters, DeviceLine, Number};
 use crate::sample::lvm::Policies;
+use crate::sample::processes::Maker;
 use crate::sample::usage::Usage;
 use crate::topology::{Topology, Volume, VolumeState};
 use crate::units::Sectors;
@@ -37,7 +39,11 @@ pub struct Interval {
     /// Used space of mounted file systems that may be on a snapshot.
     pub usages: Arc<Vec<Usage>>,
     /// The program that created a snapshot during this tick.
-    pub maker: Option<String>,
+    pub maker: Option<Maker>,
+    /// Processes of running backups.
+    pub backups: Arc<Vec<BackupProcess>>,
+    /// Devices with a read error in the kernel's log since the last tick.
+    pub read_errors: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -145,6 +151,8 @@ impl Interval {
             policies: now.sample.slow.policies,
             usages: Arc::clone(&now.sample.slow.usages),
             maker: now.sample.maker.clone(),
+            backups: Arc::clone(&now.sample.slow.backups),
+            read_errors: now.sample.read_errors.clone(),
         }
     }
 

@@ -4,7 +4,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Outcome;
+use super::outcome::Report;
+use crate::sample::backups::BackupProcess;
 use crate::sample::hooks::Step;
 use crate::series::Range;
 
@@ -60,19 +61,6 @@ pub struct PhaseStart {
     pub at: Timestamp,
 }
 
-/// The result that a run reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
-    pub at: Timestamp,
-    pub succeeded: bool,
-}
-
-impl Report {
-    pub fn outcome(self) -> Outcome {
-        if self.succeeded { Outcome::Succeeded } else { Outcome::Failed }
-    }
-}
-
 /// One run, from the messages that arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupRun {
@@ -91,6 +79,12 @@ pub struct BackupRun {
     pub last_at: Timestamp,
     /// Whether this process of cowbell received the last message, and so has missed none since.
     pub is_unbroken: bool,
+    /// When its process started, in clock ticks since boot; `None` if the process was not observed.
+    #[serde(default)]
+    pub process_started: Option<u64>,
+    /// When its process was found to have ended.
+    #[serde(default)]
+    pub process_ended_at: Option<Timestamp>,
 }
 
 impl BackupRun {
@@ -115,6 +109,26 @@ impl BackupRun {
         self.phases.extend(phase.map(|phase| PhaseStart { phase, at }));
         (self.last_at, self.is_unbroken) = (at, true);
         before != content(self)
+    }
+
+    /// Updates whether its process runs. Another process with its PID means that its own has ended.
+    pub fn update_process(&mut self, process: &BackupProcess, at: Timestamp) {
+        match &process.running {
+            Some(running) if self.process_started.is_none_or(|started| started == running.started) => {
+                self.process_started = Some(running.started);
+            }
+            _ => self.process_ended_at = self.process_ended_at.or(Some(at)),
+        }
+    }
+
+    /// When its process ended; `None` while it runs, or if it was never observed.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        self.process_started.and(self.process_ended_at)
+    }
+
+    /// Whether its process is known to run.
+    pub fn runs(&self) -> bool {
+        self.process_started.is_some() && self.process_ended_at.is_none()
     }
 
     /// When a phase began, if it did.

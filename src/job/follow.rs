@@ -1,12 +1,18 @@
 //! Updates a running job at a tick: its snapshot's state, its reads, and the end of a silent command.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
+use super::backup_run::BackupRun;
 use super::{Job, Outcome};
 use crate::interval::Interval;
+use crate::topology::Volume;
 
 /// `cowbell run` sends a mark every half minute. A command without one for this long was killed.
 const LONGEST_SILENCE_US: u64 = 120_000_000;
+/// A run whose process was not observed, and whose snapshot still exists this long after its last message, leaves it.
+const LONGEST_CLEANUP_MS: i64 = 60_000;
 /// The most that one tick adds to a silence: while the machine sleeps, `cowbell run` sleeps too.
 const LONGEST_TICK_US: u64 = 60_000_000;
 
@@ -26,14 +32,47 @@ impl Silence {
 
 /// The properties whose changes are stored at once.
 pub(super) fn key_properties(job: &Job) -> impl PartialEq + use<> {
-    let harm = (job.died_at, job.io_error_at, job.unmounted_at);
-    (job.ended_at, harm, job.lv.clone(), job.mounted_on.clone(), job.program.is_some())
+    let harm = (job.died_at, job.io_error_at, job.removed_at, job.unmounted_at);
+    let made_by = (job.program.is_some(), job.command_key.clone());
+    (job.ended_at, harm, job.report(), job.lv.clone(), job.mounted_on.clone(), made_by)
 }
 
-/// Updates a snapshot's job, or ends it at the last tick with the snapshot.
-pub(super) fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: Timestamp) {
+/// Updates a snapshot's job, or ends it: at the last tick with the snapshot, or when its backup's process has ended.
+pub(super) fn follow_snapshot(
+    job: &mut Job,
+    interval: &Interval,
+    last_seen_at: Timestamp,
+    ended: &[Arc<Job>],
+) {
+    let is_there = update_snapshot(job, interval);
+    let run = job.backup_run.as_ref();
+    let ended_at = match run {
+        Some(run) if !is_there && !run.is_over() && run.runs() => {
+            if run.report.is_none() {
+                job.removed_at = job.removed_at.or(Some(last_seen_at));
+            }
+            None
+        }
+        _ if !is_there => Some(last_seen_at),
+        Some(run) => run.ended_at().or_else(|| silent_end(run, interval.at)),
+        None => job.command_report.map(|report| report.at),
+    };
+    if let Some(at) = ended_at {
+        job.left_snapshot = is_there;
+        job.end_judged(at, ended);
+    }
+}
+
+/// The end of a run whose process was not observed, and which has said its last word long ago.
+fn silent_end(run: &BackupRun, now: Timestamp) -> Option<Timestamp> {
+    let is_silent = now.as_millisecond() - run.last_at.as_millisecond() >= LONGEST_CLEANUP_MS;
+    (run.is_over() && !run.runs() && is_silent).then_some(run.last_at)
+}
+
+/// Updates a snapshot's job; returns whether its snapshot exists.
+fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
     let Some((volume, state)) = interval.volumes().find(|(volume, _)| *volume.uuid == job.key) else {
-        return job.end(last_seen_at, job.reported());
+        return false;
     };
     // A snapshot can be renamed.
     (job.vg, job.lv) = (Some(volume.vg.clone()), Some(volume.lv.clone()));
@@ -48,6 +87,22 @@ pub(super) fn follow_snapshot(job: &mut Job, interval: &Interval, last_seen_at: 
     if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
         job.count_reads(counters.sectors_read.bytes());
     }
+    if job.io_error_at.is_none()
+        && let Some(device) =
+            interval.read_errors.iter().find(|device| is_below(job, interval, volume, device))
+    {
+        (job.io_error_at, job.io_error_device) = (Some(interval.at), Some(device.clone()));
+    }
+    true
+}
+
+/// Whether a snapshot's reads use this device: its own, its COW area, its origin's data, or one of their PVs.
+fn is_below(job: &Job, interval: &Interval, volume: &Volume, device: &str) -> bool {
+    let topology = &interval.topology;
+    let real = topology.origin_of(volume).and_then(|origin| origin.real);
+    let own = [volume.device, volume.cow, real].into_iter().flatten();
+    let is_own = own.filter_map(|index| topology.devices.get(index)).any(|own| *own.name == *device);
+    is_own || job.setup.origin_pvs.iter().chain(&job.setup.cow_pvs).flatten().any(|pv| pv == device)
 }
 
 /// Ends a command that was killed, at its last mark.

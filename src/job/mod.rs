@@ -5,6 +5,7 @@
 
 pub mod advice;
 pub mod backup_run;
+pub mod completeness;
 pub mod course;
 pub mod diagnosis;
 pub mod figures;
@@ -12,7 +13,7 @@ pub mod finish;
 mod follow;
 pub mod layout;
 mod outcome;
-mod pending_runs;
+pub mod pending_runs;
 mod phases;
 pub mod rates;
 pub mod remaining;
@@ -30,7 +31,8 @@ use utoipa::ToSchema;
 use crate::source::{Label, MarkKind, Note, PhaseMark};
 use crate::topology::{State, VolumeState};
 use backup_run::BackupRun;
-pub use outcome::{Harm, Outcome};
+use completeness::Completeness;
+pub use outcome::{Harm, Outcome, Report};
 pub use phases::{MOST_PHASES, PhaseSpan};
 use setup::Setup;
 pub use tracker::{CommandError, Effect, JobChange, JobTracker};
@@ -57,10 +59,41 @@ pub struct Job {
     pub ended_at: Option<Timestamp>,
     /// `None` while it runs.
     pub outcome: Option<Outcome>,
-    /// When its snapshot became invalid. For a command, a snapshot that was created while it ran.
+    /// When its snapshot became invalid. For a command, a snapshot that it created.
     pub died_at: Option<Timestamp>,
-    /// When its snapshot first returned only I/O errors.
+    /// When a read of its snapshot first failed, as far as the kernel reports that.
     pub io_error_at: Option<Timestamp>,
+    /// The device with that error, such as `sda`; `None` if the snapshot returned only errors.
+    #[serde(default)]
+    pub io_error_device: Option<String>,
+    /// When its snapshot was last seen, if it was removed while the backup ran.
+    #[serde(default)]
+    pub removed_at: Option<Timestamp>,
+    /// Whether its snapshot was still valid after its success was reported.
+    #[serde(default)]
+    pub outlived_report: bool,
+    /// Whether its snapshot still existed at its end.
+    #[serde(default)]
+    pub left_snapshot: bool,
+    /// The bytes that it read, compared with those that it should have read; set at its end.
+    #[serde(default)]
+    pub completeness: Option<Completeness>,
+    /// When a person accepted its result.
+    #[serde(default)]
+    pub accepted_at: Option<Timestamp>,
+    /// The key of the job of the command that created its snapshot.
+    #[serde(default)]
+    pub command_key: Option<String>,
+    /// The result of that command, once it ended.
+    #[serde(default)]
+    pub command_report: Option<Report>,
+    /// For a command, its PID.
+    #[serde(default)]
+    pub process: Option<u32>,
+    /// For a command, the volume that it backs up, as `vg0/data`: the origin of a snapshot that it, or a run before it of
+    /// the same name, created.
+    #[serde(default)]
+    pub backup_of: Option<String>,
     /// The mylvmbackup run that created its snapshot, from hooks.
     #[serde(rename = "heard")]
     pub backup_run: Option<BackupRun>,
@@ -166,6 +199,34 @@ impl Job {
         self.ended_at.is_none()
     }
 
+    /// Whether it backs up a volume, as far as is known from hooks, its command or the program that created the snapshot. A
+    /// snapshot that a person created is none.
+    pub fn is_backup(&self) -> bool {
+        match self.kind {
+            JobKind::Snapshot => {
+                self.backup_run.is_some()
+                    || self.command_key.is_some()
+                    || tool::above_lvcreate(self).is_some()
+            }
+            JobKind::Command => self.backup_of.is_some() || tool::is_backup_tool(&self.name),
+            JobKind::Mark => false,
+        }
+    }
+
+    /// Whether it was a snapshot of the same origin and kind as another job's, and fully observed.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        self.id != other.id
+            && self.kind == JobKind::Snapshot
+            && !self.partly_seen
+            && other.origin.is_some()
+            && (&self.vg, &self.origin, self.setup.kind) == (&other.vg, &other.origin, other.setup.kind)
+    }
+
+    /// The result that mylvmbackup or the command around it reported.
+    pub fn report(&self) -> Option<Report> {
+        self.backup_run.as_ref().and_then(|run| run.report).or(self.command_report)
+    }
+
     /// Whether it is a run of mylvmbackup that ended without a snapshot.
     pub fn made_no_snapshot(&self) -> bool {
         self.setup.made_no_snapshot()
@@ -180,6 +241,10 @@ impl Job {
         match state.state {
             State::Invalid => self.died_at = self.died_at.or(Some(at)),
             State::Failed => self.io_error_at = self.io_error_at.or(Some(at)),
+            // LVM's report, which knows only a percentage, may be older than the tick.
+            State::Ok | State::Suspended if state.fill.is_none_or(|fill| fill.unit > 0) => {
+                self.outlived_report |= self.report().is_some_and(|report| report.at <= at);
+            }
             _ => {}
         }
         if let Some(percent) = state.fill.map(|fill| fill.percent()) {

@@ -1,19 +1,24 @@
-//! The outcome of a job: its report, compared with the state of its snapshot. A backup that pipes into a compressor
-//! does not notice read errors, so its report alone is no outcome.
+//! The outcome of a job: its report, compared with the state of its snapshot and with what it read. A backup that pipes
+//! into a compressor notices neither read errors nor that `tar` was killed, so its report alone is no outcome.
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::completeness::{Completeness, Coverage};
 use super::{Job, JobKind};
 
 /// dmeventd checks snapshots every 10 s at the latest, and then takes a moment to unmount them.
 const UNMOUNT_AFTER_DEATH_MS: i64 = 12_000;
 /// The unmount may be observed first, within one tick.
 const UNMOUNT_BEFORE_DEATH_MS: i64 = 1_000;
-/// A snapshot whose death is observed this soon after a reported success may have been invalid before: without the
-/// device-mapper, the status may be as old as the longest tick.
+/// A snapshot that was not seen valid after a reported success, but invalid this soon, may have been invalid before: without
+/// the device-mapper, the status may be as old as the longest tick.
 const LATE_DEATH_MS: i64 = 60_000;
+/// A read error is in the kernel's log at once, and in the next tick.
+const LATE_ERROR_MS: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -22,11 +27,13 @@ pub enum Outcome {
     Failed,
     /// Success was reported, but the snapshot was lost during the backup.
     Untrustworthy,
+    /// Success was reported, but only a part was read.
+    Incomplete,
     /// The snapshot became invalid.
     Overflowed,
     /// The job was killed, or the machine went down, so its end was not reported.
     Abandoned,
-    /// Not reported.
+    /// Not reported; or success was reported, and whether all was read is unclear.
     Unknown,
 }
 
@@ -36,10 +43,29 @@ impl Outcome {
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Untrustworthy => "untrustworthy",
+            Self::Incomplete => "incomplete",
             Self::Overflowed => "overflowed",
             Self::Abandoned => "abandoned",
             Self::Unknown => "unknown",
         }
+    }
+
+    /// Whether a backup that ended so is none.
+    pub fn is_bad(self) -> bool {
+        !matches!(self, Self::Succeeded | Self::Unknown)
+    }
+}
+
+/// The result that mylvmbackup, or the command around a backup, reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    pub at: Timestamp,
+    pub succeeded: bool,
+}
+
+impl Report {
+    pub fn outcome(self) -> Outcome {
+        if self.succeeded { Outcome::Succeeded } else { Outcome::Failed }
     }
 }
 
@@ -49,8 +75,8 @@ pub enum Harm {
     /// The snapshot became invalid.
     Death,
     IoError,
-    /// Another process unmounted it.
-    Unmount,
+    /// Another process removed it.
+    Removal,
 }
 
 impl Harm {
@@ -59,34 +85,96 @@ impl Harm {
         match self {
             Self::Death => "became invalid",
             Self::IoError => "returned I/O errors",
-            Self::Unmount => "was unmounted by another process",
+            Self::Removal => "was removed by another process",
         }
     }
 }
 
 impl Job {
-    /// Ends it as reported, unless its snapshot contradicts that.
+    /// Ends it as reported, unless what was observed contradicts that.
     pub(super) fn end(&mut self, at: Timestamp, reported: Outcome) {
         self.ended_at = Some(at.max(self.started_at));
         let has_died = self.died_at.is_some();
         self.outcome = Some(match (self.kind, reported) {
             _ if self.is_untrustworthy() => Outcome::Untrustworthy,
             (JobKind::Command | JobKind::Mark, Outcome::Succeeded) if has_died => Outcome::Untrustworthy,
-            // The backup finished before its snapshot died.
+            (JobKind::Snapshot, Outcome::Succeeded) => self.confirmed_success(),
             (_, Outcome::Succeeded) => Outcome::Succeeded,
             (JobKind::Snapshot, _) if has_died => Outcome::Overflowed,
             (_, reported) => reported,
         });
     }
 
-    /// The outcome that hooks reported. `Abandoned` if they stopped while cowbell listened.
-    pub(super) fn reported(&self) -> Outcome {
-        let Some(run) = &self.backup_run else { return Outcome::Unknown };
-        match run.report {
-            Some(report) => report.outcome(),
-            None if run.is_unbroken && !run.is_over() => Outcome::Abandoned,
-            None => Outcome::Unknown,
+    /// Ends a snapshot's job as was reported, after comparing what it read with good runs before it.
+    pub(super) fn end_judged(&mut self, at: Timestamp, before: &[Arc<Job>]) {
+        let is_good = |job: &&Self| job.outcome == Some(Outcome::Succeeded) && job.is_alike(self);
+        let good = before.iter().rev().map(Arc::as_ref).filter(is_good);
+        self.completeness = Completeness::of(self, good);
+        self.end(at, self.reported());
+    }
+
+    /// Takes over the result of the command that created its snapshot, once that has ended.
+    pub(super) fn learn_result(&mut self, command: &Self, before: &[Arc<Job>]) {
+        let exited = command.outcome.filter(|outcome| *outcome != Outcome::Abandoned);
+        if self.command_report.is_some() || exited.is_none() {
+            return;
         }
+        let succeeded = exited != Some(Outcome::Failed);
+        self.command_report = command.ended_at.map(|at| Report { at, succeeded });
+        if let Some(at) = self.ended_at {
+            self.end_judged(at, before);
+        }
+    }
+
+    /// Takes over what a snapshot that this command created is of, and whether it was lost, or its backup is bad.
+    pub(super) fn learn_loss(&mut self, snapshot: &Self) {
+        self.backup_of = snapshot.origin_name().or(self.backup_of.take());
+        if !snapshot.outcome.map_or(snapshot.died_at.is_some(), Outcome::is_bad) {
+            return;
+        }
+        self.died_at = self.died_at.or(snapshot.died_at);
+        (self.vg, self.lv, self.origin) = (snapshot.vg.clone(), snapshot.lv.clone(), snapshot.origin.clone());
+        if self.outcome == Some(Outcome::Succeeded) {
+            self.outcome = snapshot.outcome.or(self.outcome);
+        }
+    }
+
+    /// The outcome of a reported success whose snapshot remained valid.
+    fn confirmed_success(&self) -> Outcome {
+        let is_command = self.backup_run.is_none();
+        match self.completeness.as_ref().map(|completeness| completeness.coverage) {
+            _ if self.accepted_at.is_some() => Outcome::Succeeded,
+            Some(Coverage::Complete) => Outcome::Succeeded,
+            // A program that is not known may read only what has changed.
+            Some(Coverage::Incomplete) if !is_command => Outcome::Incomplete,
+            _ => Outcome::Unknown,
+        }
+    }
+
+    /// The outcome that was reported. `Abandoned` if hooks stopped while cowbell listened.
+    pub(super) fn reported(&self) -> Outcome {
+        if let Some(report) = self.report() {
+            return report.outcome();
+        }
+        match &self.backup_run {
+            Some(run) if run.is_unbroken && !run.is_over() => Outcome::Abandoned,
+            _ => Outcome::Unknown,
+        }
+    }
+
+    /// Accepts the result of an ended backup; returns whether its outcome was one that can be accepted.
+    pub(super) fn accept(&mut self, at: Timestamp) -> bool {
+        let can_be = self.can_be_accepted();
+        if can_be {
+            (self.accepted_at, self.outcome) = (Some(at), Some(Outcome::Succeeded));
+        }
+        can_be || self.accepted_at.is_some()
+    }
+
+    /// Whether it reported success, but read too little to be believed.
+    pub fn can_be_accepted(&self) -> bool {
+        let is_open = matches!(self.outcome, Some(Outcome::Unknown | Outcome::Incomplete));
+        is_open && self.kind == JobKind::Snapshot && self.report().is_some_and(|report| report.succeeded)
     }
 
     /// Whether its run reported success after it had lost its snapshot.
@@ -96,15 +184,16 @@ impl Job {
 
     /// How and when a run that reported success lost its snapshot.
     pub fn harm(&self) -> Option<(Harm, Timestamp)> {
-        let report = self.backup_run.as_ref()?.report.filter(|report| report.succeeded)?;
+        let report = self.report().filter(|report| report.succeeded)?;
         let before = |at: Option<Timestamp>, late_ms: i64| {
             at.filter(|at| at.as_millisecond() < report.at.as_millisecond() + late_ms)
         };
-        let died = before(self.died_at, LATE_DEATH_MS).map(|at| (Harm::Death, at));
-        let failed = || before(self.io_error_at, LATE_DEATH_MS).map(|at| (Harm::IoError, at));
-        // A run unmounts its snapshot itself after it reported success.
-        let unmounted = || before(self.unmounted_at, 0).map(|at| (Harm::Unmount, at));
-        died.or_else(failed).or_else(unmounted)
+        let status_ms = if self.outlived_report { 0 } else { LATE_DEATH_MS };
+        let error_ms = if self.io_error_device.is_some() { LATE_ERROR_MS } else { status_ms };
+        let died = before(self.died_at, status_ms).map(|at| (Harm::Death, at));
+        let failed = || before(self.io_error_at, error_ms).map(|at| (Harm::IoError, at));
+        let removed = || self.removed_at.map(|at| (Harm::Removal, at));
+        died.or_else(failed).or_else(removed)
     }
 
     /// Whether LVM's monitoring may have unmounted it, since it was invalid.

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::backup_run::{BackupRun, Phase};
 use super::setup::Setup;
 use super::{Job, JobKind, Outcome};
+use crate::sample::backups::BackupProcess;
 use crate::sample::hooks::{HookMessage, Step};
 use crate::topology::Topology;
 
@@ -20,10 +21,14 @@ const EARLIEST_MS: i64 = 2_000;
 const UNHEARD_MS: i64 = 60_000;
 /// LVM's report, which shows that a thin volume is a snapshot, may take this long.
 const SEEN_WITHIN_MS: i64 = 60_000;
+/// A snapshot is observed within this time of its creation.
+const APPEARS_WITHIN_MS: i64 = 3_000;
+/// A run whose process was never observed, and which has sent no message for this long, has ended.
+const UNOBSERVED_SILENCE_MS: i64 = 45_000;
 /// mylvmbackup's default suffix of a snapshot's name.
 const SUFFIX: &str = "_snapshot";
 /// The name of a failed run's job if the snapshot's name is unknown.
-const NAMELESS: &str = "mylvmbackup";
+pub const NAMELESS: &str = "mylvmbackup";
 
 /// Runs without a snapshot yet, in order of their first message.
 #[derive(Debug, Default)]
@@ -58,6 +63,23 @@ impl PendingRuns {
 
     pub fn contains(&self, run: u32) -> bool {
         self.0.iter().any(|pending| pending.run.run == run)
+    }
+
+    pub fn runs(&self) -> impl Iterator<Item = &BackupRun> {
+        self.0.iter().map(|pending| &pending.run)
+    }
+
+    /// Updates whether the process of a run still runs.
+    pub fn update_process(&mut self, process: &BackupProcess, at: Timestamp) {
+        for pending in self.0.iter_mut().filter(|pending| pending.run.run == process.pid) {
+            pending.run.update_process(process, at);
+        }
+    }
+
+    /// Removes and returns the first such run.
+    pub fn take_run(&mut self, is_it: impl Fn(&BackupRun) -> bool) -> Option<BackupRun> {
+        let index = self.0.iter().position(|pending| is_it(&pending.run))?;
+        Some(self.0.remove(index).run)
     }
 
     /// Removes runs that are over without a snapshot; returns those that failed.
@@ -106,18 +128,25 @@ impl PendingRun {
 
     fn is_given_up(&self, now: Timestamp) -> bool {
         let since_ms = now.as_millisecond() - self.run.last_at.as_millisecond();
-        let waits_ms = if self.run.began(Phase::Mount).is_some() { SEEN_WITHIN_MS } else { 0 };
+        let waits_ms = match () {
+            () if self.run.began(Phase::Mount).is_some() => SEEN_WITHIN_MS,
+            () if self.run.is_over() => 0,
+            () if self.run.ended_at().is_some() => APPEARS_WITHIN_MS,
+            // Its process runs in a container, or ended before it was observed.
+            () => UNOBSERVED_SILENCE_MS,
+        };
+        let is_over = self.run.is_over() || self.run.process_ended_at.is_some();
         // Below 0 the clock was set back.
-        self.run.is_over() && !(0..waits_ms).contains(&since_ms)
+        is_over && !(0..waits_ms).contains(&since_ms)
     }
 
-    /// Whether it failed after it began to create a snapshot.
+    /// Whether it failed, if it was observed from its beginning or when it began to create a snapshot.
     fn has_failed(&self) -> bool {
-        if self.run.began(Phase::Snapshot).is_none() {
+        if self.run.phases.is_empty() || self.run.phases[0].phase == Phase::Cleanup {
             return false;
         }
         tracing::warn!("mylvmbackup (process {}) ended without a snapshot: see its log", self.run.run);
-        self.run.report.is_some_and(|report| !report.succeeded)
+        self.run.report.is_none_or(|report| !report.succeeded)
     }
 }
 

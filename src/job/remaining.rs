@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use super::statistics::Sorted;
 use super::words::size;
-use super::{Job, JobKind, Outcome};
+use super::{Job, Outcome};
 
 /// Maximum number of earlier runs: two weeks of nights.
 const MOST_RUNS: usize = 14;
@@ -87,7 +87,7 @@ impl RemainingReads {
 impl PastRuns {
     /// From jobs, the latest first: successful runs or, if there are none, those without a reported outcome.
     pub fn of<'a>(job: &Job, jobs: impl Iterator<Item = &'a Job>) -> Self {
-        let alike: Vec<&Job> = jobs.filter(|other| is_alike(other, job)).collect();
+        let alike: Vec<&Job> = jobs.filter(|other| other.is_alike(job)).collect();
         let totals = |outcome| -> Vec<u64> {
             let ended = alike.iter().filter(|other| other.outcome == Some(outcome));
             ended.filter_map(|other| other.bytes_read.filter(|bytes| *bytes > 0)).take(MOST_RUNS).collect()
@@ -112,18 +112,10 @@ impl PastRuns {
     }
 }
 
-/// Whether it was a snapshot of the same kind and origin, and fully observed.
-fn is_alike(other: &Job, job: &Job) -> bool {
-    other.id != job.id
-        && other.kind == JobKind::Snapshot
-        && !other.partly_seen
-        && job.origin.is_some()
-        && (&other.vg, &other.origin, other.setup.kind) == (&job.vg, &job.origin, job.setup.kind)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::JobKind;
     use jiff::Timestamp;
 
     const GIB: u64 = 1 << 30;

@@ -4,8 +4,9 @@ pub(crate) mod example;
 
 use jiff::Timestamp;
 
-use super::backup_run::{BackupRun, Report};
-use super::{Job, JobKind, Outcome};
+use super::backup_run::BackupRun;
+use super::completeness::Completeness;
+use super::{Job, JobKind, Outcome, Report};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_772_330_400 + second).unwrap()
@@ -16,6 +17,9 @@ fn reported(succeeded: Option<bool>) -> Job {
     let mut job = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", at(0));
     let report = succeeded.map(|succeeded| Report { at: at(100), succeeded });
     job.backup_run = Some(BackupRun { report, is_unbroken: true, ..BackupRun::new(4711, at(0)) });
+    job.setup.file_system_bytes = Some(100);
+    job.bytes_read = Some(100);
+    job.completeness = Completeness::of(&job, std::iter::empty());
     job
 }
 
@@ -58,15 +62,43 @@ fn a_failure_with_a_dead_snapshot_is_an_overflow() {
 }
 
 #[test]
-fn io_errors_and_a_forced_unmount_override_success_too() {
-    let mut job = reported(Some(true));
-    job.io_error_at = Some(at(50));
+fn a_snapshot_that_was_valid_after_the_report_dies_too_late_to_matter() {
+    let job = Job { outlived_report: true, ..reported(Some(true)) };
+    assert_eq!(ended(dead(job, 102)), Outcome::Succeeded);
+}
+
+#[test]
+fn io_errors_and_a_removal_override_success_too() {
+    let job = Job { io_error_at: Some(at(50)), ..reported(Some(true)) };
     assert_eq!(ended(job), Outcome::Untrustworthy);
-    for (second, expected) in [(50, Outcome::Untrustworthy), (101, Outcome::Succeeded)] {
-        let mut job = reported(Some(true));
-        (job.mounted_on, job.unmounted_at) = (Some("/mnt/snap".into()), Some(at(second)));
-        assert_eq!(ended(job), expected, "unmounted after {second} s, done after 100 s");
+    let job = Job { removed_at: Some(at(50)), ..reported(Some(true)) };
+    assert_eq!(ended(job), Outcome::Untrustworthy);
+    // Its whole content was read, through files that were still open.
+    let mut job = reported(Some(true));
+    (job.mounted_on, job.unmounted_at) = (Some("/mnt/snap".into()), Some(at(50)));
+    assert_eq!(ended(job), Outcome::Succeeded);
+}
+
+#[test]
+fn success_is_believed_only_if_all_was_read() {
+    for (read, expected) in [(95, Outcome::Succeeded), (60, Outcome::Unknown), (20, Outcome::Incomplete)] {
+        let mut job = Job { bytes_read: Some(read), ..reported(Some(true)) };
+        job.completeness = Completeness::of(&job, std::iter::empty());
+        assert_eq!(ended(job), expected, "{read} of 100");
     }
+    assert_eq!(ended(Job { completeness: None, ..reported(Some(true)) }), Outcome::Unknown);
+}
+
+#[test]
+fn an_unclear_result_can_be_accepted_and_a_bad_one_cannot() {
+    let mut job = Job { completeness: None, ..reported(Some(true)) };
+    job.end(at(110), Outcome::Succeeded);
+    assert!(job.accept(at(200)) && job.accept(at(300)), "twice is once");
+    assert_eq!((job.outcome, job.accepted_at), (Some(Outcome::Succeeded), Some(at(200))));
+    let mut job = dead(reported(Some(true)), 50);
+    job.end(at(110), Outcome::Succeeded);
+    assert!(!job.accept(at(200)));
+    assert_eq!(job.outcome, Some(Outcome::Untrustworthy));
 }
 
 #[test]
@@ -92,4 +124,16 @@ fn a_command_that_succeeds_with_a_dead_snapshot_is_untrustworthy() {
         job.end(at(100), reported);
         assert_eq!(job.outcome, Some(expected));
     }
+}
+
+#[test]
+fn only_good_runs_of_the_same_origin_are_compared_with() {
+    let earlier = |id: i64, outcome, origin: &str| {
+        let job = Job { id, outcome: Some(outcome), bytes_read: Some(10), ..reported(Some(true)) };
+        std::sync::Arc::new(Job { origin: Some(origin.into()), ..job })
+    };
+    let before = [earlier(2, Outcome::Incomplete, "data"), earlier(3, Outcome::Succeeded, "other")];
+    let mut job = Job { origin: Some("data".into()), bytes_read: Some(40), ..reported(Some(true)) };
+    job.end_judged(at(110), &before);
+    assert_eq!((job.outcome, job.completeness.unwrap().runs), (Some(Outcome::Unknown), 0));
 }

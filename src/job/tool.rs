@@ -51,6 +51,14 @@ pub fn usual_tool(name: &str, origin: &str) -> Option<&'static str> {
     NAMES.iter().find(|(pattern, _)| fits(pattern, name, origin)).map(|(_, tool)| *tool)
 }
 
+/// Programs that back up from snapshots, as a command under `cowbell run` is named after them.
+const TOOLS: [&str; 5] = ["mylvmbackup", "holland", "borgmatic", "vzdump", "wyng"];
+
+/// Whether a command of this name is a backup.
+pub fn is_backup_tool(name: &str) -> bool {
+    TOOLS.contains(&name)
+}
+
 /// The program that created a snapshot: from hooks, as observed, or by the name. `None` if unknown, or if lvcreate was
 /// typed.
 pub fn above_lvcreate(job: &Job) -> Option<&str> {

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::backup_run::BackupRun;
 use super::follow::{Silence, abandon_silent, follow_host, follow_snapshot, key_properties};
 use super::pending_runs::PendingRuns;
 use super::setup::Setup;
 use super::{Job, JobKind, Outcome};
 use crate::interval::Interval;
 use crate::sample::hooks::{HookMessage, Step};
+use crate::sample::processes::Maker;
 use crate::topology::{Volume, VolumeKind};
 pub use commands::{CommandError, Effect, JobChange};
 
@@ -30,9 +32,11 @@ const MOST_ENDED: usize = 200;
 pub struct JobTracker {
     pending_runs: PendingRuns,
     /// Programs that created a snapshot, and when.
-    makers: Vec<(Timestamp, String)>,
+    makers: Vec<(Timestamp, Maker)>,
     running: Vec<Job>,
     ended: Vec<Arc<Job>>,
+    /// Snapshots and the commands that created them, until both have ended.
+    links: Vec<Link>,
     /// Of running commands, by their keys.
     silences: HashMap<String, Silence>,
     last_id: i64,
@@ -42,6 +46,13 @@ pub struct JobTracker {
     stored_at: Option<Timestamp>,
     /// The setup of every new job: host and kernel.
     machine: Setup,
+}
+
+/// The keys of a snapshot's job and of the command's that created it.
+#[derive(Debug)]
+struct Link {
+    snapshot: String,
+    command: String,
 }
 
 impl JobTracker {
@@ -54,8 +65,12 @@ impl JobTracker {
                 run.is_unbroken = false;
             }
         }
+        let links = running
+            .iter()
+            .filter_map(|job| Some(Link { snapshot: job.key.clone(), command: job.command_key.clone()? }));
+        let links = links.collect();
         let ended = ended.into_iter().map(Arc::new).collect();
-        Self { running, ended, last_id, last_seen_at: last_tick_at, ..Self::default() }
+        Self { running, ended, links, last_id, last_seen_at: last_tick_at, ..Self::default() }
     }
 
     /// Sets the host's name and kernel.
@@ -81,12 +96,13 @@ impl JobTracker {
         }
         let before: Vec<_> = self.running.iter().map(key_properties).collect();
         let last_seen_at = self.last_seen_at.take().unwrap_or(interval.at);
+        self.update_processes(interval);
         self.begin_snapshots(interval);
         self.find_makers(interval);
         self.find_runs();
         for job in &mut self.running {
             match job.kind {
-                JobKind::Snapshot => follow_snapshot(job, interval, last_seen_at),
+                JobKind::Snapshot => follow_snapshot(job, interval, last_seen_at, &self.ended),
                 JobKind::Mark => follow_host(job, interval),
                 JobKind::Command => {
                     follow_host(job, interval);
@@ -107,7 +123,7 @@ impl JobTracker {
             .map(|(_, job)| job.clone())
             .collect();
         self.began_at.get_or_insert(interval.at);
-        self.harm_commands(&mut changed);
+        self.judge_links(&mut changed);
         changed.extend(self.begin_failed_runs(interval));
         self.file_ended();
         changed
@@ -149,14 +165,69 @@ impl JobTracker {
     fn find_makers(&mut self, interval: &Interval) {
         self.makers.retain(|(at, _)| apart_ms(*at, interval.at) <= MAKER_AGE_MS);
         self.makers.extend(interval.maker.clone().map(|maker| (interval.at, maker)));
-        let is_open = |job: &&mut Job| {
-            job.kind == JobKind::Snapshot && job.program.is_none() && job.backup_run.is_none()
-        };
+        let is_open = |job: &&mut Job| job.kind == JobKind::Snapshot && job.program.is_none();
+        let mut created = Vec::new();
         for job in self.running.iter_mut().filter(is_open) {
             let nearest = self.makers.iter().min_by_key(|(at, _)| apart_ms(*at, job.started_at));
             let near = nearest.filter(|(at, _)| apart_ms(*at, job.started_at) <= MAKER_DISTANCE_MS);
-            job.program = near.map(|(_, maker)| maker.clone());
+            let Some((_, maker)) = near else { continue };
+            job.program = Some(maker.program.clone());
+            let is_above = |run: &BackupRun| maker.processes.contains(&run.run);
+            if job.backup_run.is_none()
+                && let Some(run) = self.pending_runs.take_run(is_above)
+            {
+                job.started_at = job.started_at.min(run.first_at);
+                job.backup_run = Some(run);
+            }
+            created.push((job.key.clone(), maker.processes.clone()));
         }
+        for (key, processes) in created {
+            self.find_command(&key, &processes);
+        }
+    }
+
+    /// Updates whether the processes of backups run, and which commands they run under.
+    fn update_processes(&mut self, interval: &Interval) {
+        let mut ancestors = Vec::new();
+        for process in interval.backups.iter() {
+            self.pending_runs.update_process(process, interval.at);
+            let run_of = |job: &&mut Job| job.backup_run.as_ref().is_some_and(|run| run.run == process.pid);
+            // PIDs are reused: the process is that of the latest run.
+            let Some(job) = self.running.iter_mut().rev().find(run_of) else { continue };
+            if let Some(run) = &mut job.backup_run {
+                run.update_process(process, interval.at);
+            }
+            if let Some(running) = &process.running {
+                ancestors.push((job.key.clone(), running.ancestors.clone()));
+            }
+        }
+        for (key, processes) in ancestors {
+            self.find_command(&key, &processes);
+        }
+    }
+
+    /// Assigns a snapshot the running command that is among the processes above its creator.
+    fn find_command(&mut self, key: &str, processes: &[u32]) {
+        let is_above = |job: &&Job| job.process.is_some_and(|process| processes.contains(&process));
+        let snapshot = self.running.iter().find(|job| job.key == key && job.command_key.is_none());
+        if snapshot.is_none() {
+            return;
+        }
+        let commands = self.running.iter().filter(|job| job.kind == JobKind::Command);
+        // The innermost of nested commands began last.
+        let Some(command) = commands.rev().find(is_above) else { return };
+        let command_key = command.key.clone();
+        self.links.push(Link { snapshot: key.into(), command: command_key.clone() });
+        if let Some(job) = self.running.iter_mut().find(|job| job.key == key) {
+            job.command_key = Some(command_key);
+        }
+    }
+
+    /// The PIDs of backups whose processes are to be watched.
+    pub fn backup_processes(&self) -> Vec<u32> {
+        let runs =
+            self.running.iter().filter_map(|job| job.backup_run.as_ref()).chain(self.pending_runs.runs());
+        runs.filter(|run| run.process_ended_at.is_none()).map(|run| run.run).collect()
     }
 
     /// Assigns snapshots the runs that created them; returns the last such job.
@@ -182,26 +253,34 @@ impl JobTracker {
         self.running[before..].to_vec()
     }
 
-    /// A command whose snapshot died has lost what it read, whatever it reports.
-    fn harm_commands(&mut self, changed: &mut Vec<Job>) {
-        let died = self.running.iter().filter(|job| job.kind == JobKind::Snapshot && job.died_at.is_some());
-        for snapshot in died.cloned().collect::<Vec<_>>() {
-            let created_it = |job: &&mut Job| {
-                let is_snapshot = job.kind == JobKind::Snapshot;
-                !is_snapshot && job.died_at.is_none() && job.started_at <= snapshot.started_at
-            };
-            for job in self.running.iter_mut().filter(created_it) {
-                job.died_at = snapshot.died_at;
-                (job.vg, job.lv) = (snapshot.vg.clone(), snapshot.lv.clone());
-                job.origin.clone_from(&snapshot.origin);
-                changed.push(job.clone());
+    /// Passes the results of commands on to the snapshots that they created, and what happened to those back to the
+    /// commands: a command whose backup is bad has not succeeded, whatever it reports.
+    fn judge_links(&mut self, changed: &mut Vec<Job>) {
+        for link in std::mem::take(&mut self.links) {
+            let jobs = [&link.snapshot, &link.command].map(|key| self.remembered(key).cloned());
+            let [Some(before), Some(command_before)] = jobs else { continue };
+            let (mut snapshot, mut command) = (before.clone(), command_before.clone());
+            snapshot.learn_result(&command, &self.ended);
+            command.learn_loss(&snapshot);
+            let is_settled = !snapshot.is_running() && !command.is_running();
+            for (before, job) in [(before, snapshot), (command_before, command)] {
+                if job != before {
+                    changed.push(job.clone());
+                    if let Some(place) = self.remembered(&job.key) {
+                        *place = job;
+                    }
+                }
+            }
+            if !is_settled {
+                self.links.push(link);
             }
         }
     }
 
     fn begin_snapshots(&mut self, interval: &Interval) {
         for (volume, _) in interval.volumes().filter(|(volume, _)| volume.is_snapshot()) {
-            if self.running.iter().any(|job| job.key == *volume.uuid) {
+            let is_left = |job: &Arc<Job>| job.left_snapshot && job.key == *volume.uuid;
+            if self.running.iter().any(|job| job.key == *volume.uuid) || self.ended.iter().any(is_left) {
                 continue;
             }
             let job = self.reopened(volume).unwrap_or_else(|| self.new_snapshot(volume, interval.at));

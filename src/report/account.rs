@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::{Job, JobKind, Outcome, tool};
+use crate::job::completeness::Completeness;
+use crate::job::{Harm, Job, JobKind, Outcome, tool};
 use crate::units::took_text;
 
 /// The warning of a job without a snapshot.
@@ -34,7 +35,8 @@ pub struct AccountStyle<'a> {
 
 impl Account {
     pub fn of(job: &Job, style: &AccountStyle) -> Self {
-        let remarks = [labelled(job), made_by(job), mounted(job, style), locked(job, style)];
+        let remarks =
+            [labelled(job), made_by(job), read(job), kept(job), mounted(job, style), locked(job, style)];
         Self {
             heading: heading(job, style),
             outcome: job.outcome.map_or("running", Outcome::text).into(),
@@ -57,7 +59,7 @@ fn heading(job: &Job, style: &AccountStyle) -> String {
     let what = match (job.kind, &job.vg, &job.lv, &job.origin) {
         _ if job.made_no_snapshot() => without_snapshot(job),
         (JobKind::Snapshot, Some(vg), Some(lv), Some(origin)) => {
-            format!("Snapshot {vg}/{lv} of {vg}/{origin}")
+            format!("Snapshot {vg}/{lv} of {vg}/{origin}{}", if job.is_backup() { "" } else { ", no backup" })
         }
         (JobKind::Snapshot, Some(vg), Some(lv), None) => format!("Snapshot {vg}/{lv}"),
         (JobKind::Mark, ..) => "Marked span".to_string(),
@@ -77,11 +79,15 @@ fn without_snapshot(job: &Job) -> String {
 fn basis(job: &Job, style: &AccountStyle) -> String {
     let text = match (job.outcome, job.exit_status, job.died_at) {
         (None, ..) => "",
+        (Some(Outcome::Unknown), ..) if job.report().is_some() => "success was reported, but not confirmed",
+        (Some(Outcome::Unknown), ..) if !job.is_backup() => "no backup",
         (Some(Outcome::Unknown), ..) => "not reported",
+        (Some(Outcome::Incomplete), ..) => "success was reported, but only a part was read",
+        (Some(Outcome::Succeeded), ..) if job.accepted_at.is_some() => "accepted by a person",
         (Some(Outcome::Overflowed), _, Some(at)) => return format!("at {} UTC", (style.time)(at)),
         (Some(Outcome::Overflowed), ..) => "observed by cowbell",
         (Some(Outcome::Untrustworthy), ..) => "success was reported, but the snapshot was lost",
-        (Some(Outcome::Abandoned), ..) => "its end was not reported",
+        (Some(Outcome::Abandoned), ..) => "its process ended without a report",
         (Some(Outcome::Failed), Some(status), _) => return format!("with status {status}"),
         (Some(Outcome::Failed | Outcome::Succeeded), ..) => "reported",
     };
@@ -92,26 +98,63 @@ fn warning(job: &Job, style: &AccountStyle) -> Option<String> {
     if job.made_no_snapshot() {
         return Some(NO_SNAPSHOT.into());
     }
-    let lost = match (job.harm(), job.died_at) {
-        (Some((harm, at)), _) => format!(
-            "The backup reported success, but its snapshot {} at {} UTC. The backup may be truncated or padded with \
+    let lost = match (job.harm(), job.died_at, job.outcome) {
+        (Some((harm, at)), ..) => format!(
+            "The backup reported success, but its snapshot {} at {} UTC{}. The backup may be truncated or padded with \
              zeros. Do not rely on it.",
             harm.text(),
-            (style.time)(at)
+            (style.time)(at),
+            device(job, harm)
         ),
-        (None, Some(at)) => {
+        (None, Some(at), Some(Outcome::Succeeded)) => {
+            format!("{}, after the backup had finished.", died(job, &(style.time)(at)))
+        }
+        (None, Some(at), _) => {
             format!(
                 "{}: anything that read it then is lost, whatever it reported.",
                 died(job, &(style.time)(at))
             )
         }
-        (None, None) if job.outcome == Some(Outcome::Abandoned) => return Some(abandoned(job)),
-        (None, None) => {
+        (None, None, Some(Outcome::Abandoned)) => return Some(abandoned(job)),
+        (None, None, _) => {
             let text = "This job was observed only in part: it began, or went on, while cowbell did not run.";
-            return job.partly_seen.then(|| text.into());
+            let partly = job.partly_seen.then(|| text.to_string());
+            return unconfirmed(job).or_else(|| removed(job, style)).or(partly);
         }
     };
     Some(format!("{lost}{}", unmounted_at_its_death(job, style)))
+}
+
+/// Why a reported success is not believed, and what to do.
+fn unconfirmed(job: &Job) -> Option<String> {
+    let Some(outcome @ (Outcome::Unknown | Outcome::Incomplete)) = job.outcome else { return None };
+    job.report().filter(|report| report.succeeded)?;
+    let found = job
+        .completeness
+        .as_ref()
+        .map_or_else(|| "cowbell does not know how much it read".to_string(), Completeness::text);
+    let what = match outcome {
+        Outcome::Incomplete => "Do not rely on it: a part of the data is missing",
+        _ => "Whether the backup is complete is unclear",
+    };
+    Some(match job.kind {
+        JobKind::Snapshot => format!(
+            "{what}: {found}. If it leaves files out on purpose, accept it once with `cowbell job accept {}`.",
+            job.id
+        ),
+        _ => format!("{what}: see the job of its snapshot."),
+    })
+}
+
+fn removed(job: &Job, style: &AccountStyle) -> Option<String> {
+    let at = (style.time)(job.removed_at?);
+    Some(format!("Another process removed the snapshot at {at} UTC, while the backup ran."))
+}
+
+/// ` (read error on sda)`
+fn device(job: &Job, harm: Harm) -> String {
+    let device = job.io_error_device.as_ref().filter(|_| harm == Harm::IoError);
+    device.map_or_else(String::new, |device| format!(" (read error on {device})"))
 }
 
 fn died(job: &Job, at: &str) -> String {
@@ -126,12 +169,21 @@ fn died(job: &Job, at: &str) -> String {
 fn abandoned(job: &Job) -> String {
     match job.backup_run.as_ref().and_then(|run| run.phases.last()) {
         Some(last) => format!(
-            "The backup did not finish: its last reported phase is {}. It was killed, or ended without a message.",
-            last.phase.text()
+            "The backup did not finish: its last reported phase is {}. It was killed, or ended without a message.{}",
+            last.phase.text(),
+            left(job)
         ),
         None => "Its end was not reported: it was killed, or the machine went down. Its end is the last time at which it \
                  was known to run."
             .into(),
+    }
+}
+
+/// The snapshot that a backup left behind, and how to remove it.
+fn left(job: &Job) -> String {
+    match job.volume_name().filter(|_| job.left_snapshot) {
+        Some(name) => format!(" It left its snapshot: unmount it, and remove it with `lvremove {name}`."),
+        None => String::new(),
     }
 }
 
@@ -162,6 +214,18 @@ fn made_by(job: &Job) -> Option<String> {
         }
         (program, tool) => program.or(tool).map(|maker| format!("Made by {maker}.")),
     }
+}
+
+/// What a good backup read.
+fn read(job: &Job) -> Option<String> {
+    let completeness = job.completeness.as_ref().filter(|_| job.outcome == Some(Outcome::Succeeded))?;
+    let text = completeness.text();
+    Some(format!("{text}."))
+}
+
+fn kept(job: &Job) -> Option<String> {
+    let is_kept = job.left_snapshot && job.outcome == Some(Outcome::Succeeded);
+    is_kept.then(|| "The snapshot was kept: it still existed when the backup ended.".into())
 }
 
 fn mounted(job: &Job, style: &AccountStyle) -> Option<String> {

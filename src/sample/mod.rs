@@ -1,10 +1,12 @@
 //! Parses readings into counters, fills and names. A `Sampler` remembers parts that are not read every tick, such as
 //! names and LVM's report, and the last error of each part. No clock, no file, no socket.
 
+pub mod backups;
 pub mod diskstats;
 pub mod dm;
 pub mod hooks;
 pub mod host;
+pub mod kernel_log;
 pub mod lvm;
 pub mod mounts;
 pub mod mylvmbackup;
@@ -18,10 +20,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::source::{Part, PartReading, ReadResult, Reading, variant_name};
+use backups::BackupProcess;
 use diskstats::DeviceLine;
 use dm::DmDevice;
 use host::{CpuTimes, Paging};
 use mounts::Mount;
+use processes::Maker;
 use sysfs::BlockDevice;
 use usage::Usage;
 
@@ -49,7 +53,9 @@ pub struct Sample {
     /// Whether the report is newer than the last device-mapper status, and recent enough to take fills from.
     pub report_has_current_fills: bool,
     /// The program that created a snapshot during this tick.
-    pub maker: Option<String>,
+    pub maker: Option<Maker>,
+    /// Devices with a read error in the kernel's log since the last tick.
+    pub read_errors: Vec<String>,
     pub slow: SlowParts,
 }
 
@@ -68,6 +74,8 @@ pub struct SlowParts {
     pub mounts: Option<Arc<Vec<Mount>>>,
     /// Used space of mounted file systems that may be on a snapshot.
     pub usages: Arc<Vec<Usage>>,
+    /// Processes of running backups.
+    pub backups: Arc<Vec<BackupProcess>>,
 }
 
 /// The result of reading and parsing a part, from its last attempt.
@@ -176,6 +184,12 @@ impl Sampler {
                 sample.maker = processes::maker(&processes);
                 require_parsed(&unparsed)?;
             }
+            Part::Backups => {
+                let (backups, unparsed) = backups::parse(text);
+                self.slow.backups = Arc::new(backups);
+                require_parsed(&unparsed)?;
+            }
+            Part::KernelLog => sample.read_errors = kernel_log::devices_with_read_errors(text),
             Part::Mounts => {
                 let (mounts, unparsed) = mounts::parse(text);
                 self.forget_unmounted(&mounts);

@@ -9,6 +9,14 @@ pub struct Process {
     pub parent: u32,
 }
 
+/// The program that created a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maker {
+    pub program: String,
+    /// The PIDs of lvcreate and of all processes above it. Of several lvcreate, those above all of them.
+    pub processes: Vec<u32>,
+}
+
 /// Programs that create snapshots, the more specific one first: `lvm` also runs for reports.
 const CREATORS: [&str; 2] = ["lvcreate", "lvm"];
 
@@ -30,7 +38,7 @@ fn process(line: &str) -> Option<Process> {
 }
 
 /// The program that creates a snapshot. `None` if there is none, or several that differ.
-pub fn maker(processes: &[Process]) -> Option<String> {
+pub fn maker(processes: &[Process]) -> Option<Maker> {
     let is_of_cowbell = |process: &Process| {
         processes.iter().any(|above| above.number == process.parent && above.name == "cowbell")
     };
@@ -40,15 +48,26 @@ pub fn maker(processes: &[Process]) -> Option<String> {
         processes.iter().filter(|process| process.name == name).filter(makes).collect()
     };
     let makers = CREATORS.into_iter().map(named).find(|makers| !makers.is_empty())?;
-    let mut names = makers.into_iter().map(|maker| program_above(maker, processes));
-    let first = names.next()?;
-    names.all(|name| name == first).then_some(first)
+    let mut names = makers.iter().map(|maker| program_above(maker, processes));
+    let program = names.next()?;
+    names.all(|name| name == program).then_some(())?;
+    let (first, others) = makers.split_first()?;
+    let above_all = |process: &&Process| {
+        others.iter().all(|maker| chain(maker, processes).any(|other| other.number == process.number))
+    };
+    let processes = chain(first, processes).filter(above_all).map(|process| process.number).collect();
+    Some(Maker { program, processes })
+}
+
+/// A process and its ancestors.
+fn chain<'a>(process: &'a Process, processes: &'a [Process]) -> impl Iterator<Item = &'a Process> {
+    let parent_of = |process: &&Process| processes.iter().find(|other| other.number == process.parent);
+    std::iter::successors(Some(process), parent_of).take(MAX_DEPTH)
 }
 
 /// The nearest ancestor that is no wrapper, or the process itself below a session leader.
 fn program_above(maker: &Process, processes: &[Process]) -> String {
-    let parent_of = |process: &Process| processes.iter().find(|other| other.number == process.parent);
-    let above = std::iter::successors(parent_of(maker), |process| parent_of(process)).take(MAX_DEPTH);
+    let above = chain(maker, processes).skip(1);
     let nearest = above.map(|process| (role(process), process)).find(|(role, _)| *role != Role::Wrapper);
     match nearest {
         Some((Role::Program, process)) => shown(&process.name),
@@ -99,7 +118,7 @@ mod tests {
     fn check(text: &str, expected: Option<&str>) {
         let (processes, unparsed) = parse(text);
         assert_eq!(unparsed, [""; 0], "{text:?}");
-        assert_eq!(maker(&processes).as_deref(), expected, "{text:?}");
+        assert_eq!(maker(&processes).map(|maker| maker.program).as_deref(), expected, "{text:?}");
     }
 
     #[test]

@@ -91,10 +91,14 @@ pub enum Part {
     Usage,
     /// Processes that create a snapshot, and their ancestors: lines of `pid (name) state ppid`
     Processes,
+    /// Processes of running backups: lines of `pid<TAB>start<TAB>ancestors`, or `pid<TAB>ended`
+    Backups,
+    /// New errors in the kernel's log, a line each
+    KernelLog,
 }
 
 impl Part {
-    /// The parts of every complete reading; processes are only read if a device is new.
+    /// The parts of every complete reading; the others are only read if something is new.
     pub const ALL: [Self; 10] = [
         Self::Diskstats,
         Self::Vmstat,
@@ -130,6 +134,7 @@ pub enum JobCommand {
     Note(NoteCommand),
     Phase(PhaseCommand),
     Remove(RemoveCommand),
+    Accept(AcceptCommand),
 }
 
 /// Adds a note to a job.
@@ -156,6 +161,13 @@ pub struct PhaseCommand {
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct RemoveCommand {
     #[serde(rename = "removed")]
+    pub key: String,
+}
+
+/// Accepts the result of a backup that left files out on purpose.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct AcceptCommand {
+    #[serde(rename = "accepted")]
     pub key: String,
 }
 
@@ -224,6 +236,9 @@ pub struct Mark {
     pub started_at: Timestamp,
     #[serde(default, rename = "ended", skip_serializing_if = "Option::is_none")]
     pub end: Option<MarkEnd>,
+    /// The PID of `cowbell run`, if it runs on this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
 }
 
 /// The kind of job that a mark begins.
@@ -259,6 +274,13 @@ impl Source {
         match self {
             Self::Live(live) => Some(live.next().await),
             Self::Recorded(player) => player.next().await,
+        }
+    }
+
+    /// Watches these processes of backups, and no others. A recording has what was watched then.
+    pub fn watch(&mut self, pids: &[u32]) {
+        if let Self::Live(live) = self {
+            live.watch(pids);
         }
     }
 

@@ -70,11 +70,12 @@ impl VolumeKind {
     }
 }
 
-pub(super) fn from_report(volume: &lvm::Volume) -> VolumeKind {
+/// `has_origin` is whether it is a snapshot of another volume.
+pub(super) fn from_report(volume: &lvm::Volume, has_origin: bool) -> VolumeKind {
     match volume.segment_type().unwrap_or_default() {
         "linear" if volume.attributes.starts_with(['s', 'S']) => VolumeKind::Snapshot,
         "error" | "zero" => VolumeKind::Linear,
-        "thin" if volume.origin.is_some() => VolumeKind::ThinSnapshot,
+        "thin" if has_origin => VolumeKind::ThinSnapshot,
         segments => VolumeKind::of_type(segments),
     }
 }

@@ -144,12 +144,13 @@ impl<'a> LvmInputs<'a> {
 
     /// An inactive volume.
     fn reported_volume(&self, group: &lvm::Group, reported: &lvm::Volume) -> Volume {
+        let origin = snapshot_origin(group, reported);
         Volume {
             vg: group.name.clone(),
             lv: reported.name.clone(),
             uuid: reported.uuid.as_str().into(),
-            kind: kind::from_report(reported),
-            origin: reported.origin.clone(),
+            kind: kind::from_report(reported, origin.is_some()),
+            origin,
             pool: reported.pool.clone(),
             size: reported.size,
             created_at: reported.created_at,
@@ -232,7 +233,7 @@ impl<'a> LvmInputs<'a> {
             return VolumeKind::Snapshot;
         }
         if let Some(reported) = reported.filter(|volume| volume.segment_type().is_some()) {
-            return kind::from_report(reported);
+            return kind::from_report(reported, has_origin);
         }
         // The kind of an origin is that of its `-real` device.
         let index = layers.get("real").or_else(|| layers.get("")).copied();
@@ -270,6 +271,15 @@ impl<'a> LvmInputs<'a> {
         }
         pvs
     }
+}
+
+/// The volume that it is a snapshot of. A thin volume with an external origin is none: it is a volume in production, whose
+/// unchanged blocks lie on a volume that cannot be written.
+fn snapshot_origin(group: &lvm::Group, reported: &lvm::Volume) -> Option<String> {
+    let origin = reported.origin.as_ref()?;
+    let is_external = reported.pool.is_some()
+        && group.volumes.iter().any(|volume| volume.name == *origin && volume.pool.is_none());
+    (!is_external).then(|| origin.clone())
 }
 
 fn points(mounts: &[Mount], number: Number) -> Vec<String> {

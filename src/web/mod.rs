@@ -104,6 +104,7 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/jobs/import", post(api::import_job).merge(put_job("import")))
         .route("/api/v1/jobs/report", get(pages::report::report).merge(put_job("report")))
         .route("/api/v1/jobs/{id}/export", get(api::export_job))
+        .route("/api/v1/jobs/{id}/accept", post(api::accept_job))
         .route("/api/v1/jobs/{id}/notes", post(api::note_job))
         .route("/api/v1/jobs/{id}/phases", post(api::phase_job))
         .route("/api/v1/jobs/{id}/figures", get(api::figures))

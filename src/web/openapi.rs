@@ -21,6 +21,7 @@ use super::{api, live, pages};
         api::commands::mark::put_job,
         api::commands::edit::note_job,
         api::commands::edit::phase_job,
+        api::commands::edit::accept_job,
         api::commands::edit::delete_job,
         api::figures,
         api::compare,

@@ -27,11 +27,14 @@ pub const NONE: Snapshot = Snapshot::Absent;
 pub const ALIVE: Snapshot = Snapshot::Filled(10.0);
 const DEAD: Snapshot = Snapshot::Invalid;
 
+/// Sectors of the origin, all of which a backup reads.
+const WHOLE: u64 = 614_400;
+
 /// Ten seconds a tick.
 pub fn tape(story: Story) -> Tape {
     let mut tape = Tape::new(Duration::from_secs(10));
     for (snapshot, run, words) in story {
-        let reading = tape.tick(*snapshot, Done::default(), Done::default());
+        let reading = tape.tick(*snapshot, Done::default(), Done::sectors(WHOLE, 0));
         let at = reading.at;
         let said = |word: &&str| Hook { at, text: format!("mylvmbackup {run} {word}") };
         reading.hooks = words.iter().map(said).collect();
@@ -184,32 +187,6 @@ fn words_of_another_run_at_the_same_time_are_not_this_ones() {
 }
 
 #[test]
-fn a_command_around_a_backup_is_a_job_of_its_own_and_no_better_than_its_snapshot() {
-    let mut watcher = Watcher::default();
-    let mark = Mark {
-        key: "run-1".into(),
-        kind: MarkKind::Command,
-        name: "nightly".into(),
-        label: None,
-        started_at: BEGIN,
-        end: None,
-    };
-    let done = (DEAD, 7, &["backupsuccess", "precleanup"][..]);
-    let readings = tape(&[BEFORE, MADE, READ, (DEAD, 7, &[]), done, GONE]).readings;
-    watcher.take(&readings[0]);
-    watcher.book.mark(&mark, None, BEGIN).unwrap();
-    readings[1..].iter().for_each(|reading| watcher.take(reading));
-    let at = readings.last().unwrap().at;
-    let end = Some(MarkEnd { at, succeeded: true, status: Some(0) });
-    watcher.book.mark(&Mark { end, ..mark }, None, at).unwrap();
-    let outcomes: Vec<_> = watcher.book.ended().iter().map(|job| (job.kind, job.outcome)).collect();
-    assert_eq!(
-        outcomes,
-        [(JobKind::Snapshot, Some(Outcome::Untrustworthy)), (JobKind::Command, Some(Outcome::Untrustworthy))]
-    );
-}
-
-#[test]
 fn a_command_that_ran_when_the_machine_went_down_is_closed() {
     let mut job = Watcher::watched(&[BEFORE, MADE, READ]).only_job();
     (job.kind, job.backup_run) = (JobKind::Command, None);
@@ -224,7 +201,8 @@ fn a_command_that_ran_when_the_machine_went_down_is_closed() {
 fn command_begun_at_the_first_of(ticks: usize) -> (Watcher, Mark, Vec<Reading>) {
     let readings = tape(&vec![(NONE, 0, &[][..]); ticks]).readings;
     let (key, name) = ("mark:run-1".to_string(), "nightly".to_string());
-    let mark = Mark { key, kind: MarkKind::Command, name, label: None, started_at: BEGIN, end: None };
+    let mark =
+        Mark { key, kind: MarkKind::Command, name, label: None, started_at: BEGIN, end: None, process: None };
     let mut watcher = Watcher::default();
     watcher.take(&readings[0]);
     watcher.book.mark(&mark, None, readings[0].at).unwrap();
@@ -289,8 +267,7 @@ fn a_recording_holds_the_hooks_and_shows_what_they_told() {
     assert_eq!(names, ["flush", "snapshot", "mount", "backup", "cleanup"]);
     assert_eq!(job["locked_at_most"]["from"], json!("2026-03-01T02:00:00Z"));
     let alerts = daemon.json("/api/v1/alerts");
-    let untrustworthy =
-        alerts.as_array().unwrap().iter().find(|alert| alert["rule"] == "backup_untrustworthy");
+    let untrustworthy = alerts.as_array().unwrap().iter().find(|alert| alert["rule"] == "backup_failed");
     let alert = untrustworthy.unwrap_or_else(|| panic!("{alerts}"));
     assert_eq!((&alert["lv"], &alert["cleared_at"]), (&json!("data"), &json!(null)), "it lasts");
     assert!(
@@ -353,6 +330,7 @@ fn the_hook_names_the_snapshot_that_its_run_is_about_to_make() {
         ("presnapshot", &[&format!("--configfile={config}"), "--lvname=db2"], " vg0/db2_snapshot"),
         ("presnapshot", &["--configfile", config, "--backuplv=night"], " vg0/night"),
         ("presnapshot", &["--configfile", config, "--backuplv=night%H"], ""),
+        ("preconnect", &["--configfile", config], " vg0/db1_snapshot"),
         ("premount", &["--configfile", config], ""),
     ] {
         let mut run = Command::new(&program)

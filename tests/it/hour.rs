@@ -105,8 +105,9 @@ fn job_is_right(daemon: &Daemon) {
 fn alerts_are_right(daemon: &Daemon) {
     let alerts = daemon.json("/api/v1/alerts");
     let alerts = alerts.as_array().unwrap();
-    assert_eq!(alerts.len(), 2, "{alerts:?}");
-    let (invalid, fill) = (&alerts[0], &alerts[1]);
+    assert_eq!(alerts.len(), 3, "{alerts:?}");
+    let (backup, invalid, fill) = (&alerts[0], &alerts[1], &alerts[2]);
+    assert_eq!((backup["rule"].as_str(), backup["cleared_at"].as_str()), (Some("backup_failed"), None));
     assert_eq!((fill["rule"].as_str(), fill["severity"].as_str()), (Some("snapshot_fill"), Some("critical")));
     assert_eq!(
         (fill["raised_at"].as_str(), fill["cleared_at"].as_str()),
@@ -121,17 +122,18 @@ fn alerts_are_right(daemon: &Daemon) {
         (Some(&*at(2_600)), Some(&*at(3_000)))
     );
     let latest = daemon.get("/api/v1/alerts?limit=1");
-    assert_eq!(latest.json(), serde_json::json!([invalid]));
+    assert_eq!(latest.json(), serde_json::json!([backup]));
     let link = latest.head.lines().find_map(|line| line.strip_prefix("link: <")).expect("a next page");
-    let next = daemon.get(link.strip_suffix(">; rel=\"next\"").unwrap());
-    assert_eq!((next.json(), next.head.contains("link: ")), (serde_json::json!([fill]), false));
+    let link = link.strip_suffix(">; rel=\"next\"").unwrap().replace("limit=1", "limit=9");
+    let next = daemon.get(&link);
+    assert_eq!((next.json(), next.head.contains("link: ")), (serde_json::json!([invalid, fill]), false));
 }
 
 fn everything_was_told_once(told: &std::path::Path) {
-    let messages = wait_for("five messages", || {
+    let messages = wait_for("six messages", || {
         let text = std::fs::read_to_string(told).unwrap_or_default();
         let messages: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        (messages.len() >= 5).then_some(messages)
+        (messages.len() >= 6).then_some(messages)
     });
     let course: Vec<_> = messages
         .iter()
@@ -152,6 +154,7 @@ fn everything_was_told_once(told: &std::path::Path) {
             ("snapshot_invalid", "raised", "critical"),
             ("snapshot_fill", "cleared", "critical"),
             ("snapshot_invalid", "cleared", "critical"),
+            ("backup_failed", "raised", "critical"),
         ]
     );
     let sentence = |index: usize| messages[index]["sentence"].as_str().unwrap();

@@ -37,6 +37,7 @@ mod misuse;
 mod notify;
 mod openapi;
 mod order;
+mod outcomes;
 mod outlook;
 mod phases;
 mod printing;

@@ -39,6 +39,7 @@ fn words(run: usize, second: u64) -> Vec<JobCommand> {
             label: Some(Label { set: "bonnie++".into(), variant, repeat: None }),
             started_at: after(began),
             end,
+            process: None,
         })
     };
     let over = after(began + 2 * PHASE) + SignedDuration::from_millis(300);

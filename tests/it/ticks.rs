@@ -47,6 +47,8 @@ impl Tick {
             policies: None,
             usages: Arc::default(),
             maker: None,
+            backups: Arc::default(),
+            read_errors: Vec::new(),
         }
     }
 }

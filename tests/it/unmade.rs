@@ -76,12 +76,15 @@ fn what_was_heard_in_part_or_succeeded_is_no_job() {
 }
 
 #[test]
-fn page_list_and_command_line_say_that_no_snapshot_was_made_and_no_alert_is_raised() {
+fn page_list_and_command_line_say_that_no_snapshot_was_made_and_an_alert_is_raised() {
     let daemon = Start::playing(&tape(&REFUSED).saved(), "max").start();
     daemon.has_played(REFUSED.len());
     let jobs = daemon.json("/api/v1/jobs");
     assert_eq!((jobs.as_array().unwrap().len(), &jobs[0]["outcome"]), (1, &json!("failed")), "{jobs}");
-    assert_eq!(daemon.json("/api/v1/alerts"), json!([]), "no failed backup has one");
+    let alerts = daemon.json("/api/v1/alerts");
+    assert_eq!(alerts[0]["rule"], "backup_failed");
+    let sentence = alerts[0]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("The backup of vg0/data failed") && sentence.contains("no snapshot was made"));
     let page = daemon.get("/jobs/1");
     for part in
         ["No snapshot was made", "made no snapshot vg0/data_snapshot of vg0/data", "Phases", "cleanup"]

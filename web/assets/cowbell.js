@@ -1,4 +1,4 @@
-// Shows whether the page is live, pauses and resumes it, and sends the width of charts.
+// Shows whether the page is live, pauses and resumes it, sends the width of charts, and posts changes.
 //
 // Each `tick` of the stream becomes a `refresh` event, at which the fragment is requested. A paused page keeps its
 // stream, but sends no `refresh`.
@@ -67,6 +67,23 @@
     event.detail.ctx.request.body.set("width", Math.max(240, Math.floor(source.clientWidth / 20) * 20));
   });
 
+  // A button that changes something shows what the daemon answered, unless it did so.
+  async function post(sender) {
+    sender.disabled = true;
+    try {
+      const answer = await fetch(sender.dataset.post, { method: "POST", headers: { "Content-Type": "application/json" } });
+      if (answer.ok) return location.reload();
+      sender.textContent = (await answer.json()).error;
+    } catch {
+      sender.textContent = "cowbell did not answer: try again";
+    }
+    sender.disabled = false;
+  }
+
+  document.addEventListener("click", (event) => {
+    const sender = event.target.closest("button[data-post]");
+    if (sender) post(sender);
+  });
   button?.addEventListener("click", pause);
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea, [contenteditable]");

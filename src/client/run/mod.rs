@@ -172,6 +172,7 @@ impl Plan {
             name,
             kind: MarkKind::Command,
             started_at: crate::source::clock::now(),
+            process: Some(std::process::id()),
             ..PutJob::default()
         }
     }

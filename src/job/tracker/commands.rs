@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::JobTracker;
 use crate::job::follow::Silence;
 use crate::job::{Job, JobKind, MOST_NOTES, Outcome};
-use crate::source::{Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand, PhaseMark};
+use crate::source::{AcceptCommand, Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand, PhaseMark};
 
 /// The job after a command.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +59,8 @@ impl JobTracker {
         }
         let mut job = before.clone().unwrap_or_else(|| {
             let job = Job::new(self.next_id(), mark.kind.into(), &mark.key, &mark.name, mark.started_at);
-            Job { setup: self.machine.clone(), ..job }
+            let backup_of = self.backed_up_before(&mark.name).filter(|_| mark.kind == MarkKind::Command);
+            Job { setup: self.machine.clone(), process: mark.process, backup_of, ..job }
         });
         job.label = mark.label.clone().or(job.label);
         if let Some(end) = &mark.end {
@@ -137,7 +138,30 @@ impl JobTracker {
         Ok(JobChange { job, effect: Effect::Changed })
     }
 
-    fn remembered(&mut self, key: &str) -> Option<&mut Job> {
+    /// The volume that the last command of this name backed up.
+    fn backed_up_before(&self, name: &str) -> Option<String> {
+        let is_it = |job: &&std::sync::Arc<Job>| job.kind == JobKind::Command && job.name == name;
+        self.ended().iter().rev().find(is_it)?.backup_of.clone()
+    }
+
+    /// Accepts the result of an ended backup.
+    pub fn accept(
+        &mut self,
+        command: &AcceptCommand,
+        mut stored: Option<Job>,
+        at: Timestamp,
+    ) -> Result<JobChange, CommandError> {
+        let job = self.remembered(&command.key).or(stored.as_mut()).ok_or(CommandError::Deleted)?;
+        if !job.accept(at) {
+            let (id, outcome) = (job.id, job.outcome.map_or("running", Outcome::text));
+            return Err(CommandError::Refused(format!(
+                "job {id} is {outcome}: only a backup that reported success, and ended as unknown or incomplete, can be accepted"
+            )));
+        }
+        Ok(JobChange { job: job.clone(), effect: Effect::Changed })
+    }
+
+    pub(super) fn remembered(&mut self, key: &str) -> Option<&mut Job> {
         match self.running.iter().position(|job| job.key == key) {
             Some(index) => self.running.get_mut(index),
             None => self.ended.iter_mut().find(|job| job.key == key).map(std::sync::Arc::make_mut),

@@ -2,8 +2,10 @@
 
 mod device_mapper;
 mod extra;
+mod kernel_log;
 mod makers;
 mod reports;
+mod watched;
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +19,10 @@ use super::{Hook, JobCommand, Part, PartReading, ReadResult, Reading};
 use crate::config::LvmSource;
 use device_mapper::DmSource;
 use extra::ExtraTicks;
+use kernel_log::KernelLog;
 use makers::Makers;
 use reports::LvmReports;
+use watched::WatchedProcesses;
 
 /// Maximum age of device names and attributes.
 const NAMES_AGE: Duration = Duration::from_secs(60);
@@ -34,6 +38,8 @@ pub struct Live {
     hook_listener: Option<HookListener>,
     device_mapper: Option<DmSource>,
     makers: Makers,
+    watched: WatchedProcesses,
+    kernel_log: KernelLog,
     names: Names,
     usage: UsageQuery,
     lvm: Option<LvmReports>,
@@ -74,6 +80,8 @@ impl Live {
         Ok(Self {
             usage: UsageQuery::below(&root),
             makers: Makers::below(&root),
+            watched: WatchedProcesses::below(&root),
+            kernel_log: KernelLog::below(&root),
             root,
             files,
             ticker: Ticker::every(interval)?,
@@ -101,6 +109,8 @@ impl Live {
                 () = self.ticker.tick() => return self.read().await,
                 () = self.extra.due() => return self.read().await,
                 Some(hook) = OptionFuture::from(self.hook_listener.as_mut().map(HookListener::next)) => {
+                    // mylvmbackup goes on at once, so the state at this step can be read only now.
+                    self.extra.plan(None);
                     return between_ticks(Vec::new(), vec![hook]);
                 }
                 Some(()) = OptionFuture::from(self.lvm.as_mut().map(LvmReports::answer)) => {}
@@ -109,6 +119,11 @@ impl Live {
                 }
             }
         }
+    }
+
+    /// Watches these processes of backups, and no others.
+    pub fn watch(&mut self, pids: &[u32]) {
+        self.watched.watch(pids);
     }
 
     /// Schedules reading the names, in an extra tick. Looks for the snapshot's creator at once, since it may end before.
@@ -141,6 +156,12 @@ impl Live {
             }
             texts.extend(self.makers.read_if_new(texts.last()));
         }
+        let (backups, is_ending) = self.watched.read_if_changed();
+        if is_ending {
+            self.extra.plan(self.read_at);
+        }
+        texts.extend(backups);
+        texts.extend(self.kernel_log.read_new());
         texts.extend(self.files.mounts.read_if_changed().map(|read| timed(Part::Mounts, || read)));
         texts.extend(self.read_names(&diskstats));
         texts.extend(self.read_usage(&texts));

@@ -30,6 +30,8 @@ pub struct Subjects {
     pub remarks: Vec<String>,
     /// A warning above the figures.
     pub notice: Option<String>,
+    /// Where to accept the result of a backup, beside the warning.
+    pub accept: Option<String>,
     pub key_figures: Vec<KeyFigure>,
     pub ranges: Vec<ChoiceLink>,
     pub span: String,

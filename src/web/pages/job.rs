@@ -65,6 +65,7 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
             .chain(rolled_up(site, job, &present).await?)
             .collect(),
         notice: outlook.as_ref().and_then(overflowing).or(account.warning),
+        accept: job.can_be_accepted().then(|| format!("/api/v1/jobs/{}/accept", job.id)),
         figures,
         phases: phases::phases(job, &work, present.interval.at),
         table: Some(notes(job, present.interval.at)).filter(|table| !table.is_empty()),

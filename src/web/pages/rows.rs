@@ -194,7 +194,8 @@ pub fn outcome(job: &Job) -> (&'static str, &'static str) {
         Outcome::Succeeded => "ok",
         Outcome::Unknown => "unknown",
         Outcome::Abandoned => "warning",
-        Outcome::Failed | Outcome::Overflowed | Outcome::Untrustworthy => "critical",
+        outcome if outcome.is_bad() => "critical",
+        _ => "unknown",
     };
     (outcome.text(), grade)
 }

@@ -109,7 +109,7 @@ lost_run() {
     check "what it reported" '"succeeded"' "$(job .reported)"
     check "it died" true "$(job '.died_at != null')"
     check "the command's outcome" untrustworthy "$(command_outcome)"
-    check "open alerts" "backup_untrustworthy of data" "$(open_alerts)"
+    check "open alerts" "backup_failed of data" "$(open_alerts)"
     check "jobs of snapshots" 2 "$(jobs_of_kind snapshot)"
 }
 

@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::backup_run::{BackupRun, Report};
-use crate::job::{Job, JobKind, Outcome, PhaseSpan};
+use crate::job::backup_run::BackupRun;
+use crate::job::completeness::Completeness;
+use crate::job::{Job, JobKind, Outcome, PhaseSpan, Report};
 use crate::series::Range;
 use crate::source::{Label, Note};
 
@@ -37,8 +38,20 @@ pub struct JobBody {
     pub last_fill_percent: Option<f64>,
     /// When its snapshot became invalid; for a command, a snapshot that was created while it ran.
     pub died_at: Option<Timestamp>,
-    /// When its snapshot began to return only I/O errors.
+    /// When a read of its snapshot first failed.
     pub io_error_at: Option<Timestamp>,
+    /// The device with that error; `null` if the snapshot returned only errors.
+    pub io_error_device: Option<String>,
+    /// When its snapshot was last seen, if another process removed it while the backup ran.
+    pub removed_at: Option<Timestamp>,
+    /// Whether its snapshot still existed at its end.
+    pub left_snapshot: bool,
+    /// Whether it is a backup; a snapshot that a person created is none.
+    pub is_backup: bool,
+    /// What it read, compared with what it should have read; `null` while it runs, or if unknown.
+    pub completeness: Option<Completeness>,
+    /// When a person accepted its result.
+    pub accepted_at: Option<Timestamp>,
     /// The last mount point of its snapshot.
     pub mounted_on: Option<String>,
     /// When its snapshot was unmounted.
@@ -70,7 +83,7 @@ impl From<&Job> for JobBody {
             ended_at: job.ended_at,
             outcome: job.outcome,
             exit_status: job.exit_status,
-            reported: run.and_then(|run| run.report).map(Report::outcome),
+            reported: job.report().map(Report::outcome),
             phases: PhaseBody::all(job),
             locked_at_most: run.and_then(BackupRun::lock_range).map(SpanBody::from),
             peak_fill_percent: job.peak_fill_percent,
@@ -78,6 +91,12 @@ impl From<&Job> for JobBody {
             last_fill_percent: job.last_fill_percent,
             died_at: job.died_at,
             io_error_at: job.io_error_at,
+            io_error_device: job.io_error_device.clone(),
+            removed_at: job.removed_at,
+            left_snapshot: job.left_snapshot,
+            is_backup: job.is_backup(),
+            completeness: job.completeness.clone(),
+            accepted_at: job.accepted_at,
             mounted_on: job.mounted_on.clone(),
             unmounted_at: job.unmounted_at,
             label: job.label.clone(),

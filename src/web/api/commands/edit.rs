@@ -1,4 +1,4 @@
-//! Commands on a job by its ID: add a phase or a note, delete it.
+//! Commands on a job by its ID: add a phase or a note, accept its result, delete it.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -10,7 +10,9 @@ use utoipa::ToSchema;
 use super::{JobReply, JobResponse, check_letters, check_time, send, unread};
 use crate::commands::Command;
 use crate::job::Job;
-use crate::source::{JobCommand, LONGEST_NAME, Note, NoteCommand, PhaseCommand, RemoveCommand};
+use crate::source::{
+    AcceptCommand, JobCommand, LONGEST_NAME, Note, NoteCommand, PhaseCommand, RemoveCommand,
+};
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
 use crate::web::api::numbered;
@@ -68,6 +70,14 @@ pub async fn phase_job(
     check_letters("a phase's name", &name, LONGEST_NAME)?;
     check_time("at", at, crate::source::clock::now())?;
     send_to(&site, &id, |key| JobCommand::Phase(PhaseCommand { key, name, at })).await
+}
+
+/// Accepts the result of a backup that leaves files out on purpose. Later runs of the same origin are compared with it.
+#[utoipa::path(post, path = "/api/v1/jobs/{id}/accept", tag = "jobs",
+    params(("id" = i64, Path, description = "The ID of the job")),
+    responses((status = 200, description = "Stored", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job did not end as `unknown` or `incomplete`, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn accept_job(State(site): State<Site>, Path(id): Path<String>) -> Result<JobResponse, Problem> {
+    send_to(&site, &id, |key| JobCommand::Accept(AcceptCommand { key })).await
 }
 
 /// Deletes an ended job. Its measurements remain as long as other ticks.

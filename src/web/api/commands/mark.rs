@@ -32,6 +32,8 @@ pub struct PutJob {
     pub succeeded: Option<bool>,
     /// The exit status of a command that was not killed.
     pub status: Option<u8>,
+    /// The PID of the command or of a process above it, if it runs on this host: snapshots that it creates are its own.
+    pub process: Option<u32>,
 }
 
 /// Starts or ends a job. The client chooses the key; repeated requests change nothing. Only one `mark` of each name can run
@@ -87,6 +89,7 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
         label,
         started_at: put.started_at,
         end,
+        process: put.process,
     })
 }
 

@@ -1,0 +1,339 @@
+//! What a backup is worth: its report beside its process, its reads, the kernel's log, and the command that it runs under.
+
+use cowbell::alert::{Rules, Severity};
+use cowbell::config::Alerts;
+use cowbell::job::{Job, JobKind, JobTracker, Outcome};
+use cowbell::sample::hooks;
+use cowbell::source::{AcceptCommand, Mark, MarkEnd, MarkKind, Part, PartReading, ReadResult};
+use jiff::Timestamp;
+
+use crate::machine::Done;
+use crate::observer::Observer;
+use crate::tape::{BEGIN, SNAPSHOT_UUID, Snapshot, Tape};
+
+/// Sectors of the origin.
+const WHOLE: u64 = 614_400;
+const NONE: Snapshot = Snapshot::Absent;
+const ALIVE: Snapshot = Snapshot::Filled(10.0);
+const DEAD: Snapshot = Snapshot::Invalid;
+
+/// A night, one tick a second.
+struct Night {
+    tape: Tape,
+    observer: Observer,
+    jobs: JobTracker,
+    rules: Rules,
+    /// Sectors that were read of the snapshot.
+    read: u64,
+}
+
+impl Night {
+    fn new() -> Self {
+        let mut night = Self {
+            tape: Tape::new(std::time::Duration::from_secs(1)),
+            observer: Observer::default(),
+            jobs: JobTracker::default(),
+            rules: Rules::resume(Alerts::default(), Vec::new(), 0),
+            read: 0,
+        };
+        night.tick(NONE, &[]);
+        night
+    }
+
+    /// A tick, after these words of the run 7, or `RUN WORD`, and with these texts.
+    fn seen(&mut self, snapshot: Snapshot, words: &[&str], texts: &[(Part, &str)]) {
+        let reading = self.tape.tick(snapshot, Done::default(), Done::sectors(self.read, 0));
+        for (part, text) in texts {
+            let result = ReadResult::Text((*text).into());
+            reading.texts.push(PartReading { part: *part, result, took_us: 0 });
+        }
+        let at = reading.at;
+        for word in words {
+            let word = if word.starts_with(|first: char| first.is_ascii_digit()) {
+                format!("mylvmbackup {word}")
+            } else {
+                format!("mylvmbackup 7 {word}")
+            };
+            let changed = self.jobs.take_hook(&hooks::parse(&word).unwrap(), at);
+            changed.into_iter().for_each(|job| _ = self.rules.judge_job(&job, at));
+        }
+        let interval = self.observer.observe(reading);
+        for job in self.jobs.advance(&interval) {
+            self.rules.judge_job(&job, at);
+        }
+    }
+
+    fn tick(&mut self, snapshot: Snapshot, words: &[&str]) {
+        self.seen(snapshot, words, &[]);
+    }
+
+    /// The run 7 up to its reading, in a process that is observed.
+    fn begins(&mut self) {
+        self.seen(NONE, &["preconnect", "preflush"], &[(Part::Backups, "7\t4000\t6 1\n")]);
+        self.tick(ALIVE, &["presnapshot", "preunlock", "predisconnect"]);
+        self.tick(ALIVE, &["premount", "prebackup"]);
+    }
+
+    /// Reads so many percent of the origin.
+    fn reads(&mut self, percent: u64) {
+        self.read += WHOLE * percent / 100;
+        self.tick(ALIVE, &[]);
+    }
+
+    fn ends_well(&mut self) {
+        self.tick(ALIVE, &["backupsuccess", "precleanup"]);
+        self.tick(NONE, &[]);
+        self.process_ends(NONE);
+    }
+
+    fn process_ends(&mut self, snapshot: Snapshot) {
+        self.seen(snapshot, &[], &[(Part::Backups, "7\tended\n")]);
+    }
+
+    fn now(&self) -> Timestamp {
+        self.tape.readings.last().unwrap().at
+    }
+
+    fn jobs(&self, kind: JobKind) -> Vec<&Job> {
+        let all = self.jobs.ended().iter().map(|job| &**job).chain(self.jobs.running());
+        all.filter(|job| job.kind == kind).collect()
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        let jobs = self.jobs(JobKind::Snapshot);
+        assert_eq!(jobs.len(), 1, "one job: {jobs:#?}");
+        jobs[0].outcome
+    }
+
+    /// Open alerts of backups: `critical data`.
+    fn rings(&self) -> String {
+        let open = self.rules.open().iter().filter(|alert| alert.rule == cowbell::alert::Rule::BackupFailed);
+        let open = open.map(|alert| format!("{} {}", alert.severity.text(), alert.lv));
+        open.collect::<Vec<_>>().join(", ")
+    }
+
+    fn sentence(&self) -> &str {
+        self.rules.open().last().map_or("", |alert| &alert.sentence)
+    }
+
+    fn command(&mut self, key: &str, process: Option<u32>, end: Option<bool>) {
+        let end = end.map(|succeeded| MarkEnd {
+            at: self.now(),
+            succeeded,
+            status: Some(if succeeded { 0 } else { 3 }),
+        });
+        let mark = Mark {
+            key: key.into(),
+            kind: MarkKind::Command,
+            name: "nightly".into(),
+            label: None,
+            started_at: BEGIN,
+            end,
+            process,
+        };
+        let change = self.jobs.mark(&mark, None, self.now()).unwrap();
+        self.rules.judge_job(&change.job, self.now());
+    }
+}
+
+#[test]
+fn a_backup_that_read_everything_succeeded() {
+    let mut night = Night::new();
+    night.begins();
+    night.reads(95);
+    night.ends_well();
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Succeeded), ""));
+}
+
+#[test]
+fn a_first_backup_that_read_little_is_unclear_until_a_person_accepts_it() {
+    let mut night = Night::new();
+    night.begins();
+    night.reads(40);
+    night.ends_well();
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Unknown), "warning data"));
+    assert!(night.sentence().contains("`cowbell job accept 1`"), "{}", night.sentence());
+    let accept = AcceptCommand { key: SNAPSHOT_UUID.into() };
+    let change = night.jobs.accept(&accept, None, night.now()).unwrap();
+    night.rules.judge_job(&change.job, night.now());
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Succeeded), ""));
+}
+
+#[test]
+fn a_process_that_ends_without_a_report_abandons_its_backup_at_once() {
+    let mut night = Night::new();
+    night.begins();
+    night.reads(20);
+    night.process_ends(ALIVE);
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Abandoned), "critical data"));
+    assert!(night.sentence().contains("Its snapshot vg0/data_snapshot still exists"), "{}", night.sentence());
+    night.tick(ALIVE, &[]);
+    night.tick(NONE, &[]);
+    assert_eq!(night.jobs(JobKind::Snapshot).len(), 1, "the snapshot that it left is no other job");
+}
+
+#[test]
+fn a_pid_that_was_reused_is_another_process() {
+    let mut night = Night::new();
+    night.begins();
+    night.seen(ALIVE, &[], &[(Part::Backups, "7\t9000\t6 1\n")]);
+    assert_eq!(night.outcome(), Some(Outcome::Abandoned));
+}
+
+#[test]
+fn a_snapshot_that_is_kept_is_no_running_backup() {
+    let mut night = Night::new();
+    night.begins();
+    night.reads(100);
+    night.tick(ALIVE, &["backupsuccess", "precleanup"]);
+    assert_eq!(night.outcome(), None, "it cleans up");
+    night.process_ends(ALIVE);
+    night.tick(DEAD, &[]);
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Succeeded), ""));
+    assert!(night.jobs(JobKind::Snapshot)[0].left_snapshot);
+}
+
+#[test]
+fn a_snapshot_that_dies_after_the_report_does_no_harm_and_before_it_does() {
+    let mut night = Night::new();
+    night.begins();
+    night.reads(100);
+    night.tick(ALIVE, &["backupsuccess"]);
+    night.tick(DEAD, &["precleanup"]);
+    night.tick(NONE, &[]);
+    assert_eq!(night.outcome(), Some(Outcome::Succeeded));
+    let mut night = Night::new();
+    night.begins();
+    night.reads(100);
+    night.tick(DEAD, &["backupsuccess"]);
+    night.tick(NONE, &["precleanup"]);
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Untrustworthy), "critical data"));
+}
+
+#[test]
+fn a_snapshot_that_is_removed_while_it_is_read_is_said_so() {
+    for (word, expected) in [("backupsuccess", Outcome::Untrustworthy), ("backupfailure", Outcome::Failed)] {
+        let mut night = Night::new();
+        night.begins();
+        night.reads(50);
+        night.tick(NONE, &[]);
+        assert_eq!(night.outcome(), None, "its process still runs");
+        night.tick(NONE, &[word, "precleanup"]);
+        assert_eq!(night.outcome(), Some(expected));
+        assert!(night.sentence().contains("another process"), "{}", night.sentence());
+    }
+}
+
+#[test]
+fn a_read_error_on_a_disk_below_makes_it_untrustworthy() {
+    for (message, expected) in [
+        ("I/O error, dev sda, sector 8 op 0x0:(READ) flags 0x0\n", Outcome::Untrustworthy),
+        ("EXT4-fs error (device dm-3): ext4_find_entry: reading directory\n", Outcome::Untrustworthy),
+        ("I/O error, dev sdz, sector 8 op 0x0:(READ) flags 0x0\n", Outcome::Succeeded),
+        ("I/O error, dev sda, sector 8 op 0x1:(WRITE) flags 0x0\n", Outcome::Succeeded),
+    ] {
+        let mut night = Night::new();
+        night.begins();
+        night.reads(100);
+        night.seen(ALIVE, &[], &[(Part::KernelLog, message)]);
+        night.ends_well();
+        assert_eq!(night.outcome(), Some(expected), "{message}");
+    }
+}
+
+#[test]
+fn a_run_that_ends_before_it_makes_a_snapshot_failed() {
+    let mut night = Night::new();
+    night.seen(NONE, &["preconnect"], &[(Part::Backups, "7\t4000\t6 1\n")]);
+    night.process_ends(NONE);
+    for _ in 0..5 {
+        night.tick(NONE, &[]);
+    }
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Failed), "critical mylvmbackup"));
+    // A process that was gone when it was first looked for has failed too, but later: it may run in a container.
+    let mut night = Night::new();
+    night.seen(NONE, &["preconnect"], &[(Part::Backups, "7\tended\n")]);
+    for second in 0..60 {
+        night.tick(NONE, &[]);
+        assert!(second > 40 || night.jobs(JobKind::Snapshot).is_empty());
+    }
+    assert_eq!(night.outcome(), Some(Outcome::Failed));
+}
+
+#[test]
+fn a_run_without_room_for_its_snapshot_rings() {
+    let mut night = Night::new();
+    let words = ["preconnect", "presnapshot vg0/data_snapshot", "preunlock", "predisconnect", "precleanup"];
+    night.tick(NONE, &words);
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Failed), "critical data"));
+    assert!(night.sentence().contains("no snapshot was made"), "{}", night.sentence());
+}
+
+#[test]
+fn a_command_above_the_backup_is_no_better_than_it_and_one_beside_it_is_untouched() {
+    for (process, expected) in
+        [(Some(6), Outcome::Untrustworthy), (Some(60), Outcome::Succeeded), (None, Outcome::Succeeded)]
+    {
+        let mut night = Night::new();
+        night.command("run-1", process, None);
+        night.begins();
+        night.reads(100);
+        night.tick(DEAD, &["backupsuccess", "precleanup"]);
+        night.tick(NONE, &[]);
+        night.command("run-1", process, Some(true));
+        night.tick(NONE, &[]);
+        let command = night.jobs(JobKind::Command)[0];
+        assert_eq!(command.outcome, Some(expected), "{process:?}");
+        assert_eq!(command.lv.is_some(), expected == Outcome::Untrustworthy);
+        assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Untrustworthy), "critical data"));
+    }
+}
+
+#[test]
+fn the_exit_of_a_command_is_the_report_of_a_snapshot_that_it_created() {
+    let chain = "5 (cron) S 1\n6 (cowbell) S 5\n8 (backup.sh) S 6\n9 (lvcreate) S 8\n";
+    for (percent, succeeded, expected, rings) in [
+        (100, true, Outcome::Succeeded, ""),
+        (10, true, Outcome::Unknown, "warning data"),
+        (100, false, Outcome::Failed, "critical data"),
+    ] {
+        let mut night = Night::new();
+        night.command("run-1", Some(6), None);
+        night.seen(ALIVE, &[], &[(Part::Processes, chain)]);
+        night.reads(percent);
+        night.tick(NONE, &[]);
+        assert_eq!(night.outcome(), Some(Outcome::Unknown), "the command still runs");
+        night.command("run-1", Some(6), Some(succeeded));
+        night.tick(NONE, &[]);
+        assert_eq!((night.outcome(), &*night.rings()), (Some(expected), rings), "{percent} %");
+    }
+}
+
+#[test]
+fn a_command_that_made_snapshots_before_rings_when_it_fails_without_one() {
+    let chain = "6 (cowbell) S 5\n8 (backup.sh) S 6\n9 (lvcreate) S 8\n";
+    let mut night = Night::new();
+    night.command("run-1", Some(6), None);
+    night.seen(ALIVE, &[], &[(Part::Processes, chain)]);
+    night.reads(100);
+    night.tick(NONE, &[]);
+    night.command("run-1", Some(6), Some(true));
+    night.tick(NONE, &[]);
+    assert_eq!(night.rings(), "");
+    night.command("run-2", Some(60), Some(false));
+    assert_eq!(night.rings(), "critical data");
+    assert!(night.sentence().contains("failed at") && night.sentence().contains("with status 3"));
+    assert_eq!(night.rules.open()[0].severity, Severity::Critical);
+}
+
+#[test]
+fn a_snapshot_that_a_person_created_is_no_backup() {
+    let chain = "4 (sshd) S 1\n5 (bash) S 4\n9 (lvcreate) S 5\n";
+    let mut night = Night::new();
+    night.seen(ALIVE, &[], &[(Part::Processes, chain)]);
+    night.reads(10);
+    assert!(!night.jobs(JobKind::Snapshot)[0].is_backup());
+    night.tick(DEAD, &[]);
+    night.tick(NONE, &[]);
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Overflowed), ""));
+}
