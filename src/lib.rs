@@ -22,6 +22,8 @@ pub mod pipeline;
 pub mod tally;
 /// One quantity over time.
 pub mod series;
+/// When a backup will be done, and its snapshot full.
+pub mod forecast;
 /// Jobs: when they ran, what they cost, and why.
 pub mod job;
 /// Alert rules: what was raised and cleared in a tick.

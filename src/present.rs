@@ -10,11 +10,11 @@ use utoipa::ToSchema;
 
 use crate::alert::Alert;
 use crate::config;
+use crate::forecast::{Curve, Outlook, RemainingReads, Room, outlook};
 use crate::interval::Interval;
 use crate::job::Job;
-use crate::job::finish::{Outlook, Room, outlook};
-use crate::job::rates::{RecentRates, overflows};
-use crate::job::remaining::{PastRuns, RemainingReads};
+use crate::job::curves::{Curves, overflows};
+use crate::job::earlier::past_runs;
 use crate::sample::PartState;
 use crate::source::Part;
 use crate::source::dm::usage_unknown;
@@ -37,8 +37,8 @@ pub struct Present {
     pub tallies: Arc<Tallies>,
     /// Running jobs, and the last ones that ended.
     pub jobs: Vec<Arc<Job>>,
-    /// Recent read and fill rates of live snapshots.
-    pub recent_rates: Arc<RecentRates>,
+    /// What was read from live snapshots, and how far they filled.
+    pub curves: Arc<Curves>,
     pub alerts: Vec<Alert>,
     pub ticks: Ticks,
     pub parts: BTreeMap<Part, PartState>,
@@ -89,15 +89,17 @@ impl Present {
         parts.filter(|(part, state)| *part != Part::Usage || state.is_some())
     }
 
-    /// The forecast for a running job with a live snapshot. Takes milliseconds.
+    /// The forecast for a running job with a live snapshot. Takes up to half a millisecond.
     pub fn outlook(&self, job: &Job) -> Option<Outlook> {
         let snapshot = self.interval.topology.volume(&job.key)?;
         if !job.is_running() || job.died_at.is_some() || !job.is_backup() {
             return None;
         }
         let ended = self.jobs.iter().rev().map(Arc::as_ref).filter(|other| !other.is_running());
-        let left = RemainingReads::of(job, &PastRuns::of(job, ended));
-        Some(outlook(left, overflows(&self.interval, snapshot).and_then(room), &self.recent_rates.of(job.id)))
+        let earlier = past_runs(job, ended);
+        let left = RemainingReads::of(job.bytes_read, job.setup.file_system_bytes, &earlier);
+        let room = overflows(&self.interval, snapshot).and_then(room);
+        Some(outlook(left, room, self.curves.of(job.id).unwrap_or(&Curve::default()), &earlier))
     }
 
     /// Whether LVM's dmeventd monitors snapshots, and unmounts invalid ones.

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use super::{Daemon, TIME_LIMIT, parsed};
 use crate::alert::{Alert, Severity};
+use crate::forecast::Outlook;
 use crate::job::JobKind;
-use crate::job::finish::Outlook;
 use crate::series::Range;
 use crate::source::dm::usage_unknown;
 use crate::topology::{State, VolumeKind};

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::alert::{Alert, Rules, Severity};
 use crate::commands::Request;
 use crate::interval::Interval;
-use crate::job::rates::RecentRates;
+use crate::job::curves::Curves;
 use crate::job::{Job, JobTracker};
 use crate::notify::Notifier;
 use crate::pipeline::Observer;
@@ -71,7 +71,7 @@ struct Watcher {
     observer: Observer,
     last: Option<Arc<Interval>>,
     jobs: JobTracker,
-    recent_rates: Arc<RecentRates>,
+    curves: Arc<Curves>,
     /// The number of invalid hook messages, and the last error.
     invalid_hooks: (u64, String),
     rules: Rules,
@@ -93,7 +93,7 @@ impl Watcher {
             observer: Observer::default(),
             last: None,
             jobs,
-            recent_rates: Arc::default(),
+            curves: Arc::default(),
             invalid_hooks: Default::default(),
             rules,
             tallies: Arc::default(),
@@ -150,8 +150,7 @@ impl Watcher {
             log(alert);
         }
         let jobs = self.jobs.advance(interval);
-        let length = self.terms.interval_length;
-        Arc::make_mut(&mut self.recent_rates).advance(interval, self.jobs.running(), length);
+        Arc::make_mut(&mut self.curves).advance(interval, self.jobs.running());
         self.judge_jobs(jobs, interval.at, outlets).await;
         for alert in alerts {
             outlets.store.append(WriteOp::Alert(Box::new(alert))).await;

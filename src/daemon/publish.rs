@@ -49,7 +49,7 @@ impl Watcher {
                 .cloned()
                 .chain(self.jobs.running().iter().cloned().map(Arc::new))
                 .collect(),
-            recent_rates: Arc::clone(&self.recent_rates),
+            curves: Arc::clone(&self.curves),
             alerts: self.rules.open().to_vec(),
             ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
             parts: self.observer.parts().clone(),

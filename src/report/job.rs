@@ -3,10 +3,10 @@
 use super::account::Account;
 use super::figure::figures;
 use super::phases::{OF_WHOLE_TICKS, tables};
+use crate::forecast::Outlook;
 use crate::job::advice::{Advice, advice};
 use crate::job::diagnosis::{Sentence, diagnosis};
 use crate::job::figures::Figures;
-use crate::job::finish::Outlook;
 use crate::job::setup::Setup;
 use crate::job::sizing::Sizing;
 use crate::source::Note;

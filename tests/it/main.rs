@@ -22,6 +22,7 @@ mod damage;
 mod db;
 mod export;
 mod fixtures;
+mod forecast;
 mod gaps;
 mod hooks;
 mod hostile;

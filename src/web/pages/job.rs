@@ -8,8 +8,8 @@ use super::phases;
 use super::rows;
 use super::text;
 use super::{Answer, Content, Refresh, moment, shown};
+use crate::forecast::{Eta, Outlook, OutlookVerdict};
 use crate::job::figures::PhaseWork;
-use crate::job::finish::{Eta, Outlook, OutlookVerdict};
 use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::report::account::{Account, AccountStyle};
@@ -180,8 +180,10 @@ fn key_figures(job: &Job, account: &Account, present: &Present, outlook: Option<
         figures.push(KeyFigure::new("Peak fill", text::percent(job.peak_fill_percent), ""));
         figures.push(KeyFigure::new("Last fill", text::percent(job.last_fill_percent), ""));
     }
-    let in_time =
-        |name, expected: Eta| KeyFigure::new(name, duration_text(expected.likely_s), expected.bounds_text());
+    let in_time = |name, eta: Eta| {
+        let likely = eta.likely_s.map_or("not expected".into(), duration_text);
+        KeyFigure::new(name, likely, eta.bounds_text())
+    };
     figures.extend(outlook.and_then(|outlook| outlook.done).map(|done| in_time("Done in", done)));
     figures.extend(outlook.and_then(|outlook| outlook.full).map(|full| in_time("Full in", full)));
     figures

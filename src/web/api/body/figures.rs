@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::forecast::Outlook;
 use crate::job::Job;
 use crate::job::advice::Advice;
 use crate::job::diagnosis::Sentence;
 use crate::job::figures::Figures;
-use crate::job::finish::Outlook;
 use crate::job::setup::Setup;
 use crate::job::sizing::Sizing;
 use crate::report::account::Account;

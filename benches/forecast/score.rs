@@ -1,0 +1,266 @@
+//! How good forecasts are: each is compared with what came.
+//!
+//! A poll is a forecast after a tick, until the first of both events. An error is that of the time left, over the time
+//! left. Before a volume is extended, *full* is when the size that it had would be reached. The last two seconds are left out.
+
+use cowbell::forecast::{Curve, Eta, Growth, OutlookVerdict, Point, RemainingReads, Room, outlook};
+
+use super::course::{Course, Tick};
+
+/// Where on the way to the event: from so much before to so much after it.
+pub const SHARES: [f64; 4] = [0.1, 0.25, 0.5, 0.75];
+const ABOUT: f64 = 0.05;
+const LAST_S: f64 = 2.0;
+/// Something must be said after so long.
+const FIRST_S: f64 = 20.0;
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Event {
+    Done,
+    Full,
+}
+
+/// What a method says at a poll.
+#[derive(Clone, Copy, Default)]
+pub struct Said {
+    pub done: Option<Guess>,
+    pub full: Option<Guess>,
+    pub verdict: Option<OutlookVerdict>,
+    pub growth: Option<Growth>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Guess {
+    pub likely_s: Option<f64>,
+    pub soonest_s: f64,
+    pub latest_s: Option<f64>,
+}
+
+pub struct Poll<'a> {
+    pub course: &'a Course,
+    pub tick: usize,
+    pub said: Said,
+}
+
+/// What a method says at every so many ticks.
+pub fn polls<'a>(
+    courses: &[&'a Course],
+    every: usize,
+    method: impl Fn(&Course) -> Box<dyn FnMut(usize) -> Said + '_>,
+) -> Vec<Poll<'a>> {
+    let mut polls = Vec::new();
+    for course in courses {
+        let mut say = method(course);
+        for (tick, _) in course.ticks.iter().enumerate().take_while(|(_, tick)| tick.at_s < course.end_s()) {
+            let said = say(tick);
+            if tick > 0 && tick.is_multiple_of(every) {
+                polls.push(Poll { course, tick, said });
+            }
+        }
+    }
+    polls
+}
+
+/// The forecast of the program.
+pub fn forecast(course: &Course, every: usize) -> Box<dyn FnMut(usize) -> Said + '_> {
+    let mut curve = Curve::default();
+    Box::new(move |index| {
+        let tick = course.ticks[index];
+        curve.push(Point { at_s: tick.at_s, read: tick.read, used: Some(tick.used) });
+        if !index.is_multiple_of(every) {
+            return Said::default();
+        }
+        let left = RemainingReads::of(Some(tick.read as u64), Some(course.expected), &course.earlier);
+        let free_bytes = (tick.total - tick.used) as u64;
+        let room = Room { name: "snapshot vg0/snap".into(), is_pool: false, free_bytes };
+        let said = outlook(left, Some(room), &curve, &course.earlier);
+        Said {
+            done: said.done.map(Guess::from),
+            full: said.full.map(Guess::from),
+            verdict: Some(said.verdict),
+            growth: said.growth,
+        }
+    })
+}
+
+/// The speed of the last so many seconds: from its ends, or by least squares as Prometheus' `predict_linear`.
+pub fn line(course: &Course, seconds: f64, is_fitted: bool) -> Box<dyn FnMut(usize) -> Said + '_> {
+    Box::new(move |index| {
+        let ticks = &course.ticks[..=index];
+        let now = ticks[index];
+        let guess = |left: f64, sum: fn(&Tick) -> f64| {
+            // Before it began, there was no speed.
+            let begun = ticks.iter().filter(|tick| sum(tick) > sum(&ticks[0]));
+            let window: Vec<Tick> =
+                begun.filter(|tick| now.at_s - tick.at_s <= seconds + 0.3).copied().collect();
+            if window.len() < 2 {
+                return None;
+            }
+            let speed = if is_fitted { fitted(&window, sum) } else { mean(&window, sum) };
+            let likely_s = Some(left.max(0.0) / speed).filter(|_| speed > 0.0)?;
+            Some(Guess { likely_s: Some(likely_s), soonest_s: 0.0, latest_s: None })
+        };
+        Said {
+            done: guess(course.expected as f64 - now.read, |tick| tick.read),
+            full: guess(now.total - now.used, |tick| tick.used),
+            ..Said::default()
+        }
+    })
+}
+
+fn mean(window: &[Tick], sum: fn(&Tick) -> f64) -> f64 {
+    let (first, last) = (&window[0], &window[window.len() - 1]);
+    (sum(last) - sum(first)) / (last.at_s - first.at_s)
+}
+
+fn fitted(window: &[Tick], sum: fn(&Tick) -> f64) -> f64 {
+    let n = window.len() as f64;
+    let mean_s = window.iter().map(|tick| tick.at_s).sum::<f64>() / n;
+    let mean = window.iter().map(sum).sum::<f64>() / n;
+    let together: f64 = window.iter().map(|tick| (tick.at_s - mean_s) * (sum(tick) - mean)).sum();
+    together / window.iter().map(|tick| (tick.at_s - mean_s).powi(2)).sum::<f64>()
+}
+
+/// What the polls say of one event.
+#[derive(Default)]
+pub struct EventScore {
+    /// The errors around each share, and all; infinite where nothing was said.
+    pub errors: [Vec<f64>; SHARES.len()],
+    pub all: Vec<f64>,
+    pub widths: Vec<f64>,
+    /// Of what was said: in the range, below, above.
+    pub places: [usize; 3],
+    /// Polls after the first seconds, and those without a word.
+    pub later: usize,
+    pub silent: usize,
+}
+
+impl EventScore {
+    pub fn of<'a>(polls: impl IntoIterator<Item = &'a Poll<'a>>, event: Event) -> Self {
+        let mut score = Self::default();
+        for poll in polls {
+            score.add(poll, event);
+        }
+        score
+    }
+
+    fn add(&mut self, poll: &Poll, event: Event) {
+        let (came_s, guess) = match event {
+            Event::Done => (poll.course.done_s, poll.said.done),
+            Event::Full => (poll.course.full_at(poll.tick), poll.said.full),
+        };
+        let at_s = poll.course.ticks[poll.tick].at_s;
+        let Some(came_s) = came_s.filter(|came_s| came_s - at_s >= LAST_S) else { return };
+        let left_s = came_s - at_s;
+        let error =
+            guess.and_then(|guess| guess.likely_s).map_or(f64::INFINITY, |s| (s - left_s).abs() / left_s);
+        self.all.push(error);
+        for (share, errors) in SHARES.iter().zip(&mut self.errors) {
+            if (at_s / came_s - share).abs() <= ABOUT {
+                errors.push(error);
+            }
+        }
+        self.later += usize::from(at_s > FIRST_S);
+        self.silent += usize::from(at_s > FIRST_S && guess.is_none());
+        let Some(guess) = guess else { return };
+        let latest_s = guess.latest_s.unwrap_or(f64::INFINITY);
+        self.widths.push((latest_s - guess.soonest_s) / left_s);
+        let place = if left_s < guess.soonest_s { 1 } else { 2 * usize::from(left_s > latest_s) };
+        self.places[place] += 1;
+    }
+
+    /// The share of the polls whose range held what came, or missed it on that side.
+    pub fn share_in(&self, place: usize) -> f64 {
+        self.places[place] as f64 / self.places.iter().sum::<usize>() as f64
+    }
+
+    pub fn silent_share(&self) -> f64 {
+        self.silent as f64 / self.later as f64
+    }
+}
+
+/// How right the verdicts are.
+#[derive(Default)]
+pub struct VerdictScore {
+    pub right: usize,
+    pub wrong: usize,
+    pub open: usize,
+    pub unsaid: usize,
+    /// Of each course: the seconds from the first right verdict to the event; 0 without one.
+    pub leads_s: Vec<f64>,
+}
+
+impl VerdictScore {
+    pub fn of(polls: &[Poll]) -> Self {
+        let mut score = Self::default();
+        for polls in polls.chunk_by(|a, b| std::ptr::eq(a.course, b.course)) {
+            let course = polls[0].course;
+            let first = polls
+                .iter()
+                .filter(|poll| score.add(poll))
+                .map(|poll| course.ticks[poll.tick].at_s)
+                .reduce(f64::min);
+            score.leads_s.push(first.map_or(0.0, |first| course.end_s() - first));
+        }
+        score
+    }
+
+    /// Whether it is right.
+    fn add(&mut self, poll: &Poll) -> bool {
+        let is_done_first = match (poll.course.done_s, poll.course.full_at(poll.tick)) {
+            (None, None) => return false,
+            (done, full) => done.unwrap_or(f64::INFINITY) < full.unwrap_or(f64::INFINITY),
+        };
+        let count = match poll.said.verdict {
+            Some(OutlookVerdict::DoneFirst) if is_done_first => &mut self.right,
+            Some(OutlookVerdict::FullFirst) if !is_done_first => &mut self.right,
+            Some(OutlookVerdict::DoneFirst | OutlookVerdict::FullFirst) => &mut self.wrong,
+            Some(OutlookVerdict::Open) => &mut self.open,
+            _ => &mut self.unsaid,
+        };
+        *count += 1;
+        is_right(poll.said.verdict, is_done_first)
+    }
+
+    pub fn wrong_share(&self) -> f64 {
+        self.wrong as f64 / (self.right + self.wrong).max(1) as f64
+    }
+
+    pub fn open_share(&self) -> f64 {
+        self.open as f64 / (self.right + self.wrong + self.open).max(1) as f64
+    }
+}
+
+fn is_right(verdict: Option<OutlookVerdict>, is_done_first: bool) -> bool {
+    let right = if is_done_first { OutlookVerdict::DoneFirst } else { OutlookVerdict::FullFirst };
+    verdict == Some(right)
+}
+
+/// How often the snapshot grew no more than was said, until the backup was done; and the median of that over what came.
+pub fn growth(polls: &[Poll]) -> (f64, f64) {
+    let mut found = Vec::new();
+    for poll in polls {
+        let Some(done_s) = poll.course.done_s else { continue };
+        let Some(last) = poll.course.ticks.iter().take_while(|tick| tick.at_s <= done_s).last() else {
+            continue;
+        };
+        let grew = last.used - poll.course.ticks[poll.tick].used;
+        let upper = poll.said.growth.and_then(|growth| growth.upper_bytes);
+        found.extend(upper.filter(|_| grew > 0.0).map(|upper| upper as f64 / grew));
+    }
+    let held = found.iter().filter(|ratio| **ratio >= 1.0).count() as f64 / found.len() as f64;
+    (held, percentile(&mut found, 0.5))
+}
+
+/// By rank; NaN of none.
+pub fn percentile(numbers: &mut [f64], share: f64) -> f64 {
+    numbers.sort_unstable_by(f64::total_cmp);
+    let last = numbers.len().saturating_sub(1) as f64;
+    numbers.get((share * last).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
+impl From<Eta> for Guess {
+    fn from(eta: Eta) -> Self {
+        Self { likely_s: eta.likely_s, soonest_s: eta.soonest_s, latest_s: eta.latest_s }
+    }
+}

@@ -1,0 +1,150 @@
+//! When a backup is done or its snapshot full, with a 90 % range, and how far the snapshot grows until then.
+//!
+//! The range is a factor on either side. Its logarithm is a sum of four parts: how far this run's own forecasts missed,
+//! how far the trends are apart, how far ahead it looks for what it has seen, and a least part. The weights of these
+//! parts are quantile regressions on the tuning half of `tests/fixtures/courses`.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::curve::Sums;
+use super::remaining::RemainingReads;
+use super::trend::Prediction;
+
+/// A time in seconds from now, with the 5th and 95th percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Eta {
+    /// `null` if it is not expected: it goes on too slowly for that.
+    pub likely_s: Option<f64>,
+    pub soonest_s: f64,
+    /// `null` if it may never happen.
+    pub latest_s: Option<f64>,
+    pub basis: EtaBasis,
+    /// The seconds that it is from.
+    pub seen_s: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EtaBasis {
+    /// Forecasts of this run over a similar time were compared with what came.
+    Tested,
+    /// It looks too far ahead for what was seen: the recent speed, with a wide range.
+    RecentSpeed,
+}
+
+/// The bytes that the snapshot or pool will grow until the backup is done.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Growth {
+    pub likely_bytes: u64,
+    /// In 19 of 20 cases it grows less; `null` if unknown.
+    pub upper_bytes: Option<u64>,
+    /// What must be added for that; 0 if it is large enough.
+    pub add_bytes: Option<u64>,
+}
+
+/// With less, or looking further ahead than so many times what was seen, the forecast is the recent speed.
+const LEAST_SEEN_S: f64 = 20.0;
+const FAR_AHEAD: f64 = 4.0;
+/// Further ahead than so many times what was seen, it is not expected.
+const NEVER: f64 = 1000.0;
+/// The used space of a file system is what a backup reads within this share.
+const SIZE_ERROR: f64 = 0.003;
+/// A tick may end this much before the event.
+const TICK_S: f64 = 1.0;
+
+/// The weights of the parts of a range: the least, how far ahead, own errors, disagreement.
+struct Widths {
+    down: [f64; 4],
+    up: [f64; 4],
+}
+const DONE: Widths = Widths { down: [0.0, 0.01, 0.1, 0.2], up: [0.0, 0.01, 1.0, 0.2] };
+const FULL: Widths = Widths { down: [0.03, 0.12, 0.5, 0.4], up: [0.07, 0.1, 0.3, 2.5] };
+
+/// The logarithms of the factors on either side.
+#[derive(Clone, Copy)]
+struct Range {
+    down: f64,
+    up: f64,
+}
+
+impl Range {
+    fn of(prediction: &Prediction, bytes: f64, likely_s: f64, widths: &Widths) -> Self {
+        let parts = parts(prediction, bytes, likely_s);
+        let sum = |weights: &[f64; 4]| parts.iter().zip(weights).map(|(part, weight)| part * weight).sum();
+        Self { down: sum(&widths.down), up: sum(&widths.up) }
+    }
+}
+
+/// What the width of a range depends on.
+pub fn parts(prediction: &Prediction, bytes: f64, likely_s: f64) -> [f64; 4] {
+    let ahead = likely_s / (prediction.seen_s + 1.0);
+    [1.0, ahead.min(25.0).sqrt(), prediction.missed, prediction.disagreement(bytes)]
+}
+
+impl Eta {
+    pub fn done(reads: &Sums, left: &RemainingReads, usual_speed: Option<f64>) -> Option<Self> {
+        let bytes = left.left_bytes? as f64;
+        let prediction = Prediction::of(reads, bytes, usual_speed)?;
+        let mut eta = Self::of(&prediction, bytes, &DONE);
+        // The amount is uncertain as well.
+        let error = left.expected_bytes? as f64 * SIZE_ERROR;
+        let (least, most) = left.range?;
+        let factor = |amount: f64| prediction.time(amount.max(0.0)) / prediction.time(bytes);
+        let wider = |edge_s: f64, amount: f64| match (eta.likely_s, factor(amount)) {
+            (Some(likely_s), factor) if likely_s > 0.0 && factor > 0.0 => {
+                (edge_s / likely_s).ln().hypot(factor.ln())
+            }
+            _ => 0.0,
+        };
+        if let Some(likely_s) = eta.likely_s {
+            eta.soonest_s = likely_s * (-wider(eta.soonest_s, least - error)).exp();
+            eta.latest_s = eta.latest_s.map(|latest_s| likely_s * wider(latest_s, most + error).exp());
+        }
+        Some(eta)
+    }
+
+    pub fn full(usage: &Sums, free: f64, usual_speed: Option<f64>) -> Option<Self> {
+        Some(Self::of(&Prediction::of(usage, free, usual_speed)?, free, &FULL))
+    }
+
+    fn of(prediction: &Prediction, bytes: f64, widths: &Widths) -> Self {
+        let (seen_s, likely_s) = (prediction.seen_s, prediction.time(bytes));
+        let is_expected = likely_s < NEVER * seen_s;
+        let reached_s = if is_expected { likely_s } else { NEVER * seen_s };
+        let range = Range::of(prediction, bytes, reached_s, widths);
+        let latest_s = reached_s * range.up.exp();
+        let is_tested = seen_s >= LEAST_SEEN_S && reached_s <= FAR_AHEAD * seen_s;
+        Self {
+            likely_s: is_expected.then_some(likely_s),
+            soonest_s: (reached_s * (-range.down).exp() - TICK_S / 2.0).max(0.0),
+            latest_s: (is_expected && latest_s < NEVER * seen_s).then_some(latest_s + TICK_S / 2.0),
+            basis: if is_tested { EtaBasis::Tested } else { EtaBasis::RecentSpeed },
+            seen_s,
+        }
+    }
+}
+
+impl Growth {
+    /// Until the backup is done.
+    pub fn until(done: Eta, usage: &Sums, free: f64, usual_speed: Option<f64>) -> Option<Self> {
+        let seconds = done.likely_s?;
+        let Some(prediction) = Prediction::of(usage, free, usual_speed) else {
+            let upper_bytes = done.latest_s.filter(|latest_s| *latest_s < usage.quiet_s).map(|_| 0);
+            return Some(Self { likely_bytes: 0, upper_bytes, add_bytes: upper_bytes });
+        };
+        let likely = prediction.gain(seconds);
+        let range = Range::of(&prediction, likely, seconds, &FULL);
+        // Both are late and fast at once only by chance.
+        let upper = done.latest_s.map(|latest_s| {
+            let later = (prediction.gain(latest_s) / likely).max(1.0).ln();
+            likely * later.hypot(range.down).exp()
+        });
+        let upper = upper.filter(|upper| upper.is_finite());
+        Some(Self {
+            likely_bytes: likely as u64,
+            upper_bytes: upper.map(|upper| upper as u64),
+            add_bytes: upper.map(|upper| (upper - free).max(0.0).ceil() as u64),
+        })
+    }
+}

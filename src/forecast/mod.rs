@@ -1,0 +1,100 @@
+//! Forecasts whether a running backup will finish before its snapshot overflows.
+//!
+//! `curve` holds what was read and how far it filled. `trend` continues both sums, and says how far its forecasts
+//! missed so far. `eta` turns that into times with an honest range, and the bytes that are still needed. Here they are
+//! compared. A verdict is given only if both 90 % ranges do not overlap.
+
+mod curve;
+mod eta;
+mod remaining;
+mod text;
+mod trend;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+pub use curve::{Curve, MOST_POINTS, Point};
+pub use eta::{Eta, EtaBasis, Growth};
+pub use remaining::{Basis, PastRun, PastRuns, RemainingReads};
+
+/// The forecast of a running backup. Times are from now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Outlook {
+    pub left: RemainingReads,
+    /// The snapshot, or a thin snapshot's pool; `null` if its usage is unknown.
+    pub overflows: Option<String>,
+    pub free_bytes: Option<u64>,
+    /// `null` before the first read, or if it is unknown what is left.
+    pub done: Option<Eta>,
+    /// `null` before it first grew, or if its usage is unknown.
+    pub full: Option<Eta>,
+    /// `null` if either time is unknown.
+    pub growth: Option<Growth>,
+    pub verdict: OutlookVerdict,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutlookVerdict {
+    DoneFirst,
+    FullFirst,
+    /// The ranges overlap, or one of the times is unknown.
+    Open,
+    /// Neither time is known.
+    TooEarly,
+}
+
+/// The volume that overflows, and its free bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Room {
+    /// `snapshot vg0/data_snapshot` or `thin pool vg0/pool`
+    pub name: String,
+    pub is_pool: bool,
+    pub free_bytes: u64,
+}
+
+/// The forecast, from what was seen of this run and of earlier ones.
+pub fn outlook(left: RemainingReads, room: Option<Room>, curve: &Curve, earlier: &PastRuns) -> Outlook {
+    let (reads, usage) = (curve.reads(), curve.usage());
+    let done = reads.as_ref().and_then(|reads| Eta::done(reads, &left, earlier.read_speed()));
+    let free = room.as_ref().map(|room| room.free_bytes as f64);
+    let usage = usage.filter(|_| room.is_some());
+    let full = usage.as_ref().and_then(|usage| Eta::full(usage, free?, earlier.growth_speed()));
+    let growth = usage.as_ref().and_then(|usage| Growth::until(done?, usage, free?, earlier.growth_speed()));
+    let verdict = match (done, full) {
+        (None, None) => OutlookVerdict::TooEarly,
+        (Some(done), Some(full)) => verdict(done, full),
+        // If it stayed empty for as long as the backup will take, it will rarely fill in that time.
+        (Some(Eta { latest_s: Some(latest_s), .. }), None)
+            if usage.as_ref().is_some_and(|usage| usage.quiet_s > latest_s) =>
+        {
+            OutlookVerdict::DoneFirst
+        }
+        _ => OutlookVerdict::Open,
+    };
+    let mut outlook = Outlook {
+        overflows: room.as_ref().map(|room| room.name.clone()),
+        free_bytes: room.as_ref().map(|room| room.free_bytes),
+        left,
+        done,
+        full,
+        growth,
+        verdict,
+        text: String::new(),
+    };
+    let idle_s = reads.map_or(0.0, |reads| reads.idle_s());
+    outlook.text = text::sentences(&outlook, room.is_some_and(|room| room.is_pool), idle_s);
+    outlook
+}
+
+fn verdict(done: Eta, full: Eta) -> OutlookVerdict {
+    let is_before = |one: Eta, other: Eta| one.latest_s.is_some_and(|latest_s| latest_s < other.soonest_s);
+    match () {
+        () if is_before(done, full) => OutlookVerdict::DoneFirst,
+        () if is_before(full, done) => OutlookVerdict::FullFirst,
+        () => OutlookVerdict::Open,
+    }
+}

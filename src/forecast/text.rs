@@ -1,0 +1,84 @@
+//! The sentences of a forecast.
+
+use super::{Eta, EtaBasis, Outlook, OutlookVerdict};
+use crate::units::{Prefix, bytes_text, duration_text};
+
+/// Reading has stopped after this long without a read.
+const IDLE_S: f64 = 60.0;
+
+/// One sentence for each time, and one for the verdict.
+pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: f64) -> String {
+    let sentences = [Some(done(outlook, idle_s)), Some(full(outlook)), verdict(outlook, is_pool)];
+    sentences.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn done(outlook: &Outlook, idle_s: f64) -> String {
+    match outlook.done {
+        Some(_) if idle_s >= IDLE_S => format!("Nothing was read for {}.", duration_text(idle_s)),
+        Some(done) => done.sentence("the backup is done", "The backup is done"),
+        None if outlook.left.left_bytes.is_some() => "Nothing was read yet.".into(),
+        None => "The time of completion is unknown.".into(),
+    }
+}
+
+fn full(outlook: &Outlook) -> String {
+    match (&outlook.overflows, outlook.full) {
+        (None, _) => "The snapshot's usage is unknown.".into(),
+        (Some(name), None) => format!("{} did not grow yet.", capital(name)),
+        (Some(name), Some(full)) => {
+            full.sentence(&format!("{name} is full"), &format!("{} is full", capital(name)))
+        }
+    }
+}
+
+fn verdict(outlook: &Outlook, is_pool: bool) -> Option<String> {
+    let add = match outlook.growth.and_then(|growth| growth.add_bytes) {
+        Some(add @ 1..) => format!("add {} now", bytes_text(add as f64, Prefix::Binary)),
+        _ => "make it larger now".into(),
+    };
+    Some(match outlook.verdict {
+        OutlookVerdict::DoneFirst => "The backup will be done first.".into(),
+        OutlookVerdict::FullFirst if is_pool => {
+            format!("The pool will be full first, for all its volumes: {add}.")
+        }
+        OutlookVerdict::FullFirst => {
+            format!("The snapshot will overflow first, and the backup will be lost: {add}.")
+        }
+        OutlookVerdict::Open if outlook.done.is_some() && outlook.full.is_some() => {
+            "Either may come first.".into()
+        }
+        _ => return None,
+    })
+}
+
+impl Eta {
+    /// `The backup is done in 4 min 00 s (3 min 00 s to 6 min 00 s).`
+    fn sentence(self, event: &str, event_first: &str) -> String {
+        let when = match (self.likely_s, self.latest_s) {
+            (None, _) => {
+                return format!("{event_first} in {} at the soonest.", duration_text(self.soonest_s));
+            }
+            (Some(likely_s), _) => format!("in {} ({})", duration_text(likely_s), self.bounds_text()),
+        };
+        match self.basis {
+            EtaBasis::Tested => format!("{event_first} {when}."),
+            EtaBasis::RecentSpeed => {
+                format!("At the speed of the last {}, {event} {when}.", duration_text(self.seen_s))
+            }
+        }
+    }
+
+    /// `10 min to 14 min`
+    pub fn bounds_text(self) -> String {
+        let soonest = duration_text(self.soonest_s);
+        match self.latest_s {
+            Some(latest_s) => format!("{soonest} to {}", duration_text(latest_s)),
+            None => format!("{soonest} at the soonest"),
+        }
+    }
+}
+
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}

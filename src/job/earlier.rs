@@ -1,0 +1,77 @@
+//! Earlier backups of the same origin, as a forecast uses them.
+
+use super::{Job, Outcome};
+use crate::forecast::{PastRun, PastRuns};
+
+/// Maximum number of earlier runs: two weeks of nights.
+const MOST_RUNS: usize = 14;
+
+/// From jobs, the latest first: successful runs or, if there are none, those without a reported outcome.
+pub fn past_runs<'a>(job: &Job, jobs: impl Iterator<Item = &'a Job>) -> PastRuns {
+    let alike: Vec<&Job> = jobs.filter(|other| other.is_alike(job)).collect();
+    let runs = |outcome| -> Vec<PastRun> {
+        let ended = alike.iter().filter(|other| other.outcome == Some(outcome));
+        ended.filter_map(|other| past_run(other)).take(MOST_RUNS).collect()
+    };
+    match runs(Outcome::Succeeded) {
+        none if none.is_empty() => PastRuns { runs: runs(Outcome::Unknown), is_unreported: true },
+        runs => PastRuns { runs, is_unreported: false },
+    }
+}
+
+fn past_run(job: &Job) -> Option<PastRun> {
+    let grown = job.setup.cow_bytes.zip(job.peak_fill_percent);
+    Some(PastRun {
+        read_bytes: job.bytes_read.filter(|bytes| *bytes > 0)?,
+        seconds: job.seconds(job.ended_at?),
+        file_system_bytes: job.setup.file_system_bytes,
+        grown_bytes: grown.map(|(cow, percent)| (cow as f64 * percent / 100.0) as u64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobKind;
+    use jiff::Timestamp;
+
+    const GIB: u64 = 1 << 30;
+
+    fn job(id: i64, read_gib: Option<u64>, outcome: Option<Outcome>) -> Job {
+        let mut job = Job::new(id, JobKind::Snapshot, &id.to_string(), "snap", Timestamp::UNIX_EPOCH);
+        (job.vg, job.origin) = (Some("vg0".into()), Some("data".into()));
+        (job.bytes_read, job.outcome) = (read_gib.map(|gib| gib * GIB), outcome);
+        job.ended_at = Some(Timestamp::from_second(100).unwrap());
+        job
+    }
+
+    fn totals_gib(runs: &PastRuns) -> Vec<u64> {
+        runs.runs.iter().map(|run| run.read_bytes / GIB).collect()
+    }
+
+    #[test]
+    fn only_successful_runs_count_or_else_unreported_ones() {
+        let mut jobs = vec![
+            job(2, Some(5), Some(Outcome::Succeeded)),
+            job(3, Some(6), Some(Outcome::Unknown)),
+            job(4, Some(7), Some(Outcome::Overflowed)),
+            job(5, None, Some(Outcome::Succeeded)),
+            job(6, Some(8), None),
+        ];
+        jobs.push(Job { origin: Some("other".into()), ..job(7, Some(9), Some(Outcome::Succeeded)) });
+        jobs.push(Job { partly_seen: true, ..job(8, Some(9), Some(Outcome::Succeeded)) });
+        let of = |jobs: &[Job]| past_runs(&job(1, None, None), jobs.iter());
+        assert_eq!((totals_gib(&of(&jobs)), of(&jobs).is_unreported), (vec![5], false));
+        jobs.retain(|job| job.id != 2 && job.id != 5 && job.id < 7);
+        assert_eq!((totals_gib(&of(&jobs)), of(&jobs).is_unreported), (vec![6], true));
+    }
+
+    #[test]
+    fn speeds_are_those_of_the_whole_run() {
+        let mut before = job(2, Some(5), Some(Outcome::Succeeded));
+        (before.setup.cow_bytes, before.peak_fill_percent) = (Some(4 * GIB), Some(25.0));
+        let runs = past_runs(&job(1, None, None), [before].iter());
+        assert_eq!(runs.read_speed(), Some(5.0 * GIB as f64 / 100.0));
+        assert_eq!(runs.growth_speed(), Some(GIB as f64 / 100.0));
+    }
+}
