@@ -89,6 +89,7 @@ fn severity(job: &Job) -> Option<Severity> {
         job.kind == JobKind::Snapshot && job.outcome == Some(Outcome::Unknown) && succeeded
     };
     match () {
+        () if job.damaged_archive().is_some() => Some(Severity::Critical),
         () if !job.is_backup() => None,
         () if job.is_untrustworthy() || job.outcome.is_some_and(Outcome::is_bad) => Some(Severity::Critical),
         () if is_unconfirmed() => Some(Severity::Warning),
@@ -124,6 +125,13 @@ fn sentence(job: &Job) -> String {
     let found = found.unwrap_or_else(|| "how much it read is unknown".into());
     let ended = time(job.ended_at);
     let harm = job.harm().or(job.died_at.map(|at| (Harm::Death, at)));
+    if let (None, Some(archive)) = (job.harm(), job.damaged_archive()) {
+        let finding = archive.finding.as_deref().unwrap_or("see its certificate.");
+        return format!(
+            "{backup} is damaged, as its archive {} shows: {finding} So {REPEAT}.",
+            archive.archive
+        );
+    }
     match (job.outcome, harm) {
         (Some(Outcome::Unknown), _) => format!(
             "{backup} reported success{ended}, but whether it is complete is unclear: {found}. If it leaves files out on \

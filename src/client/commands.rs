@@ -11,7 +11,7 @@ use super::job;
 use super::{Daemon, LONG_LIMIT, complain, parsed};
 use crate::job::{CommandError, JobKind, Outcome};
 use crate::series::when::instant;
-use crate::source::MarkKind;
+use crate::source::{ArchiveSummary, MarkKind};
 use crate::web::{JobBody, JobReply, NoteJob, PhaseJob, PutJob};
 
 /// The time in which a name is searched.
@@ -178,6 +178,13 @@ async fn nothing_to_stop(daemon: &Daemon, which: &str, running: &[JobBody]) -> a
     })
 }
 
+/// Reports what was found in the archive of a job.
+pub async fn certify(daemon: &Daemon, id: i64, archive: &ArchiveSummary) -> anyhow::Result<()> {
+    let path = format!("/api/v1/jobs/{id}/certificate");
+    acknowledge(daemon.command("PUT", &path, &serde_json::to_string(archive)?).await?);
+    Ok(())
+}
+
 /// Posts to a job, by ID or name: the running one, or the last.
 async fn post(daemon: &Daemon, which: &str, what: &str, body: &str) -> anyhow::Result<()> {
     let id = id_of(daemon, which).await?;
@@ -224,7 +231,7 @@ fn acknowledge(reply: JobReply) -> i64 {
     reply.id
 }
 
-async fn id_of(daemon: &Daemon, which: &str) -> anyhow::Result<i64> {
+pub async fn id_of(daemon: &Daemon, which: &str) -> anyhow::Result<i64> {
     if let Ok(id) = which.parse() {
         return Ok(id);
     }

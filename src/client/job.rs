@@ -140,6 +140,7 @@ mod tests {
             program: None,
             partly_seen: false,
             imported_from: None,
+            certificate: None,
         }
     }
 

@@ -70,6 +70,7 @@ impl Watcher {
             JobCommand::Phase(phase) => self.jobs.begin_phase(phase, stored, at)?,
             JobCommand::Remove(remove) => self.jobs.delete(&remove.key, stored)?,
             JobCommand::Accept(accept) => self.jobs.accept(accept, stored, at)?,
+            JobCommand::Certificate(certificate) => self.jobs.certify(certificate, stored)?,
         };
         let op = match (command, change.effect) {
             (JobCommand::Remove(remove), _) => Some(WriteOp::Remove(remove.clone())),
@@ -77,7 +78,8 @@ impl Watcher {
             (_, Effect::Stored) => None,
             _ => Some(WriteOp::Job(Box::new(change.job.clone()))),
         };
-        let is_judged = matches!(command, JobCommand::Mark(_) | JobCommand::Accept(_));
+        let is_judged =
+            matches!(command, JobCommand::Mark(_) | JobCommand::Accept(_) | JobCommand::Certificate(_));
         if is_judged && matches!(change.effect, Effect::Created | Effect::Changed) {
             let alerts = self.rules.judge_job(&change.job, at);
             self.tell(alerts, outlets).await;

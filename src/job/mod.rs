@@ -11,6 +11,7 @@ pub mod curves;
 pub mod diagnosis;
 pub mod earlier;
 pub mod figures;
+mod certificate;
 mod follow;
 pub mod layout;
 mod outcome;
@@ -27,7 +28,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::source::{Label, MarkKind, Note, PhaseMark};
+use crate::source::{ArchiveSummary, Label, MarkKind, Note, PhaseMark};
 use crate::topology::{State, VolumeState};
 use backup_run::BackupRun;
 use completeness::Completeness;
@@ -125,6 +126,9 @@ pub struct Job {
     pub phase_marks: Vec<PhaseMark>,
     /// The program that created its snapshot, if observed.
     pub program: Option<String>,
+    /// Its archive, if that was read through.
+    #[serde(default)]
+    pub certificate: Option<ArchiveSummary>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

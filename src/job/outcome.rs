@@ -103,6 +103,7 @@ impl Job {
             (JobKind::Snapshot, _) if has_died => Outcome::Overflowed,
             (_, reported) => reported,
         });
+        self.distrust_damaged();
     }
 
     /// Ends a snapshot's job as was reported, after comparing what it read with good runs before it.

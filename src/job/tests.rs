@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::backup_run::BackupRun;
 use super::completeness::Completeness;
 use super::{Job, JobKind, Outcome, Report};
+use crate::source::{ArchiveSummary, ArchiveVerdict};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_772_330_400 + second).unwrap()
@@ -136,4 +137,39 @@ fn only_good_runs_of_the_same_origin_are_compared_with() {
     let mut job = Job { origin: Some("data".into()), bytes_read: Some(40), ..reported(Some(true)) };
     job.end_judged(at(110), &before);
     assert_eq!((job.outcome, job.completeness.unwrap().runs), (Some(Outcome::Unknown), 0));
+}
+
+/// Its archive was read through.
+fn certified(mut job: Job, verdict: ArchiveVerdict) -> Job {
+    let archive = ArchiveSummary {
+        archive: "/backup/x.tar.gz".into(),
+        verdict,
+        checked_at: at(120),
+        sha256: String::new(),
+        files: 1,
+        bytes: 1,
+        finding: None,
+        certificate: None,
+    };
+    job.certify(&archive).unwrap();
+    job
+}
+
+#[test]
+fn a_damaged_archive_makes_a_success_untrustworthy_before_and_after_the_end() {
+    use ArchiveVerdict::{Damaged, Sound};
+    for (report, verdict, expected) in [
+        (Some(true), Damaged, Outcome::Untrustworthy),
+        (Some(true), Sound, Outcome::Succeeded),
+        (Some(false), Damaged, Outcome::Failed),
+        (None, Damaged, Outcome::Abandoned),
+    ] {
+        assert_eq!(ended(certified(reported(report), verdict)), expected, "{report:?} {verdict:?}");
+        let mut job = reported(report);
+        job.end(at(110), job.reported());
+        assert_eq!(certified(job, verdict).outcome, Some(expected), "{report:?} {verdict:?} at last");
+    }
+    let mut unheard = reported(None);
+    unheard.backup_run = None;
+    assert_eq!(ended(certified(unheard, Damaged)), Outcome::Untrustworthy);
 }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::job::completeness::Completeness;
 use crate::job::{Harm, Job, JobKind, Outcome, tool};
-use crate::units::took_text;
+use crate::units::{count_text, size_text, took_text};
 
 /// The warning of a job without a snapshot.
 const NO_SNAPSHOT: &str = "No snapshot was made, as far as cowbell observed, so nothing was backed up. See mylvmbackup's \
@@ -35,8 +35,15 @@ pub struct AccountStyle<'a> {
 
 impl Account {
     pub fn of(job: &Job, style: &AccountStyle) -> Self {
-        let remarks =
-            [labelled(job), made_by(job), read(job), kept(job), mounted(job, style), locked(job, style)];
+        let remarks = [
+            labelled(job),
+            made_by(job),
+            read(job),
+            kept(job),
+            mounted(job, style),
+            locked(job, style),
+            archive(job, style),
+        ];
         Self {
             heading: heading(job, style),
             outcome: job.outcome.map_or("running", Outcome::text).into(),
@@ -86,6 +93,9 @@ fn basis(job: &Job, style: &AccountStyle) -> String {
         (Some(Outcome::Succeeded), ..) if job.accepted_at.is_some() => "accepted by a person",
         (Some(Outcome::Overflowed), _, Some(at)) => return format!("at {} UTC", (style.time)(at)),
         (Some(Outcome::Overflowed), ..) => "observed by cowbell",
+        (Some(Outcome::Untrustworthy), ..) if job.harm().is_none() && job.damaged_archive().is_some() => {
+            "its archive is damaged"
+        }
         (Some(Outcome::Untrustworthy), ..) => "success was reported, but the snapshot was lost",
         (Some(Outcome::Abandoned), ..) => "its process ended without a report",
         (Some(Outcome::Failed), Some(status), _) => return format!("with status {status}"),
@@ -114,6 +124,9 @@ fn warning(job: &Job, style: &AccountStyle) -> Option<String> {
                 "{}: anything that read it then is lost, whatever it reported.",
                 died(job, &(style.time)(at))
             )
+        }
+        (None, None, _) if job.damaged_archive().is_some() => {
+            return Some("Its archive is damaged. Do not rely on it.".into());
         }
         (None, None, Some(Outcome::Abandoned)) => return Some(abandoned(job)),
         (None, None, _) => {
@@ -248,6 +261,19 @@ fn locked(job: &Job, style: &AccountStyle) -> Option<String> {
         took_text(most),
         (style.time)(range.from),
         (style.time)(range.to)
+    ))
+}
+
+/// What was found when its archive was read through.
+fn archive(job: &Job, style: &AccountStyle) -> Option<String> {
+    let found = job.certificate.as_ref()?;
+    let (path, at, verdict) = (&found.archive, (style.time)(found.checked_at), found.verdict.text());
+    let (files, size) = (count_text(found.files, "file", "files"), size_text(found.bytes));
+    let finding = found.finding.as_ref().map_or_else(String::new, |finding| format!(" {finding}"));
+    let certificate =
+        found.certificate.as_ref().map_or_else(String::new, |path| format!(" Certificate: {path}"));
+    Some(format!(
+        "Archive {path} was read through at {at} UTC: {verdict}, {files}, {size}.{finding}{certificate}"
     ))
 }
 

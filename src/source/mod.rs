@@ -2,6 +2,7 @@
 //! recording. Texts are not parsed here.
 
 pub mod backup;
+mod certificate;
 pub mod clock;
 pub mod dm;
 pub mod files;
@@ -15,6 +16,8 @@ pub mod usage;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+pub use certificate::{ArchiveSummary, ArchiveVerdict, CertificateCommand};
 
 /// The raw texts of one tick.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -135,6 +138,7 @@ pub enum JobCommand {
     Phase(PhaseCommand),
     Remove(RemoveCommand),
     Accept(AcceptCommand),
+    Certificate(CertificateCommand),
 }
 
 /// Adds a note to a job.

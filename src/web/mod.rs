@@ -106,6 +106,7 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/jobs/{id}/export", get(api::export_job))
         .route("/api/v1/jobs/{id}/accept", post(api::accept_job))
         .route("/api/v1/jobs/{id}/notes", post(api::note_job))
+        .route("/api/v1/jobs/{id}/certificate", put(api::certify_job))
         .route("/api/v1/jobs/{id}/phases", post(api::phase_job))
         .route("/api/v1/jobs/{id}/figures", get(api::figures))
         .route("/api/v1/jobs/{id}/outlook", get(api::outlook))

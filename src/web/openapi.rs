@@ -20,6 +20,7 @@ use super::{api, live, pages};
         api::job,
         api::commands::mark::put_job,
         api::commands::edit::note_job,
+        api::commands::edit::certify_job,
         api::commands::edit::phase_job,
         api::commands::edit::accept_job,
         api::commands::edit::delete_job,

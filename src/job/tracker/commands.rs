@@ -7,7 +7,9 @@ use thiserror::Error;
 use super::JobTracker;
 use crate::job::follow::Silence;
 use crate::job::{Job, JobKind, MOST_NOTES, Outcome};
-use crate::source::{AcceptCommand, Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand, PhaseMark};
+use crate::source::{
+    AcceptCommand, CertificateCommand, Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand, PhaseMark,
+};
 
 /// The job after a command.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +101,23 @@ impl JobTracker {
             )));
         }
         Ok(JobChange { job: job.clone(), effect })
+    }
+
+    /// Stores what is known of a job's archive.
+    pub fn certify(
+        &mut self,
+        command: &CertificateCommand,
+        stored: Option<Job>,
+    ) -> Result<JobChange, CommandError> {
+        let mut job = self.remembered(&command.key).cloned().or(stored).ok_or(CommandError::Deleted)?;
+        let before = job.clone();
+        job.certify(&command.certificate).map_err(CommandError::Refused)?;
+        match self.remembered(&command.key) {
+            Some(remembered) => remembered.clone_from(&job),
+            None => self.ended.push(std::sync::Arc::new(job.clone())),
+        }
+        self.file_ended();
+        Ok(JobChange { effect: if job == before { Effect::Repeated } else { Effect::Changed }, job })
     }
 
     /// Begins a phase of a running job, at `now` unless the command has a time.

@@ -27,7 +27,7 @@ pub use body::{
     CompareBody, DeviceBody, FiguresBody, JobBody, PartBody, StatusBody, VmBody, VolumeBody, parts,
 };
 pub use commands::JobReply;
-pub use commands::edit::{NoteJob, PhaseJob, accept_job, delete_job, note_job, phase_job};
+pub use commands::edit::{NoteJob, PhaseJob, accept_job, certify_job, delete_job, note_job, phase_job};
 pub use commands::mark::{PutJob, put_job};
 pub use file::{ImportedJob, export_job, import_job};
 

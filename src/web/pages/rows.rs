@@ -186,7 +186,7 @@ pub fn took(job: &Job, now: Timestamp) -> String {
 pub fn outcome(job: &Job) -> (&'static str, &'static str) {
     let outcome = match job.outcome {
         Some(outcome) => outcome,
-        None if job.is_untrustworthy() => Outcome::Untrustworthy,
+        None if job.is_untrustworthy() || job.damaged_archive().is_some() => Outcome::Untrustworthy,
         None if job.kind == JobKind::Snapshot && job.died_at.is_some() => Outcome::Overflowed,
         None => return ("running", "running"),
     };

@@ -8,7 +8,7 @@ use crate::job::backup_run::BackupRun;
 use crate::job::completeness::Completeness;
 use crate::job::{Job, JobKind, Outcome, PhaseSpan, Report};
 use crate::series::Range;
-use crate::source::{Label, Note};
+use crate::source::{ArchiveSummary, Label, Note};
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct JobBody {
@@ -66,6 +66,8 @@ pub struct JobBody {
     pub partly_seen: bool,
     /// The host that it was imported from; `null` for jobs of this host.
     pub imported_from: Option<String>,
+    /// What `cowbell verify-archive` found in its archive.
+    pub certificate: Option<ArchiveSummary>,
 }
 
 impl From<&Job> for JobBody {
@@ -104,6 +106,7 @@ impl From<&Job> for JobBody {
             program: job.program.clone(),
             partly_seen: job.partly_seen,
             imported_from: job.imported_from().map(String::from),
+            certificate: job.certificate.clone(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Commands on a job by its ID: add a phase or a note, accept its result, delete it.
+//! Commands on a job by its ID: add a phase, a note or the certificate of its archive, accept its result, delete it.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -11,7 +11,8 @@ use super::{JobReply, JobResponse, check_letters, check_time, send, unread};
 use crate::commands::Command;
 use crate::job::Job;
 use crate::source::{
-    AcceptCommand, JobCommand, LONGEST_NAME, Note, NoteCommand, PhaseCommand, RemoveCommand,
+    AcceptCommand, ArchiveSummary, CertificateCommand, JobCommand, LONGEST_NAME, Note, NoteCommand,
+    PhaseCommand, RemoveCommand,
 };
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
@@ -19,6 +20,8 @@ use crate::web::api::numbered;
 
 /// Maximum characters of a note.
 const LONGEST_NOTE: usize = 1_000;
+/// Maximum characters of a path, as in Linux.
+const LONGEST_PATH: usize = 4_096;
 
 /// A note on a job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -78,6 +81,29 @@ pub async fn phase_job(
     responses((status = 200, description = "Stored", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "The job did not end as `unknown` or `incomplete`, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn accept_job(State(site): State<Site>, Path(id): Path<String>) -> Result<JobResponse, Problem> {
     send_to(&site, &id, |key| JobCommand::Accept(AcceptCommand { key })).await
+}
+
+/// Stores what was found in the archive of a job. A damaged one makes a success untrustworthy.
+#[utoipa::path(put, path = "/api/v1/jobs/{id}/certificate", tag = "jobs", request_body = ArchiveSummary,
+    params(("id" = i64, Path, description = "The ID of the job")),
+    responses((status = 200, description = "Stored", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody), (status = 409, description = "Another archive of the job is damaged, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn certify_job(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    body: Result<Json<ArchiveSummary>, JsonRejection>,
+) -> Result<JobResponse, Problem> {
+    let Json(certificate) =
+        body.map_err(|rejection| unread("the summary of a certificate as JSON", &rejection))?;
+    check_letters("the path of an archive", &certificate.archive, LONGEST_PATH)?;
+    check_letters("a checksum", &certificate.sha256, LONGEST_NAME)?;
+    check_letters("a finding", certificate.finding.as_deref().unwrap_or("-"), LONGEST_NOTE)?;
+    check_letters(
+        "the path of a certificate",
+        certificate.certificate.as_deref().unwrap_or("-"),
+        LONGEST_PATH,
+    )?;
+    check_time("checked_at", Some(certificate.checked_at), crate::source::clock::now())?;
+    send_to(&site, &id, |key| JobCommand::Certificate(CertificateCommand { key, certificate })).await
 }
 
 /// Deletes an ended job. Its measurements remain as long as other ticks.
