@@ -44,6 +44,8 @@ pub mod commands;
 pub mod web;
 /// The commands that talk to a running daemon: `run`, `status`, `job`.
 pub mod client;
+/// `cowbell verify-archive`: whether the archive of a backup is whole.
+pub mod archive;
 /// `cowbell check`: what cowbell can see here, and how to fix the rest.
 pub mod check;
 /// The loop: read, parse, compare, evaluate, store, publish; start and stop.

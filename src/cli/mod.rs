@@ -9,6 +9,7 @@ mod new_file;
 mod printing;
 mod progress;
 mod serve;
+mod verify_archive;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -92,6 +93,8 @@ enum Command {
     Job(job::Job),
     /// Report what cowbell can read on this host, what it cannot, and how to fix that
     Check,
+    /// Read the archive of a backup through; exit status 0 sound, 1 damaged, 2 unknown
+    VerifyArchive(verify_archive::VerifyArchive),
     /// Write stored data as CSV, JSON lines or a plain SQLite file
     Export(export::Export),
     /// Verify, compact or copy the database
@@ -202,6 +205,9 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
             return Ok(judged(&text, verdict));
         }
         Command::Job(command) => print(&job::job(&Daemon::at(config.listen.0), command).await?)?,
+        Command::VerifyArchive(command) => {
+            return Ok(verify_archive::verify_archive(&Daemon::at(config.listen.0), command).await);
+        }
         Command::Check => {
             let (text, would_serve) = check::check(&config, &Root(root), db.as_deref()).await;
             print(&text)?;

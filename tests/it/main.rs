@@ -13,6 +13,7 @@ mod tape;
 mod ticks;
 
 mod any_bytes;
+mod archives;
 mod bad_days;
 mod clock;
 mod commands;
