@@ -2,7 +2,7 @@
 //!
 //! The range is a factor on either side. Its logarithm is a sum of four parts: how far this run's own forecasts missed,
 //! how far the trends are apart, how far ahead it looks for what it has seen, and a least part. The weights of these
-//! parts are quantile regressions on the tuning half of `tests/fixtures/courses`.
+//! parts are rounded quantile regressions on the tuning half of `tests/fixtures/courses`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -58,8 +58,8 @@ struct Widths {
     down: [f64; 4],
     up: [f64; 4],
 }
-const DONE: Widths = Widths { down: [0.0, 0.01, 0.1, 0.2], up: [0.0, 0.01, 1.0, 0.2] };
-const FULL: Widths = Widths { down: [0.03, 0.12, 0.5, 0.4], up: [0.07, 0.1, 0.3, 2.5] };
+const DONE: Widths = Widths { down: [0.0, 0.012, 0.05, 0.25], up: [0.005, 0.005, 1.3, 0.2] };
+const FULL: Widths = Widths { down: [0.02, 0.12, 0.5, 0.5], up: [0.1, 0.04, 0.25, 1.2] };
 
 /// The logarithms of the factors on either side.
 #[derive(Clone, Copy)]

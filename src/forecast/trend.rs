@@ -24,18 +24,22 @@ const MOST_RISE: f64 = 1.0;
 const MOST_TESTS: usize = 60;
 /// Forecasts that are younger have not shown anything.
 const LEAST_AGE_S: f64 = 3.0;
-/// A test counts half if it ended so long ago.
-const TEST_HALF_LIFE_S: f64 = 120.0;
+/// A test counts half if it ended so long ago, or began before so large a part of the time seen.
+const END_HALF_LIFE_S: f64 = 120.0;
 const START_HALF_LIFE: f64 = 0.5;
+/// If the forecast looks further ahead than so many times the longest test, this many times that test is enough.
 const FURTHER: f64 = 4.0;
-/// Before it is tested, a trend has this error, as from so many tests. Bent ones have to earn their weight; nights are alike.
-const UNTESTED_USUAL_ERROR: f64 = 0.2;
-const UNTESTED_ERROR: f64 = 0.3;
-const UNTESTED_BENT_ERROR: f64 = 0.5;
+/// A trend begins with one test that missed by so much. A short mean varies more: at this half-life, twice as much. Bent
+/// trends have to earn their weight. Backups of the same origin are alike.
 const UNTESTED: f64 = 1.0;
-const LEAST_ERROR: f64 = 0.02;
+const UNTESTED_ERROR: f64 = 0.3;
+const VARIES_S: f64 = 10.0;
+const UNTESTED_BENT_ERROR: f64 = 0.5;
+const UNTESTED_USUAL_ERROR: f64 = 0.25;
+/// A weight is this power of the mean error, which is at least so large.
 const SELECTION: i32 = -8;
-/// Larger errors count as this: a factor of 7.
+const LEAST_ERROR: f64 = 0.02;
+/// Larger errors count as this: a factor of 2.7.
 const MOST_ERROR: f64 = 1.0;
 /// Shorter times are not distinguished.
 const LEAST_TIME_S: f64 = 0.5;
@@ -92,7 +96,7 @@ pub struct Prediction {
     trends: Vec<(Trend, f64)>,
     /// The error that nine of ten tests stayed below.
     pub missed: f64,
-    /// The share of the time that its tests looked ahead.
+    /// The seconds since the first change.
     pub seen_s: f64,
 }
 
@@ -105,11 +109,10 @@ impl Prediction {
         }
         let step = (last / MOST_TESTS).max(1);
         let moments: Vec<usize> = (2..last).step_by(step).chain([last]).collect();
-        let lines = lines(past, &moments).into_iter().chain(FITTED_S.map(|s| fitted(past, s, &moments)));
-        let bent = BENT_S.map(|half_life_s| bent(past, half_life_s, &moments));
         let usual = usual_speed.map(|speed| vec![Trend { speed, loss_per_s: 0.0 }; moments.len()]);
-        let all: Vec<(f64, Vec<Trend>)> = (lines.map(|trends| (UNTESTED_ERROR, trends)))
-            .chain(bent.map(|trends| (UNTESTED_BENT_ERROR, trends)))
+        let all: Vec<(f64, Vec<Trend>)> = (half_lives(past).map(|s| (untested(s), line(past, s, &moments))))
+            .chain(FITTED_S.map(|s| (untested(s), fitted(past, s, &moments))))
+            .chain(BENT_S.map(|s| (UNTESTED_BENT_ERROR, bent(past, s, &moments))))
             .chain(usual.map(|trends| (UNTESTED_USUAL_ERROR, trends)))
             .collect();
         let now = moments.len() - 1;
@@ -165,13 +168,19 @@ fn middle(mut numbers: Vec<(f64, f64)>) -> f64 {
     2.0 * parts.sum::<f64>()
 }
 
-/// For each half-life, and for the whole time, the mean speed at each of the moments.
-fn lines(past: &Sums, moments: &[usize]) -> Vec<Vec<Trend>> {
-    let half_lives = (0..MOST_LINES).map(|power| SHORTEST_S * f64::from(1 << power));
-    let known = half_lives.take_while(|half_life_s| *half_life_s < past.seen_s().max(2.0 * SHORTEST_S));
-    known.chain([f64::INFINITY]).map(|half_life_s| line(past, half_life_s, moments)).collect()
+/// Those of the means, up to the time seen, and that of the mean of all.
+fn half_lives(past: &Sums) -> impl Iterator<Item = f64> {
+    let all = (0..MOST_LINES).map(|power| SHORTEST_S * f64::from(1 << power));
+    let seen_s = past.seen_s().max(2.0 * SHORTEST_S);
+    all.take_while(move |half_life_s| *half_life_s < seen_s).chain([f64::INFINITY])
 }
 
+/// The error of a line before it is tested: a shorter mean varies more.
+fn untested(half_life_s: f64) -> f64 {
+    UNTESTED_ERROR * (1.0 + VARIES_S / half_life_s)
+}
+
+/// The mean speed at each of the moments.
 fn line(past: &Sums, half_life_s: f64, moments: &[usize]) -> Vec<Trend> {
     let [mut seconds, mut bytes] = [0.0; 2];
     at_moments(past, half_life_s, moments, |kept, step_s, step, _| {
@@ -241,8 +250,7 @@ fn tests(past: &Sums, moments: &[usize], bytes: f64, about_s: f64) -> Vec<Test> 
         let bytes = bytes.min(past.sums[last] - past.sums[moment]);
         let is_open = bytes <= 0.0;
         let took_s = if is_open { age_s } else { past.time_of(moment, bytes)? };
-        let weight =
-            (-(age_s - took_s) / TEST_HALF_LIFE_S - age_s / (START_HALF_LIFE * past.seen_s())).exp2();
+        let weight = (-(age_s - took_s) / END_HALF_LIFE_S - age_s / (START_HALF_LIFE * past.seen_s())).exp2();
         (age_s >= LEAST_AGE_S).then_some(Test { from, bytes, took_s, is_open, weight })
     };
     let mut tests: Vec<Test> = moments.iter().enumerate().filter_map(test).collect();

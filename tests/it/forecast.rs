@@ -20,7 +20,7 @@ fn the_forecast_is_as_good_as_it_was() {
     assert!(all.len() >= 40 && kinds.len() >= 10 && judging.len() * 2 == all.len());
     let own = score::polls(&judging, EVERY, |course| score::forecast(course, EVERY));
     let line = score::polls(&judging, EVERY, |course| score::line(course, 20.0, false));
-    for (event, median, width) in [(Event::Done, 0.04, 0.3), (Event::Full, 0.12, 0.8)] {
+    for (event, median, width) in [(Event::Done, 0.04, 0.2), (Event::Full, 0.1, 0.7)] {
         let (mut score, mut line) = (EventScore::of(&own, event), EventScore::of(&line, event));
         assert!(percentile(&mut score.all, 0.5) <= median, "{}", percentile(&mut score.all, 0.5));
         assert!(percentile(&mut score.all, 0.5) <= percentile(&mut line.all, 0.5));

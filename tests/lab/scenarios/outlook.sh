@@ -62,7 +62,7 @@ came_as_said() {
               or (($took - $expected.likely_s | fabs) <= $took / 4) then "yes"
           else "after \($took | round) s, but said were \($expected)" end')
     check "$1" yes "$verdict"
-    echo "figure $1: said $(jq -c 'if . then map_values(if . then round else . end) else . end' <<<"$3"), came after $(jq -n "$4 - $2 | round") s"
+    echo "figure $1: said $(jq -c 'if . then map_values(if type == "number" then round else . end) else . end' <<<"$3"), came after $(jq -n "$4 - $2 | round") s"
 }
 
 modules dm-snapshot ext4
