@@ -19,6 +19,9 @@ pub use curve::{Curve, MOST_POINTS, Point};
 pub use eta::{Eta, EtaBasis, Growth};
 pub use remaining::{Basis, PastRun, PastRuns, RemainingReads};
 
+/// Earlier, there is no verdict: mounting and the first writes are unlike the rest.
+const LEAST_SEEN_S: f64 = 10.0;
+
 /// The forecast of a running backup. Times are from now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Outlook {
@@ -41,7 +44,7 @@ pub struct Outlook {
 pub enum OutlookVerdict {
     DoneFirst,
     FullFirst,
-    /// The ranges overlap, or one of the times is unknown.
+    /// The ranges overlap, one of the times is unknown, or both are known for some seconds only.
     Open,
     /// Neither time is known.
     TooEarly,
@@ -66,7 +69,7 @@ pub fn outlook(left: RemainingReads, room: Option<Room>, curve: &Curve, earlier:
     let growth = usage.as_ref().and_then(|usage| Growth::until(done?, usage, free?, earlier.growth_speed()));
     let verdict = match (done, full) {
         (None, None) => OutlookVerdict::TooEarly,
-        (Some(done), Some(full)) => verdict(done, full),
+        (Some(done), Some(full)) if done.seen_s.min(full.seen_s) >= LEAST_SEEN_S => verdict(done, full),
         // If it stayed empty for as long as the backup will take, it will rarely fill in that time.
         (Some(Eta { latest_s: Some(latest_s), .. }), None)
             if usage.as_ref().is_some_and(|usage| usage.quiet_s > latest_s) =>
