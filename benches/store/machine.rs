@@ -107,6 +107,7 @@ impl Machine {
             usages: Arc::default(),
             maker: None,
             backups: Arc::default(),
+            failed_processes: Vec::new(),
             read_errors: Vec::new(),
         }
     }

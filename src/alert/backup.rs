@@ -157,8 +157,9 @@ fn sentence(job: &Job) -> String {
         ),
         (_, harm) => {
             let (what, at) = harm.map_or(("was lost", None), |(harm, at)| (harm.text(), Some(at)));
+            let detail = harm.map_or_else(String::new, |(harm, _)| job.harm_detail(harm));
             format!(
-                "{backup} reported success, but its snapshot {what}{}. The backup may be truncated or padded with zeros: \
+                "{backup} reported success, but its snapshot {what}{}{detail}. The backup may be truncated or padded with zeros: \
                  {REPEAT}{}.",
                 time(at),
                 if what == Harm::Death.text() { " with a larger snapshot" } else { "" }

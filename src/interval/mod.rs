@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::Sample;
-use crate::sample::backups::BackupProcess;
+use crate::sample::backups::{BackupProcess, FailedProcess};
 use crate::sample::diskstats::{Counters, DeviceLine, Number};
 use crate::sample::lvm::Policies;
 use crate::sample::processes::Maker;
@@ -42,6 +42,8 @@ pub struct Interval {
     pub maker: Option<Maker>,
     /// Processes of running backups.
     pub backups: Arc<Vec<BackupProcess>>,
+    /// Processes below running backups that failed since the last tick.
+    pub failed_processes: Vec<FailedProcess>,
     /// Devices with a read error in the kernel's log since the last tick.
     pub read_errors: Vec<String>,
 }
@@ -152,6 +154,7 @@ impl Interval {
             usages: Arc::clone(&now.sample.slow.usages),
             maker: now.sample.maker.clone(),
             backups: Arc::clone(&now.sample.slow.backups),
+            failed_processes: now.sample.failed_processes.clone(),
             read_errors: now.sample.read_errors.clone(),
         }
     }

@@ -5,13 +5,18 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::Report;
-use crate::sample::backups::BackupProcess;
+use crate::sample::backups::{BackupProcess, ExitFailure, FailedProcess};
 use crate::sample::hooks::Step;
 use crate::series::Range;
 
 /// The hook for cleanup follows the one for success within moments. After listening for less than this, cowbell may have
 /// missed the success.
 const SUCCESS_TO_CLEANUP_MS: i64 = 5_000;
+
+/// `SIGPIPE`: the process behind it ended first, and mylvmbackup knows its status.
+const BROKEN_PIPE: u32 = 13;
+/// `tar` ends with 1 if a file changed while it was read, which loses nothing.
+const LEAST_ERROR: u32 = 2;
 
 /// The phases of a backup, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +66,14 @@ pub struct PhaseStart {
     pub at: Timestamp,
 }
 
+/// How a process that a backup needs ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessFailure {
+    pub at: Timestamp,
+    pub name: String,
+    pub failure: ExitFailure,
+}
+
 /// One run, from the messages that arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupRun {
@@ -82,6 +95,9 @@ pub struct BackupRun {
     /// When its process started, in clock ticks since boot; `None` if the process was not observed.
     #[serde(default)]
     pub process_started: Option<u64>,
+    /// The process that read or packed the data, if it was killed or ended with an error.
+    #[serde(default)]
+    pub failed_process: Option<ProcessFailure>,
     /// When its process was found to have ended.
     #[serde(default)]
     pub process_ended_at: Option<Timestamp>,
@@ -118,6 +134,21 @@ impl BackupRun {
                 self.process_started = Some(running.started);
             }
             _ => self.process_ended_at = self.process_ended_at.or(Some(at)),
+        }
+    }
+
+    /// Learns of a process that failed below its own. mylvmbackup knows the status of its children and of the last process
+    /// of a pipe; those before it matter while it backs up.
+    pub fn learn_failure(&mut self, process: &FailedProcess) {
+        let backs_up = self.began(Phase::Backup).is_some_and(|began| began <= process.at)
+            && self.report.is_none_or(|report| process.at <= report.at);
+        let is_failure = match process.failure {
+            ExitFailure::Signal(signal) => signal != BROKEN_PIPE,
+            ExitFailure::Status(status) => status >= LEAST_ERROR,
+        };
+        if backs_up && is_failure && !process.is_child && self.failed_process.is_none() {
+            let FailedProcess { at, name, failure, .. } = process.clone();
+            self.failed_process = Some(ProcessFailure { at, name, failure });
         }
     }
 

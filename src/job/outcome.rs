@@ -77,15 +77,18 @@ pub enum Harm {
     IoError,
     /// Another process removed it.
     Removal,
+    /// A process that read it, such as `tar`, was killed or ended with an error.
+    Reader,
 }
 
 impl Harm {
-    /// What happened to the snapshot.
+    /// What happened to the snapshot or its reader.
     pub fn text(self) -> &'static str {
         match self {
             Self::Death => "became invalid",
             Self::IoError => "returned I/O errors",
             Self::Removal => "was removed by another process",
+            Self::Reader => "was not read to its end",
         }
     }
 }
@@ -95,7 +98,9 @@ impl Job {
     pub(super) fn end(&mut self, at: Timestamp, reported: Outcome) {
         self.ended_at = Some(at.max(self.started_at));
         let has_died = self.died_at.is_some();
+        let was_cut_short = matches!(self.harm(), Some((Harm::Reader, _)));
         self.outcome = Some(match (self.kind, reported) {
+            _ if was_cut_short && self.has_read_too_little() => Outcome::Incomplete,
             _ if self.is_untrustworthy() => Outcome::Untrustworthy,
             (JobKind::Command | JobKind::Mark, Outcome::Succeeded) if has_died => Outcome::Untrustworthy,
             (JobKind::Snapshot, Outcome::Succeeded) => self.confirmed_success(),
@@ -152,6 +157,10 @@ impl Job {
         }
     }
 
+    fn has_read_too_little(&self) -> bool {
+        self.completeness.as_ref().is_some_and(|found| found.coverage != Coverage::Complete)
+    }
+
     /// The outcome that was reported. `Abandoned` if hooks stopped while cowbell listened.
     pub(super) fn reported(&self) -> Outcome {
         if let Some(report) = self.report() {
@@ -194,7 +203,23 @@ impl Job {
         let died = before(self.died_at, status_ms).map(|at| (Harm::Death, at));
         let failed = || before(self.io_error_at, error_ms).map(|at| (Harm::IoError, at));
         let removed = || self.removed_at.map(|at| (Harm::Removal, at));
-        died.or_else(failed).or_else(removed)
+        let reader =
+            || self.backup_run.as_ref()?.failed_process.as_ref().map(|failed| (Harm::Reader, failed.at));
+        died.or_else(failed).or_else(removed).or_else(reader)
+    }
+
+    /// ` (read error on sda)` or ` (tar was killed by signal 9)`; empty if nothing more is known.
+    pub fn harm_detail(&self, harm: Harm) -> String {
+        let detail = match harm {
+            Harm::IoError => self.io_error_device.as_ref().map(|device| format!("read error on {device}")),
+            Harm::Reader => self
+                .backup_run
+                .as_ref()
+                .and_then(|run| run.failed_process.as_ref())
+                .map(|failed| format!("{} {}", failed.name, failed.failure.text())),
+            Harm::Death | Harm::Removal => None,
+        };
+        detail.map_or_else(String::new, |detail| format!(" ({detail})"))
     }
 
     /// Whether LVM's monitoring may have unmounted it, since it was invalid.

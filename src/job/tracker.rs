@@ -201,6 +201,11 @@ impl JobTracker {
                 ancestors.push((job.key.clone(), running.ancestors.clone()));
             }
         }
+        for process in &interval.failed_processes {
+            let is_its = |run: &&mut BackupRun| run.run == process.run;
+            let runs = self.running.iter_mut().rev().filter_map(|job| job.backup_run.as_mut());
+            runs.into_iter().find(is_its).into_iter().for_each(|run| run.learn_failure(process));
+        }
         for (key, processes) in ancestors {
             self.find_command(&key, &processes);
         }

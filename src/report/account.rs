@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::job::completeness::Completeness;
-use crate::job::{Harm, Job, JobKind, Outcome, tool};
+use crate::job::{Job, JobKind, Outcome, tool};
 use crate::units::{count_text, size_text, took_text};
 
 /// The warning of a job without a snapshot.
@@ -114,7 +114,7 @@ fn warning(job: &Job, style: &AccountStyle) -> Option<String> {
              zeros. Do not rely on it.",
             harm.text(),
             (style.time)(at),
-            device(job, harm)
+            job.harm_detail(harm)
         ),
         (None, Some(at), Some(Outcome::Succeeded)) => {
             format!("{}, after the backup had finished.", died(job, &(style.time)(at)))
@@ -162,12 +162,6 @@ fn unconfirmed(job: &Job) -> Option<String> {
 fn removed(job: &Job, style: &AccountStyle) -> Option<String> {
     let at = (style.time)(job.removed_at?);
     Some(format!("Another process removed the snapshot at {at} UTC, while the backup ran."))
-}
-
-/// ` (read error on sda)`
-fn device(job: &Job, harm: Harm) -> String {
-    let device = job.io_error_device.as_ref().filter(|_| harm == Harm::IoError);
-    device.map_or_else(String::new, |device| format!(" (read error on {device})"))
 }
 
 fn died(job: &Job, at: &str) -> String {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::source::{Part, PartReading, ReadResult, Reading, variant_name};
-use backups::BackupProcess;
+use backups::{BackupProcess, FailedProcess};
 use diskstats::DeviceLine;
 use dm::DmDevice;
 use host::{CpuTimes, Paging};
@@ -54,6 +54,8 @@ pub struct Sample {
     pub report_has_current_fills: bool,
     /// The program that created a snapshot during this tick.
     pub maker: Option<Maker>,
+    /// Processes below running backups that failed since the last tick.
+    pub failed_processes: Vec<FailedProcess>,
     /// Devices with a read error in the kernel's log since the last tick.
     pub read_errors: Vec<String>,
     pub slow: SlowParts,
@@ -187,6 +189,11 @@ impl Sampler {
             Part::Backups => {
                 let (backups, unparsed) = backups::parse(text);
                 self.slow.backups = Arc::new(backups);
+                require_parsed(&unparsed)?;
+            }
+            Part::Exits => {
+                let (failed, unparsed) = backups::parse_failed(text);
+                sample.failed_processes = failed;
                 require_parsed(&unparsed)?;
             }
             Part::KernelLog => sample.read_errors = kernel_log::devices_with_read_errors(text),

@@ -96,6 +96,9 @@ pub enum Part {
     Processes,
     /// Processes of running backups: lines of `pid<TAB>start<TAB>ancestors`, or `pid<TAB>ended`
     Backups,
+    /// Processes below running backups that exited with an error or were killed: lines of
+    /// `run<TAB>milliseconds<TAB>child|descendant<TAB>status<TAB>name`
+    Exits,
     /// New errors in the kernel's log, a line each
     KernelLog,
 }

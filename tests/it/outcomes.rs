@@ -337,3 +337,24 @@ fn a_snapshot_that_a_person_created_is_no_backup() {
     night.tick(NONE, &[]);
     assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Overflowed), ""));
 }
+
+#[test]
+fn a_reader_that_is_killed_makes_its_backup_incomplete_or_untrustworthy() {
+    for (exit, percent, expected) in [
+        ("descendant\t9\ttar", 50, Outcome::Incomplete),
+        ("descendant\t9\ttar", 96, Outcome::Untrustworthy),
+        ("descendant\t512\ttar", 96, Outcome::Untrustworthy),
+        ("descendant\t256\ttar", 96, Outcome::Succeeded),
+        ("descendant\t13\ttar", 96, Outcome::Succeeded),
+        ("child\t512\tprebackup", 96, Outcome::Succeeded),
+    ] {
+        let mut night = Night::new();
+        night.begins();
+        night.reads(percent);
+        let line = format!("7\t{}\t{exit}\n", night.now().as_millisecond());
+        night.seen(ALIVE, &[], &[(Part::Exits, &line)]);
+        night.ends_well();
+        assert_eq!(night.outcome(), Some(expected), "{exit}, {percent} %");
+        assert_eq!(night.rings().is_empty(), expected == Outcome::Succeeded);
+    }
+}

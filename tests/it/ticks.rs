@@ -48,6 +48,7 @@ impl Tick {
             usages: Arc::default(),
             maker: None,
             backups: Arc::default(),
+            failed_processes: Vec::new(),
             read_errors: Vec::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! The machine that cowbell runs on: a reading each tick, and messages of hooks in between.
 
 mod device_mapper;
+mod exits;
 mod extra;
 mod kernel_log;
 mod makers;
@@ -18,6 +19,7 @@ use super::usage::UsageQuery;
 use super::{Hook, JobCommand, Part, PartReading, ReadResult, Reading};
 use crate::config::LvmSource;
 use device_mapper::DmSource;
+use exits::ProcessExits;
 use extra::ExtraTicks;
 use kernel_log::KernelLog;
 use makers::Makers;
@@ -39,6 +41,7 @@ pub struct Live {
     device_mapper: Option<DmSource>,
     makers: Makers,
     watched: WatchedProcesses,
+    exits: ProcessExits,
     kernel_log: KernelLog,
     names: Names,
     usage: UsageQuery,
@@ -81,6 +84,7 @@ impl Live {
             usage: UsageQuery::below(&root),
             makers: Makers::below(&root),
             watched: WatchedProcesses::below(&root),
+            exits: ProcessExits::below(&root),
             kernel_log: KernelLog::below(&root),
             root,
             files,
@@ -111,6 +115,7 @@ impl Live {
                 Some(hook) = OptionFuture::from(self.hook_listener.as_mut().map(HookListener::next)) => {
                     // mylvmbackup goes on at once, so the state at this step can be read only now.
                     self.extra.plan(None);
+                    self.exits.collect(&self.watched.running(), hook.at);
                     return between_ticks(Vec::new(), vec![hook]);
                 }
                 Some(()) = OptionFuture::from(self.lvm.as_mut().map(LvmReports::answer)) => {}
@@ -124,6 +129,7 @@ impl Live {
     /// Watches these processes of backups, and no others.
     pub fn watch(&mut self, pids: &[u32]) {
         self.watched.watch(pids);
+        self.exits.listen(!self.watched.running().is_empty());
     }
 
     /// Schedules reading the names, in an extra tick. Looks for the snapshot's creator at once, since it may end before.
@@ -161,6 +167,8 @@ impl Live {
             self.extra.plan(self.read_at);
         }
         texts.extend(backups);
+        self.exits.collect(&self.watched.running(), at);
+        texts.extend(self.exits.read_new());
         texts.extend(self.kernel_log.read_new());
         texts.extend(self.files.mounts.read_if_changed().map(|read| timed(Part::Mounts, || read)));
         texts.extend(self.read_names(&diskstats));

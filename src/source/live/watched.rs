@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open, openat};
 
@@ -54,6 +54,12 @@ impl WatchedProcesses {
         }
     }
 
+    /// Those that run.
+    pub fn running(&self) -> Vec<u32> {
+        let running = self.processes.iter().filter(|(_, process)| !matches!(process, Watched::Ended));
+        running.map(|(pid, _)| *pid).collect()
+    }
+
     /// The processes if anything changed: lines `PID<TAB>START<TAB>ANCESTORS`, or `PID<TAB>ended`. START is in clock ticks
     /// since boot. The second value is whether another reading is due soon, since a process is ending.
     pub fn read_if_changed(&mut self) -> (Option<PartReading>, bool) {
@@ -80,19 +86,24 @@ impl WatchedProcesses {
     }
 
     fn open(&self, pid: u32) -> Option<Watched> {
-        let folder = self.folder(pid)?;
+        let folder = folder(&self.proc, pid)?;
         let stat = stat_in(&folder)?;
-        let above = |parent: &u32| Some(stat_in(&self.folder(*parent)?)?.parent);
+        let above = |parent: &u32| parent_in(&self.proc, *parent);
         let ancestors = std::iter::successors(Some(stat.parent), above).take(MAX_DEPTH);
         let ancestors: Vec<String> = ancestors.map(|pid| pid.to_string()).collect();
         let line = format!("{pid}\t{}\t{}\n", stat.started, ancestors.join(" "));
         Some(Watched::Running { folder, line })
     }
+}
 
-    fn folder(&self, pid: u32) -> Option<OwnedFd> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        open(self.proc.join(pid.to_string()), flags, Mode::empty()).ok()
-    }
+/// The parent of a process, if it exists.
+pub fn parent_in(proc: &Path, pid: u32) -> Option<u32> {
+    Some(stat_in(&folder(proc, pid)?)?.parent)
+}
+
+fn folder(proc: &Path, pid: u32) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    open(proc.join(pid.to_string()), flags, Mode::empty()).ok()
 }
 
 /// The columns of `/proc/PID/stat` behind the name.

@@ -15,6 +15,8 @@ rounds=${1:-1}
 # The data volume fills the first disk, so that COW areas lie on the second one, whose blocks can be made bad.
 make_database() {
     modules dm-snapshot dm-dust dm-thin-pool ext4
+    # LVM would not activate thin snapshots.
+    sed -i 's/^activation {/activation { auto_set_activation_skip=0/' /mnt/lvm/lvmlocal.conf
     dmsetup create dusty --table "0 $(blockdev --getsz /dev/ubdb) dust /dev/ubdb 0 4096"
     lvm_sees_only /dev/ubda /dev/ubdc /dev/mapper/dusty
     new_group vg0 /dev/ubda /dev/mapper/dusty
@@ -22,18 +24,21 @@ make_database() {
     new_volume -l 100%PVS -n data vg0 /dev/ubda
     new_volume --type thin-pool -L 600M -n pool vg1
     new_volume -V 500M --thinpool vg1/pool -n data
-    local group
-    for group in vg0 vg1; do
-        mkfs.ext4 -q "/dev/$group/data"
-        mkdir -p "/mnt/$group"
-        mount "/dev/$group/data" "/mnt/$group"
+    local one
+    for one in vg0 vg1; do
+        mkfs.ext4 -q "/dev/$one/data"
+        mkdir -p "/mnt/$one"
+        mount "/dev/$one/data" "/mnt/$one"
     done
     # Its files are preallocated. As a copy they have no unwritten extents, which would be used but never read.
     install_database /mnt/tmp/mysql
     cp -a --sparse=never /mnt/tmp/mysql /mnt/vg0/
     rm -rf /mnt/tmp/mysql
-    start_database /mnt/vg0/mysql
+    start_database /mnt/vg0/mysql --innodb-temp-data-file-path=ibtmp1:3M:autoextend
     mariadb --no-defaults -e 'CREATE DATABASE shop; USE shop; CREATE TABLE shop.goods (id INT PRIMARY KEY, name CHAR(200)) ENGINE=InnoDB; INSERT INTO goods SELECT seq, seq FROM seq_1_to_10000'
+    # Its temporary tables have grown.
+    stop_database
+    start_database /mnt/vg0/mysql --innodb-temp-data-file-path=ibtmp1:3M:autoextend
     dd if=/dev/urandom of=/mnt/vg0/mysql/ballast bs=1M count=24 conv=fsync status=none
     cp -a --sparse=never /mnt/vg0/mysql /mnt/vg1/
     sync
@@ -42,15 +47,16 @@ make_database() {
 #!/usr/bin/perl
 while (read STDIN, $block, 1 << 20) { print $block; select undef, undef, undef, 0.12 }
 END
-    printf '#!/bin/sh\nsleep 4\numount "$@"\n' >/mnt/slow-umount
+    printf '#!/bin/sh\nsleep 10\numount "$@"\n' >/mnt/slow-umount
     printf '#!/bin/sh\nexec tar "$@" --checkpoint=100 --checkpoint-action=exec="sleep 0.1"\n' >/mnt/slow-tar
-    chmod +x /mnt/slowly /mnt/slow-umount /mnt/slow-tar
+    printf '#!/bin/sh\nsleep 8\nexec tar "$@"\n' >/mnt/late-tar
+    chmod +x /mnt/slowly /mnt/slow-umount /mnt/slow-tar /mnt/late-tar
 }
 
 # backup [OPTION…]: a run of mylvmbackup. Its status is left in $status, its output in $said.
 backup() {
     backup_settings data 60M
-    sed -i "s#^compress=.*#compress=$compressor#; s#^compressarg=.*#compressarg=#" /mnt/mylvmbackup.conf
+    sed -i "s#^compress=.*#compress=$compressor#; s#^compressarg=.*#compressarg=#; s#^vgname=.*#vgname=$group#" /mnt/mylvmbackup.conf
     status=0
     said=$OUT/mylvmbackup-$((++runs)).log
     rm -rf /mnt/backup/*
@@ -61,6 +67,7 @@ backup() {
 runs=0
 compressor=/mnt/slowly
 around=()
+group=vg0
 
 newest_job() {
     curl -fs "$api/jobs" | jq '[.[].id] | max // 0'
@@ -164,7 +171,7 @@ bad_blocks() {
         done >/dev/null
         dmsetup message dusty 0 enable
     ) &
-    backup
+    backup --tar=/mnt/late-tar
     wait $!
     dmsetup message dusty 0 disable
     dmsetup message dusty 0 clearbadblocks
@@ -221,7 +228,13 @@ unpack() {
 plain() { right=succeeded; compressor='' backup; unpack; }
 compressed() { right=succeeded; compressor=gzip backup; unpack; }
 synchronised() { right=succeeded; backup --backuptype=rsync; restored=$(find /mnt/backup -name ibdata1 -printf '%h\n' -quit); }
-thin() { right=succeeded; backup --vgname=vg1 --thin; unpack; }
+thin() {
+    right=succeeded
+    group=vg1
+    backup --thin
+    group=vg0
+    unpack
+}
 unmounted_lazily() { right=succeeded; (when_read; umount -l /mnt/snap/backup) & backup; wait $!; tidy; unpack; }
 kept() {
     right=succeeded
@@ -233,6 +246,7 @@ kept() {
 }
 dead_after_success() {
     right=succeeded
+    before=$(newest_job)
     (wait_until 60 "the report" eval '[[ $(job .reported) == succeeded ]]'; overfill) &
     backup --umount=/mnt/slow-umount
     wait $!

@@ -1,0 +1,240 @@
+//! Processes of running backups that exited with an error or were killed, from the kernel's taskstats: behind a compressor,
+//! no shell tells that `tar` was killed. Only while backups run, since the kernel then reports every exit on the host.
+//!
+//! Sources: `Documentation/accounting/taskstats.rst`, `include/uapi/linux/taskstats.h` and `genetlink.h`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::watched::parent_in;
+use super::{Part, PartReading, timed};
+use crate::source::files::Root;
+
+/// The kernel's buffer for exits between two ticks: some thousands.
+const BUFFER_BYTES: libc::c_int = 4 << 20;
+/// Maximum ancestors to search.
+const MAX_DEPTH: usize = 16;
+/// Parents of processes that have exited, which `/proc` no longer shows.
+const MAX_PARENTS: usize = 8_192;
+/// Maximum lines of a reading.
+const MAX_LINES: usize = 100;
+
+const HEADERS: usize = 20;
+const CONTROL_FAMILY: u16 = 0x10;
+const GET_FAMILY: u8 = 3;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+const TASKSTATS_GET: u8 = 1;
+const REGISTER_CPUS: u16 = 3;
+const OF_PROCESS: u16 = 4;
+const STATS: u16 = 3;
+
+/// The connection to taskstats while backups run.
+pub struct ProcessExits {
+    proc: PathBuf,
+    sys: PathBuf,
+    /// `None` while no backup runs, or without the right to read exits.
+    socket: Option<OwnedFd>,
+    parents: HashMap<u32, u32>,
+    lines: Vec<String>,
+}
+
+/// A process that has exited.
+#[derive(Debug, PartialEq, Eq)]
+struct Exit {
+    pid: u32,
+    parent: u32,
+    /// As from `waitpid(2)`.
+    status: u32,
+    name: String,
+}
+
+impl ProcessExits {
+    pub fn below(root: &Root) -> Self {
+        let (proc, sys) = (root.0.join("proc"), root.0.join("sys"));
+        Self { proc, sys, socket: None, parents: HashMap::new(), lines: Vec::new() }
+    }
+
+    /// Begins or ends listening. Without the right to listen, no exit is reported.
+    pub fn listen(&mut self, is_wanted: bool) {
+        match (is_wanted, &self.socket) {
+            (true, None) => self.socket = connect(&self.sys).ok(),
+            (false, Some(_)) => (self.socket, self.parents) = (None, HashMap::new()),
+            _ => {}
+        }
+    }
+
+    /// Collects the exits until now of processes below these.
+    pub fn collect(&mut self, runs: &[u32], at: Timestamp) {
+        let Some(socket) = &self.socket else { return };
+        let mut exits = Vec::new();
+        let mut buffer = [0; 8192];
+        while let Ok(length) = receive(socket, &mut buffer) {
+            exits.extend(parse(&buffer[..length]));
+        }
+        if self.parents.len() > MAX_PARENTS {
+            self.parents.clear();
+        }
+        self.parents.extend(exits.iter().map(|exit| (exit.pid, exit.parent)));
+        for exit in exits.iter().filter(|exit| exit.status != 0) {
+            let Some(run) = self.run_above(exit.parent, runs) else { continue };
+            if self.lines.len() < MAX_LINES {
+                let (at, direct) =
+                    (at.as_millisecond(), if run == exit.parent { "child" } else { "descendant" });
+                let name = exit.name.replace(char::is_control, "?");
+                self.lines.push(format!("{run}\t{at}\t{direct}\t{}\t{name}\n", exit.status));
+            }
+        }
+    }
+
+    /// The exits since the last reading: lines `RUN<TAB>MILLISECONDS<TAB>child|descendant<TAB>STATUS<TAB>NAME`.
+    pub fn read_new(&mut self) -> Option<PartReading> {
+        let text: String = std::mem::take(&mut self.lines).concat();
+        (!text.is_empty()).then(|| timed(Part::Exits, || Ok(text)))
+    }
+
+    fn run_above(&self, parent: u32, runs: &[u32]) -> Option<u32> {
+        let above = |pid: &u32| self.parents.get(pid).copied().or_else(|| parent_in(&self.proc, *pid));
+        let mut chain = std::iter::successors(Some(parent), above).take(MAX_DEPTH);
+        chain.find(|pid| runs.contains(pid))
+    }
+}
+
+fn connect(sys: &Path) -> std::io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: a new file descriptor, which nothing else owns.
+    let socket = unsafe {
+        let number = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_GENERIC);
+        if number < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(number)
+    };
+    let size = std::ptr::from_ref(&BUFFER_BYTES).cast();
+    // SAFETY: the pointer is to a `c_int` of that length. Without the right, the usual size remains.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            size,
+            size_of::<libc::c_int>() as u32,
+        )
+    };
+    let mut buffer = [0; 8192];
+    send(&socket, &message(CONTROL_FAMILY, GET_FAMILY, FAMILY_NAME, b"TASKSTATS\0"))?;
+    let length = receive(&socket, &mut buffer)?;
+    let reply = buffer.get(HEADERS..length).unwrap_or_default();
+    let family =
+        attributes(reply).find(|(kind, _)| *kind == FAMILY_ID).and_then(|(_, value)| number_u16(value));
+    let family = family.ok_or(std::io::ErrorKind::Unsupported)?;
+    let processors = fs::read_to_string(sys.join("devices/system/cpu/possible"))?;
+    let mask = format!("{}\0", processors.trim());
+    send(&socket, &message(family, TASKSTATS_GET, REGISTER_CPUS, mask.as_bytes()))?;
+    // An answer is an error: the kernel confirms only what asks for it.
+    match receive(&socket, &mut buffer) {
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(socket),
+        Ok(_) if parse(&buffer).is_some() => Ok(socket),
+        Ok(_) => Err(std::io::ErrorKind::PermissionDenied.into()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A request with one attribute.
+fn message(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
+    let length = 4 + value.len();
+    let mut bytes = Vec::new();
+    bytes.extend(((HEADERS + length.next_multiple_of(4)) as u32).to_ne_bytes());
+    bytes.extend(family.to_ne_bytes());
+    bytes.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend([command, 1, 0, 0]);
+    bytes.extend((length as u16).to_ne_bytes());
+    bytes.extend(attribute.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(HEADERS + length.next_multiple_of(4), 0);
+    bytes
+}
+
+fn send(socket: &OwnedFd, bytes: &[u8]) -> std::io::Result<()> {
+    // SAFETY: the pointer and length are of `bytes`.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
+    if sent < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> std::io::Result<usize> {
+    // SAFETY: the pointer and length are of `buffer`.
+    let length = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    usize::try_from(length).map_err(|_| std::io::Error::last_os_error())
+}
+
+/// The type and value of each attribute.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(number_u16(bytes)?);
+        let kind = number_u16(bytes.get(2..)?)?;
+        let value = bytes.get(4..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// The exit in a message of taskstats, if it is one.
+fn parse(message: &[u8]) -> Option<Exit> {
+    let (_, process) = attributes(message.get(HEADERS..)?).find(|(kind, _)| *kind == OF_PROCESS)?;
+    let (_, stats) = attributes(process).find(|(kind, _)| *kind == STATS)?;
+    // Offsets in `struct taskstats`, which only grows at its end.
+    let name = stats.get(80..112)?.split(|byte| *byte == 0).next()?;
+    Some(Exit {
+        status: number_u32(stats.get(4..)?)?,
+        name: String::from_utf8_lossy(name).into_owned(),
+        pid: number_u32(stats.get(128..)?)?,
+        parent: number_u32(stats.get(132..)?)?,
+    })
+}
+
+fn number_u16(bytes: &[u8]) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?))
+}
+
+fn number_u32(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only where the kernel permits it, as for root outside containers.
+    #[test]
+    fn exits_of_descendants_are_reported() {
+        let mut exits = ProcessExits::below(&Root("/".into()));
+        exits.listen(true);
+        if exits.socket.is_none() {
+            eprintln!("taskstats cannot be read here");
+            return;
+        }
+        let script = "sh -c 'exit 3' | true; sh -c 'kill -KILL $$' | true; true";
+        std::process::Command::new("sh").args(["-c", script]).status().unwrap();
+        exits.collect(&[std::process::id()], Timestamp::from_millisecond(5).unwrap());
+        let text = match exits.read_new().unwrap().result {
+            crate::source::ReadResult::Text(text) => text,
+            crate::source::ReadResult::Error(error) => panic!("{error}"),
+        };
+        let own = std::process::id();
+        assert!(text.contains(&format!("{own}\t5\tdescendant\t768\tsh\n")), "{text}");
+        assert!(text.contains(&format!("{own}\t5\tdescendant\t9\tsh\n")), "{text}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_message_parses_without_panic(bytes: Vec<u8>) {
+            parse(&bytes);
+            attributes(&bytes).count();
+        }
+    }
+}
