@@ -184,7 +184,8 @@ impl Job {
     /// Whether it reported success, but read too little to be believed.
     pub fn can_be_accepted(&self) -> bool {
         let is_open = matches!(self.outcome, Some(Outcome::Unknown | Outcome::Incomplete));
-        is_open && self.kind == JobKind::Snapshot && self.report().is_some_and(|report| report.succeeded)
+        let has_succeeded = self.report().is_some_and(|report| report.succeeded);
+        is_open && self.kind == JobKind::Snapshot && has_succeeded && !self.is_untrustworthy()
     }
 
     /// Whether its run reported success after it had lost its snapshot.
