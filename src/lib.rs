@@ -1,4 +1,4 @@
-//! cowbell watches LVM snapshots, thin pools and the disks below them, and alerts before one overflows.
+//! cowbell watches LVM snapshots, thin pools and the disks below them, and alerts before a snapshot or pool overflows.
 //!
 //! Modules are listed in the order of the data flow. Each uses only modules above it; `tests/it/order.rs` enforces this.
 
@@ -14,7 +14,7 @@ pub mod source;
 pub mod sample;
 /// Layers, identities and names of devices; which bytes count once.
 pub mod topology;
-/// Two samples into differences, gaps and resets.
+/// Computes the differences between two samples, with gaps and resets.
 pub mod interval;
 /// Reading → sample → topology → interval, for daemon, tests and benches.
 pub mod pipeline;
@@ -32,7 +32,7 @@ pub mod alert;
 pub mod notify;
 /// SQLite: one writer, many readers, series, retention.
 pub mod store;
-/// Series into SVG.
+/// Draws series as SVG.
 pub mod chart;
 /// Job reports and comparisons, as text.
 pub mod report;

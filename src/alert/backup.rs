@@ -1,5 +1,5 @@
-//! The alert for a backup that is none, or may be none: it failed, was killed, lost its snapshot or read too little. It
-//! belongs to the origin, and lasts until that has a good backup.
+//! The alert for a backup that is unusable, or may be: it failed, was killed, lost its snapshot or read too little. The
+//! alert belongs to the origin, and lasts until the origin has a good backup.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Rules {
         if let Some(severity) = severity(job) {
             return self.raise_for(job, severity, at).into_iter().collect();
         }
-        // The success of a command says nothing about what its snapshot's job knows better.
+        // If a command created a snapshot, the snapshot's job decides: it knows more than the exit status.
         let is_good = job.outcome == Some(Outcome::Succeeded) && job.is_backup();
         if is_good && (job.kind == JobKind::Snapshot || job.backup_of.is_none()) {
             let how = format!("{} has a good backup again.", name(job));
@@ -60,7 +60,7 @@ impl Rules {
         self.clear_backups(at, "The alert expired after a week.", is_old)
     }
 
-    /// Raises one alert per job, and one for a backup and the command around it.
+    /// Raises one alert per job. A backup and the command around it share one.
     fn raise_for(&mut self, job: &Job, severity: Severity, at: Timestamp) -> Option<Alert> {
         let is_known = |alert: &Alert| {
             let is_same = alert.raised_at >= job.started_at && alert.severity >= severity;
@@ -82,7 +82,7 @@ impl Rules {
     }
 }
 
-/// How bad a backup is; `None` if it is good, runs well, or is none.
+/// The severity of a backup's problem; `None` if it is good, runs well, or is no backup.
 fn severity(job: &Job) -> Option<Severity> {
     let is_unconfirmed = || {
         let succeeded = job.report().is_some_and(|report| report.succeeded);

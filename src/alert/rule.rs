@@ -64,7 +64,7 @@ impl Rule {
 pub(super) enum Evaluation {
     Raised(Severity),
     Clear,
-    /// The value is unknown, or between raising and clearing.
+    /// The value is unknown, or lies between the thresholds for raising and clearing.
     Unchanged,
 }
 

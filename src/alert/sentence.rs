@@ -7,7 +7,7 @@ use crate::interval::Interval;
 use crate::topology::{Group, State, Volume, VolumeState};
 use crate::units::{Fill, size_text};
 
-/// The least growth to suggest, as a share of the size: less would raise the alert again soon.
+/// The smallest growth to suggest, as a share of the size: with less, the alert would soon be raised again.
 const MIN_GROWTH: f64 = 0.2;
 /// Additional percentage points of free space to suggest, for the same reason.
 const EXTRA_ROOM: f64 = 5.0;

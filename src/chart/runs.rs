@@ -4,7 +4,7 @@ use crate::series::{Point, Range, Series};
 
 /// A distance of more than this many usual distances is a gap.
 ///
-/// Points of a downsampled series may alternate between one and two ticks, so twice the usual distance is no gap.
+/// Points of a downsampled series may alternate between one and two ticks, so twice the usual distance is not a gap.
 const GAP: f64 = 2.5;
 /// Distances on either side that determine the usual one; a series may mix roll-up levels.
 const NEIGHBOURS: usize = 4;

@@ -106,7 +106,7 @@ async fn used(root: &Root, uuid: Option<&str>, mounts: &[Mount], devices: &[Bloc
     backup::folder(root, &mount.point).await.ok()??.used
 }
 
-/// Reads a directory. Nothing is known of one whose name contains the time of the backup.
+/// Reads a directory. If its name contains the time of the backup, nothing is known about it.
 async fn read_directory(root: &Root, folder: &str) -> tonight::DirectoryLookup {
     if folder.contains('%') {
         return Ok(Some(backup::Directory::default()));

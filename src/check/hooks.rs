@@ -26,7 +26,7 @@ const NAMES: [&str; 10] = [
 const PACKAGED_IN_PERL: [&str; 2] = ["preflush", "backupfailure"];
 /// The socket of the service, and the hooks' default.
 const USUAL: &str = "/run/cowbell/hooks";
-/// The directory of the scripts in the README.
+/// The directory of the scripts, as in `docs/mylvmbackup.md`.
 const SCRIPTS: &str = "/usr/local/lib/cowbell/mylvmbackup";
 
 /// Checks hooks and socket on a host with mylvmbackup.

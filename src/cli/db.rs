@@ -40,7 +40,7 @@ pub async fn db(path: &Path, command: Db) -> anyhow::Result<ExitCode> {
 async fn backup(path: &Path, file: &Path) -> anyhow::Result<ExitCode> {
     let (made, _) = NewFile::make(file)?;
     let inventory = store::backup(path, made.path()).await?;
-    // Also a damaged copy is useful.
+    // Even a damaged copy is useful.
     made.keep();
     report(file, &inventory)
 }

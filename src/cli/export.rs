@@ -57,7 +57,7 @@ enum Format {
 }
 
 /// Exports all that can be read. If something is missing, it is reported, and the exit status is 1. A closed output pipe is
-/// no error.
+/// not an error.
 pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
     let mut view = ReadView::of(db).await?;
     let ask = ask(&export, &mut view).await?;

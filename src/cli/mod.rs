@@ -41,7 +41,7 @@ const LARGE: i32 = 512 * 1024;
 /// A recording of a real LVM host on which a snapshot overflows during a backup.
 static DEMO: &[u8] = include_bytes!("../../web/demo.cowbell");
 
-/// Watches LVM snapshots, thin pools and the disks below them, and alerts before one overflows.
+/// Watches LVM snapshots, thin pools and the disks below them, and alerts before a snapshot or pool overflows.
 #[derive(Parser)]
 #[command(name = "cowbell", version, disable_help_subcommand = true)]
 struct Cli {
@@ -147,7 +147,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     // Fails only if a provider was installed before.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // A command under `cowbell run` keeps its limits.
+    // A command under `cowbell run` keeps the limits that it inherited.
     if !matches!(cli.command, Some(Command::Run(_))) {
         raise_file_limit();
         give_memory_back();
@@ -231,7 +231,7 @@ fn configuration(common: &Common) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Records readings, and the commands of a daemon on the same host, until the time is up or a signal arrives.
+/// Records readings, and the commands that a daemon on the same host receives, until the time is up or a signal arrives.
 async fn record(
     config: &Config,
     root: Root,

@@ -1,4 +1,4 @@
-//! Standard output. A closed pipe is no error; other failures, such as a full disk, are.
+//! Standard output. A closed pipe is not an error; other failures, such as a full disk, are.
 
 use std::io::{ErrorKind, Write};
 

@@ -66,7 +66,7 @@ pub async fn recording(
     serve(config, player.into(), Terms::of(header), path, web).await
 }
 
-/// The listener for hooks at the configured path, or else in systemd's runtime directory. A failure is only reported.
+/// The listener for hooks at the configured path, or else in systemd's runtime directory. If it fails, cowbell only warns.
 pub fn hook_listener(config: &Config) -> (Option<HookListener>, Option<String>) {
     match check::hook_socket(config).map(|path| HookListener::open(&path)).transpose() {
         Ok(hook_listener) => (hook_listener, None),
@@ -164,7 +164,8 @@ fn announce(address: SocketAddr) {
     }
 }
 
-/// A write beyond `ulimit -f` fails instead of killing cowbell: a handler replaces the signal's default action, for good.
+/// A write beyond `ulimit -f` returns an error instead of killing cowbell: from here on, a handler replaces the signal's
+/// default action.
 fn survive_file_size_limit() -> anyhow::Result<()> {
     signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop).context("cannot handle SIGXFSZ")
 }

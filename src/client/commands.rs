@@ -14,7 +14,7 @@ use crate::series::when::instant;
 use crate::source::{ArchiveSummary, MarkKind};
 use crate::web::{JobBody, JobReply, NoteJob, PhaseJob, PutJob};
 
-/// The time in which a name is searched.
+/// How far back a job is searched for by name.
 const LOOK_BACK: &str = "-366d";
 
 #[derive(Subcommand)]
@@ -212,7 +212,7 @@ async fn delete(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs before the first is deleted, so that a mistyped ID does not delete half of them.
+/// Checks all jobs before it deletes the first, so that a mistyped ID does not leave half of them deleted.
 async fn check_ended(daemon: &Daemon, ids: &[i64]) -> anyhow::Result<()> {
     for id in ids {
         let job: JobBody = parsed(&daemon.ask(&format!("/api/v1/jobs/{id}"), &[], LONG_LIMIT).await?)?;

@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Error};
 pub struct Store {
     /// Every tick.
     pub ticks: Age,
-    /// Sums of one and of ten minutes.
+    /// One-minute and ten-minute roll-ups.
     pub minutes: Age,
     /// Every tick while a job ran.
     pub jobs: Age,

@@ -192,7 +192,7 @@ impl Watcher {
         }
     }
 
-    /// Stores what is only in memory when the program ends.
+    /// When the program ends, stores the data that is only in memory.
     async fn hand_over(&mut self, outlets: &mut Outlets) {
         let undelivered = outlets.notifier.close().await;
         let at = self.last.as_ref().map(|interval| interval.at).unwrap_or_default();

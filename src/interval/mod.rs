@@ -32,7 +32,7 @@ pub struct Interval {
     /// In the order of the topology's volumes, at `at`.
     pub volumes: Vec<VolumeState>,
     pub host: Host,
-    /// Whether the devices were listed in this tick. If not, none may be considered gone.
+    /// Whether the devices were listed in this tick. If not, no device may be considered gone.
     pub devices_listed: bool,
     /// LVM's autoextend policies.
     pub policies: Option<Policies>,

@@ -67,7 +67,7 @@ pub fn fitting_chunk(write_bytes: f64) -> u64 {
     1 << whole.ilog2()
 }
 
-/// If writes cost more than writes of whole chunks can.
+/// If the write cost is higher than writes of whole chunks can cause.
 fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
     let chunk = setup.chunk_bytes.filter(|_| setup.is_thick())?;
     let cost = figures.copied.write_cost.filter(|cost| *cost > WHOLE_CHUNKS_COST)?;
@@ -94,7 +94,8 @@ fn chunk_option(figures: &Figures) -> Option<String> {
     Some(format!(" -c {}k", fitting_chunk(figures.origin.during.write_request_bytes?) / 1024))
 }
 
-/// If one busy PV carries both, and copies. The setting includes the option for smaller chunks, as both are one line.
+/// If a busy PV carries both the origin and the COW area, and much of its I/O is copying. The setting includes the option
+/// for smaller chunks, since both change the same line.
 fn other_pv(figures: &Figures, setup: &Setup, options: Option<&str>, prefix: Prefix) -> Option<Advice> {
     let copying = copying(figures).filter(|_| setup.is_thick())?;
     let is_full = |pv: &&PvWork| pv.utilisation.is_some_and(|utilisation| utilisation >= BUSY);

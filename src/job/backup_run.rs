@@ -90,7 +90,7 @@ pub struct BackupRun {
     /// The first and the last message.
     pub first_at: Timestamp,
     pub last_at: Timestamp,
-    /// Whether this process of cowbell received the last message, and so has missed none since.
+    /// Whether the running cowbell process itself received the last message, and so has missed none since.
     pub is_unbroken: bool,
     /// When its process started, in clock ticks since boot; `None` if the process was not observed.
     #[serde(default)]
@@ -224,7 +224,7 @@ mod tests {
         Timestamp::from_second(1_772_330_400 + second).unwrap()
     }
 
-    /// A run with one step a second, observed by a process that has listened for so many seconds.
+    /// A run with one step a second, observed by a process that has listened for this many seconds.
     fn run(steps: &[Step], listened: i64) -> BackupRun {
         let mut run = BackupRun::new(4711, at(0));
         for (second, step) in (0..).zip(steps) {

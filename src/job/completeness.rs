@@ -1,5 +1,6 @@
 //! How much of its data a backup has read. A compressor at the end of a pipe hides that `tar` was killed, so a reported
-//! success says nothing about it. Whole runs read 94 % of what their file system uses or more, broken ones a third.
+//! success does not prove that the backup is complete. In measurements, complete runs read at least 94 % of the used space
+//! of their file system, and broken runs a third.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,9 +10,9 @@ use super::words::size;
 
 /// Without an earlier run, a backup that read this share of its file system is complete.
 const WHOLE: f64 = 0.90;
-/// Without an earlier run, one that read less than this is incomplete. In between, it may leave files out on purpose.
+/// Without an earlier run, a backup that read less than this is incomplete. In between, it may leave files out on purpose.
 const BROKEN: f64 = 0.35;
-/// A backup may read this share of what the least complete earlier run read. Files come and go.
+/// A backup is complete if it read this share of what the least complete earlier run read. Files come and go.
 const AS_BEFORE: f64 = 0.90;
 /// The same without a file system, where the amount of data itself may change.
 const AS_MUCH_AS_BEFORE: f64 = 0.75;
@@ -22,10 +23,10 @@ const MOST_RUNS: usize = 14;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Completeness {
     pub read_bytes: u64,
-    /// What its file system uses, or the least that a good run before it read.
+    /// The used space of its file system, or the fewest bytes that an earlier good run read.
     pub expected_bytes: u64,
     pub basis: CompletenessBasis,
-    /// The number of good runs before it; 0 if it was only compared with its file system.
+    /// The number of earlier good runs; 0 if it was only compared with its file system.
     pub runs: usize,
     pub coverage: Coverage,
 }
@@ -35,7 +36,7 @@ pub struct Completeness {
 pub enum CompletenessBasis {
     /// The used space of its file system.
     FileSystem,
-    /// The bytes that good runs before it read.
+    /// The bytes that earlier good runs read.
     EarlierRuns,
     /// The size of the origin, if there is no file system and no earlier run.
     Origin,
@@ -46,13 +47,13 @@ pub enum CompletenessBasis {
 pub enum Coverage {
     Complete,
     Incomplete,
-    /// It read little, but may leave files out on purpose: there is no earlier run to compare it with.
+    /// It read little, but without an earlier run to compare it with, it may leave files out on purpose.
     Unclear,
 }
 
 impl Completeness {
-    /// Compares a backup with good ones of the same origin before it, the latest first. `None` if its reads are unknown, or
-    /// if there is nothing to compare them with.
+    /// Compares a backup with earlier good backups of the same origin, which come latest first. `None` if the bytes read
+    /// are unknown, or if there is nothing to compare them with.
     pub fn of<'a>(job: &Job, good: impl Iterator<Item = &'a Job>) -> Option<Self> {
         let read = job.bytes_read?;
         let used = |job: &Job| job.setup.file_system_bytes.filter(|bytes| *bytes > 0);
@@ -85,7 +86,7 @@ impl Completeness {
         Some(Self { read_bytes: read, expected_bytes, basis, runs: totals.len(), coverage })
     }
 
-    /// `47 MiB of 169 MiB were read`
+    /// `47 MiB were read, and its file system uses 169 MiB`
     pub fn text(&self) -> String {
         let (read, expected) = (size(self.read_bytes as f64), size(self.expected_bytes as f64));
         match self.basis {
@@ -106,7 +107,7 @@ mod tests {
     use crate::job::JobKind;
     use jiff::Timestamp;
 
-    /// A run of `vg0/data` that read so many of so many MiB.
+    /// A run of `vg0/data` that read this many MiB of a file system with this many.
     fn run(id: i64, read: u64, used: Option<u64>) -> Job {
         let mut job = Job::new(id, JobKind::Snapshot, &id.to_string(), "snap", Timestamp::UNIX_EPOCH);
         (job.vg, job.origin) = (Some("vg0".into()), Some("data".into()));

@@ -1,4 +1,4 @@
-//! Updates a running job at a tick: its snapshot's state, its reads, and the end of a silent command.
+//! Updates a running job at each tick: its snapshot's state and its reads. Ends commands that send no more marks.
 
 use std::sync::Arc;
 
@@ -11,12 +11,13 @@ use crate::topology::Volume;
 
 /// `cowbell run` sends a mark every half minute. A command without one for this long was killed.
 const LONGEST_SILENCE_US: u64 = 120_000_000;
-/// A run whose process was not observed, and whose snapshot still exists this long after its last message, leaves it.
+/// If a run's process was not observed, and its snapshot still exists this long after the run's last message, the run has
+/// ended and left the snapshot behind.
 const LONGEST_CLEANUP_MS: i64 = 60_000;
-/// The most that one tick adds to a silence: while the machine sleeps, `cowbell run` sleeps too.
+/// The maximum time that one tick adds to a silence: while the machine sleeps, `cowbell run` sleeps too.
 const LONGEST_TICK_US: u64 = 60_000_000;
 
-/// The time since a command's last mark, and what was known then.
+/// The time since a command's last mark, and the bytes read until that mark.
 #[derive(Debug)]
 pub(super) struct Silence {
     last_at: Timestamp,
@@ -37,7 +38,7 @@ pub(super) fn key_properties(job: &Job) -> impl PartialEq + use<> {
     (job.ended_at, harm, job.report(), job.lv.clone(), job.mounted_on.clone(), made_by)
 }
 
-/// Updates a snapshot's job, or ends it: at the last tick with the snapshot, or when its backup's process has ended.
+/// Updates a snapshot's job, or ends it: when the snapshot was last seen, or when its backup has ended.
 pub(super) fn follow_snapshot(
     job: &mut Job,
     interval: &Interval,
@@ -63,7 +64,7 @@ pub(super) fn follow_snapshot(
     }
 }
 
-/// The end of a run whose process was not observed, and which has said its last word long ago.
+/// The end of a run whose process was not observed, and whose last message is long ago.
 fn silent_end(run: &BackupRun, now: Timestamp) -> Option<Timestamp> {
     let is_silent = now.as_millisecond() - run.last_at.as_millisecond() >= LONGEST_CLEANUP_MS;
     (run.is_over() && !run.runs() && is_silent).then_some(run.last_at)
@@ -105,7 +106,7 @@ fn is_below(job: &Job, interval: &Interval, volume: &Volume, device: &str) -> bo
     is_own || job.setup.origin_pvs.iter().chain(&job.setup.cow_pvs).flatten().any(|pv| pv == device)
 }
 
-/// Ends a command that was killed, at its last mark.
+/// Ends a command that has been silent for too long; its end is its last mark.
 pub(super) fn abandon_silent(job: &mut Job, silence: &mut Silence, elapsed_us: u64) {
     silence.us += elapsed_us.min(LONGEST_TICK_US);
     if silence.us >= LONGEST_SILENCE_US {

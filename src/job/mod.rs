@@ -1,7 +1,7 @@
 //! Jobs: when a backup, a benchmark or a copy ran, and its properties.
 //!
-//! The life of a snapshot volume is a job, identified by its UUID. Marks begin and end all other jobs. An outcome that
-//! was not reported is never success, and a reported one is compared with the state of the snapshot.
+//! The lifetime of a snapshot volume is a job, identified by its UUID. Marks begin and end all other jobs. Without a
+//! reported outcome, a job never counts as succeeded; a reported one is checked against the state of the snapshot.
 
 pub mod advice;
 pub mod backup_run;
@@ -90,8 +90,8 @@ pub struct Job {
     /// For a command, its PID.
     #[serde(default)]
     pub process: Option<u32>,
-    /// For a command, the volume that it backs up, as `vg0/data`: the origin of a snapshot that it, or a run before it of
-    /// the same name, created.
+    /// For a command, the volume that it backs up, as `vg0/data`: the origin of a snapshot that this command, or an earlier
+    /// run of the same name, created.
     #[serde(default)]
     pub backup_of: Option<String>,
     /// The mylvmbackup run that created its snapshot, from hooks.
@@ -103,7 +103,7 @@ pub struct Job {
     pub mounted_on: Option<String>,
     /// When its snapshot was unmounted; `None` while mounted or if it never was.
     pub unmounted_at: Option<Timestamp>,
-    /// Whether it began, or went on, while cowbell did not run.
+    /// Whether it began, or continued, while cowbell was not running.
     #[serde(default)]
     pub partly_seen: bool,
     pub last_fill_percent: Option<f64>,
@@ -134,7 +134,7 @@ pub struct Job {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobKind {
-    /// The life of a snapshot volume.
+    /// The lifetime of a snapshot volume.
     #[default]
     Snapshot,
     /// A command under `cowbell run`.
@@ -188,7 +188,7 @@ impl Job {
         Some(format!("{}/{}", self.vg.as_ref()?, self.origin.as_ref()?))
     }
 
-    /// Whether it ran on another host, so that this host's volumes are not its own.
+    /// Whether it ran on another host, so that its volumes are not those of this host.
     pub fn is_imported(&self) -> bool {
         self.key.starts_with(IMPORTED)
     }
@@ -203,7 +203,7 @@ impl Job {
     }
 
     /// Whether it backs up a volume, as far as is known from hooks, its command or the program that created the snapshot. A
-    /// snapshot that a person created is none.
+    /// snapshot that a person created is not a backup.
     pub fn is_backup(&self) -> bool {
         match self.kind {
             JobKind::Snapshot => {

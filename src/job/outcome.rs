@@ -1,5 +1,5 @@
-//! The outcome of a job: its report, compared with the state of its snapshot and with what it read. A backup that pipes
-//! into a compressor notices neither read errors nor that `tar` was killed, so its report alone is no outcome.
+//! The outcome of a job: the reported result, checked against the state of its snapshot and the bytes that it read. A
+//! backup that pipes into a compressor notices neither read errors nor that `tar` was killed, so the report is not enough.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::{Job, JobKind};
 const UNMOUNT_AFTER_DEATH_MS: i64 = 12_000;
 /// The unmount may be observed first, within one tick.
 const UNMOUNT_BEFORE_DEATH_MS: i64 = 1_000;
-/// A snapshot that was not seen valid after a reported success, but invalid this soon, may have been invalid before: without
-/// the device-mapper, the status may be as old as the longest tick.
+/// If a snapshot is found invalid this soon after a reported success, it may have been invalid before, unless it was seen
+/// valid in between: without the device-mapper, the status may be as old as the longest tick.
 const LATE_DEATH_MS: i64 = 60_000;
-/// A read error is in the kernel's log at once, and in the next tick.
+/// The kernel logs a read error at once; cowbell reads it with the next tick.
 const LATE_ERROR_MS: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -33,7 +33,7 @@ pub enum Outcome {
     Overflowed,
     /// The job was killed, or the machine went down, so its end was not reported.
     Abandoned,
-    /// Not reported; or success was reported, and whether all was read is unclear.
+    /// No outcome was reported; or success was reported, but it is unclear whether all data was read.
     Unknown,
 }
 
@@ -50,7 +50,7 @@ impl Outcome {
         }
     }
 
-    /// Whether a backup that ended so is none.
+    /// Whether a backup with this outcome is unusable.
     pub fn is_bad(self) -> bool {
         !matches!(self, Self::Succeeded | Self::Unknown)
     }
@@ -69,7 +69,7 @@ impl Report {
     }
 }
 
-/// How a backup can lose what it reads.
+/// How a backup can lose its snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {
     /// The snapshot became invalid.
@@ -94,7 +94,7 @@ impl Harm {
 }
 
 impl Job {
-    /// Ends it as reported, unless what was observed contradicts that.
+    /// Ends the job with the reported outcome, unless observations contradict it.
     pub(super) fn end(&mut self, at: Timestamp, reported: Outcome) {
         self.ended_at = Some(at.max(self.started_at));
         let has_died = self.died_at.is_some();
@@ -111,7 +111,7 @@ impl Job {
         self.distrust_damaged();
     }
 
-    /// Ends a snapshot's job as was reported, after comparing what it read with good runs before it.
+    /// Ends a snapshot's job with the reported outcome, after comparing the bytes read with those of earlier good runs.
     pub(super) fn end_judged(&mut self, at: Timestamp, before: &[Arc<Job>]) {
         let is_good = |job: &&Self| job.outcome == Some(Outcome::Succeeded) && job.is_alike(self);
         let good = before.iter().rev().map(Arc::as_ref).filter(is_good);
@@ -119,7 +119,7 @@ impl Job {
         self.end(at, self.reported());
     }
 
-    /// Takes over the result of the command that created its snapshot, once that has ended.
+    /// Takes over the result of the command that created the snapshot, once the command has ended.
     pub(super) fn learn_result(&mut self, command: &Self, before: &[Arc<Job>]) {
         let exited = command.outcome.filter(|outcome| *outcome != Outcome::Abandoned);
         if self.command_report.is_some() || exited.is_none() {
@@ -132,7 +132,7 @@ impl Job {
         }
     }
 
-    /// Takes over what a snapshot that this command created is of, and whether it was lost, or its backup is bad.
+    /// Takes over, from a snapshot that this command created, its origin, and whether it was lost or its backup is bad.
     pub(super) fn learn_loss(&mut self, snapshot: &Self) {
         self.backup_of = snapshot.origin_name().or(self.backup_of.take());
         if !snapshot.outcome.map_or(snapshot.died_at.is_some(), Outcome::is_bad) {
@@ -151,7 +151,7 @@ impl Job {
         match self.completeness.as_ref().map(|completeness| completeness.coverage) {
             _ if self.accepted_at.is_some() => Outcome::Succeeded,
             Some(Coverage::Complete) => Outcome::Succeeded,
-            // A program that is not known may read only what has changed.
+            // An unknown program may make incremental backups, and read only what has changed.
             Some(Coverage::Incomplete) if !is_command => Outcome::Incomplete,
             _ => Outcome::Unknown,
         }
@@ -172,7 +172,7 @@ impl Job {
         }
     }
 
-    /// Accepts the result of an ended backup; returns whether its outcome was one that can be accepted.
+    /// Accepts the result of an ended backup; returns whether it is accepted now.
     pub(super) fn accept(&mut self, at: Timestamp) -> bool {
         let can_be = self.can_be_accepted();
         if can_be {
@@ -181,14 +181,14 @@ impl Job {
         can_be || self.accepted_at.is_some()
     }
 
-    /// Whether it reported success, but read too little to be believed.
+    /// Whether it reported success, but was not confirmed as complete.
     pub fn can_be_accepted(&self) -> bool {
         let is_open = matches!(self.outcome, Some(Outcome::Unknown | Outcome::Incomplete));
         let has_succeeded = self.report().is_some_and(|report| report.succeeded);
         is_open && self.kind == JobKind::Snapshot && has_succeeded && !self.is_untrustworthy()
     }
 
-    /// Whether its run reported success after it had lost its snapshot.
+    /// Whether its run reported success although it had lost its snapshot.
     pub fn is_untrustworthy(&self) -> bool {
         self.harm().is_some()
     }

@@ -120,7 +120,8 @@ impl PendingRun {
         job
     }
 
-    /// Whether this run created that snapshot. If it has mounted one, a name that does not match was misread.
+    /// Whether this run created that snapshot. Once the run has mounted a snapshot, its time decides, whatever name the hook
+    /// reported.
     fn created(&self, job: &Job) -> bool {
         let is_named = self.snapshot.is_none() || self.snapshot == job.volume_name();
         (is_named || self.run.began(Phase::Mount).is_some()) && could_create(&self.run, job.started_at)

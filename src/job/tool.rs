@@ -1,4 +1,4 @@
-//! Which tool created a snapshot, by its usual name; used if the program was not observed. A name is no proof:
+//! Which tool created a snapshot, by its usual name; used if the program was not observed. A name proves nothing:
 //! mylvmbackup and holland use the same one.
 
 use super::{Job, JobKind};

@@ -1,4 +1,4 @@
-//! All jobs: which begin, continue and end with a tick, a command or a hook's message.
+//! All jobs: begins, continues and ends them at each tick, command or hook message.
 
 mod commands;
 
@@ -22,7 +22,7 @@ pub use commands::{CommandError, Effect, JobChange};
 const STORE_EVERY_MS: i64 = 10_000;
 /// A program that creates a snapshot is observed within this time of the snapshot.
 const MAKER_DISTANCE_MS: i64 = 3_000;
-/// LVM's report, which shows that a thin volume is a snapshot, may take this long.
+/// LVM's report may be this late, and only it shows that a thin volume is a snapshot.
 const MAKER_AGE_MS: i64 = 60_000;
 /// Ended jobs in memory, so that a volume that reappears continues its job.
 const MOST_ENDED: usize = 200;
@@ -37,7 +37,7 @@ pub struct JobTracker {
     ended: Vec<Arc<Job>>,
     /// Snapshots and the commands that created them, until both have ended.
     links: Vec<Link>,
-    /// Of running commands, by their keys.
+    /// The silences of running commands, by the job's key.
     silences: HashMap<String, Silence>,
     last_id: i64,
     /// The first tick. Snapshots that existed then began earlier.
@@ -48,7 +48,7 @@ pub struct JobTracker {
     machine: Setup,
 }
 
-/// The keys of a snapshot's job and of the command's that created it.
+/// The keys of two jobs: a snapshot's, and that of the command that created it.
 #[derive(Debug)]
 struct Link {
     snapshot: String,
@@ -258,8 +258,8 @@ impl JobTracker {
         self.running[before..].to_vec()
     }
 
-    /// Passes the results of commands on to the snapshots that they created, and what happened to those back to the
-    /// commands: a command whose backup is bad has not succeeded, whatever it reports.
+    /// Passes the result of each command to the jobs of the snapshots that it created, and the fate of these snapshots back
+    /// to the command: a command whose backup is bad has not succeeded, whatever it reports.
     fn judge_links(&mut self, changed: &mut Vec<Job>) {
         for link in std::mem::take(&mut self.links) {
             let jobs = [&link.snapshot, &link.command].map(|key| self.remembered(key).cloned());
@@ -302,7 +302,7 @@ impl JobTracker {
     }
 
     fn new_snapshot(&mut self, volume: &Volume, at: Timestamp) -> Job {
-        // Only LVM's report shows that a thin volume is a snapshot, later than the volume appears.
+        // Only LVM's report shows that a thin volume is a snapshot, and it arrives after the volume appears.
         let was_seen_late = self.began_at.is_none() || volume.kind == VolumeKind::ThinSnapshot;
         let created_at = volume.created_at.filter(|created_at| was_seen_late && *created_at < at);
         let started_at = created_at.unwrap_or(at);

@@ -1,5 +1,5 @@
-//! One job in sentences, without figures: what it was and when, how it ended, and whether its result is reliable. Page,
-//! API and command line show the same sentences. `job::diagnosis` explains the job's cost.
+//! Describes one job in sentences, without figures: what it was and when, how it ended, and whether its result is
+//! reliable. Page, API and command line show the same sentences. `job::diagnosis` explains the job's cost.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -194,7 +194,7 @@ fn left(job: &Job) -> String {
     }
 }
 
-/// Explains a missing directory, which a backup's own log does not.
+/// Explains why the directory was suddenly empty, which the backup's own log does not.
 pub fn unmounted_at_its_death(job: &Job, style: &AccountStyle) -> String {
     let unmounted = job.unmounted_at.zip(job.mounted_on.as_ref());
     let Some((at, folder)) = unmounted.filter(|_| job.was_unmounted_at_its_death()) else {
@@ -244,7 +244,7 @@ fn mounted(job: &Job, style: &AccountStyle) -> Option<String> {
     })
 }
 
-/// The longest time that the database can have been locked.
+/// The maximum time for which the database was locked.
 fn locked(job: &Job, style: &AccountStyle) -> Option<String> {
     let range = job.backup_run.as_ref()?.lock_range()?;
     let seconds = range.seconds();

@@ -12,7 +12,7 @@ use crate::job::statistics::{Bounds, Moments, Sorted, mean, ratio_of_means};
 
 /// Tells whether the first value is that of a slower run.
 type IsSlower = fn(&f64, &f64) -> bool;
-/// The figures that are searched for outliers; in all figures, some run would be one by chance.
+/// The figures that are searched for outliers. If all figures were searched, some run would be an outlier by chance.
 const JUDGED: [(&str, IsSlower); 2] = [(DURATION, f64::gt), ("read speed mean", f64::lt)];
 /// With fewer runs, no outlier can be identified.
 const LEAST_RUNS: usize = 5;
@@ -22,7 +22,7 @@ const FAR: f64 = 3.5;
 const NORMAL_MEDIAN_DEVIATION: f64 = 0.6745;
 /// The mean deviation of a normal distribution, in standard deviations.
 const NORMAL_MEAN_DEVIATION: f64 = 0.7979;
-/// The least deviation of an outlier: if the other runs agree closely, a small one is still ordinary.
+/// The smallest deviation of an outlier: if the other runs agree closely, a small deviation is still ordinary.
 const LEAST_DEVIATION: f64 = 0.05;
 /// The least deviation of a run with cold caches.
 const COLD: f64 = 0.1;
@@ -233,7 +233,7 @@ fn outliers(numbers: &[f64]) -> Vec<usize> {
         .collect()
 }
 
-/// Whether the first was much slower than all others, which agree.
+/// Whether the first run was much slower than all others, while the others agree.
 fn is_cold_first(numbers: &[f64], is_slower: fn(&f64, &f64) -> bool) -> bool {
     let [first, others @ ..] = numbers else { return false };
     let is_slow = others.iter().all(|other| is_slower(first, other));

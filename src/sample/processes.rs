@@ -65,7 +65,7 @@ fn chain<'a>(process: &'a Process, processes: &'a [Process]) -> impl Iterator<It
     std::iter::successors(Some(process), parent_of).take(MAX_DEPTH)
 }
 
-/// The nearest ancestor that is no wrapper, or the process itself below a session leader.
+/// The nearest ancestor that is not a wrapper, or the process itself below a session leader.
 fn program_above(maker: &Process, processes: &[Process]) -> String {
     let above = chain(maker, processes).skip(1);
     let nearest = above.map(|process| (role(process), process)).find(|(role, _)| *role != Role::Wrapper);

@@ -1,5 +1,5 @@
 //! What mylvmbackup would find on this machine, below a movable root: configuration, directories, programs. A disk may
-//! not answer, so each directory is read by its own thread, which is abandoned after a time limit.
+//! hang, so a separate thread reads each directory, and is abandoned after a time limit.
 
 use std::fs;
 use std::io::{ErrorKind, Read};

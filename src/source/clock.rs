@@ -26,8 +26,8 @@ pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Ticks at a fixed interval, by the kernel's timer. A timer of tokio wakes its thread three times for one of a second.
-/// Missed ticks are skipped.
+/// Ticks at a fixed interval, by the kernel's timer. Tokio's timer would wake its thread three times for each tick of a
+/// second. Missed ticks are skipped.
 pub struct Ticker {
     timer: AsyncFd<OwnedFd>,
     interval: Duration,

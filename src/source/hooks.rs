@@ -36,7 +36,7 @@ pub struct HookListener {
 }
 
 impl HookListener {
-    /// Opens the socket. Replaces a stale socket; fails if the path is in use or no socket.
+    /// Opens the socket. Replaces a stale socket; fails if the path is in use, or is not a socket.
     pub fn open(path: &Path) -> Result<Self, String> {
         let socket = bind(path).map_err(|error| {
             format!(

@@ -36,7 +36,7 @@ const FIELDS: [(&str, &str); 4] = [
     ("seg", "lv_uuid,segtype,seg_start_pe,seg_size_pe,stripes,stripe_size,chunk_size,seg_pe_ranges"),
 ];
 
-/// Settings that decide about autoextend.
+/// LVM's settings for autoextend.
 const POLICIES: [&str; 5] = [
     "activation/monitoring",
     "activation/snapshot_autoextend_threshold",
@@ -45,7 +45,7 @@ const POLICIES: [&str; 5] = [
     "activation/thin_pool_autoextend_percent",
 ];
 
-/// The PID file of dmeventd, which applies them.
+/// The PID file of dmeventd, which applies these settings.
 const DMEVENTD: &str = "/run/dmeventd.pid";
 
 /// The output of a query.

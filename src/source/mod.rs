@@ -39,7 +39,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// A reading without texts only carries commands and hook messages; it is no tick.
+    /// A reading without texts only carries commands and hook messages; it is not a tick.
     pub fn is_tick(&self) -> bool {
         !self.texts.is_empty()
     }
@@ -185,7 +185,7 @@ pub struct PhaseMark {
     pub name: String,
 }
 
-/// A sentence on a job, and the instant that it is about.
+/// A note on a job, and the time that it refers to.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq, ToSchema)]
 pub struct Note {
     pub at: Timestamp,
@@ -284,7 +284,7 @@ impl Source {
         }
     }
 
-    /// Watches these processes of backups, and no others. A recording has what was watched then.
+    /// Watches only these processes of backups. A recording contains the processes that were watched when it was made.
     pub fn watch(&mut self, pids: &[u32]) {
         if let Self::Live(live) = self {
             live.watch(pids);

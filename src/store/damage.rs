@@ -28,7 +28,7 @@ const NEWEST_SCHEMA_FORMAT: u32 = 4;
 const HEADER: usize = 100;
 /// Maximum size of a database whose pages are all checked at the start. A larger one would take too long.
 const CHECKED_SIZE: u64 = 64 << 20;
-/// SQLite's primary codes of a malformed file, and of one that is no database.
+/// SQLite's primary codes of a malformed file, and of a file that is not a database.
 const DAMAGE: [i32; 2] = [11, 26];
 /// Endings of the database's files.
 const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-ticks"];

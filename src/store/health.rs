@@ -174,7 +174,7 @@ pub async fn stock_of(path: &Path) -> anyhow::Result<StorageUsage> {
     stock(&mut database::to_look_at(path).await?).await
 }
 
-/// The usual need of these settings on a host with so many devices. Source: `benches/RESULTS.md`.
+/// The size that these settings usually need on a host with this many devices. Source: `benches/RESULTS.md`.
 pub fn usual_bytes(keep: &config::Store, devices: usize) -> u64 {
     let bytes_per_day = Some((USUAL_PER_DEVICE * OVERHEAD * devices as f64) as u64);
     let stock = StorageUsage { bytes_per_day, ..StorageUsage::default() };

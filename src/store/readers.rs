@@ -17,13 +17,13 @@ use tokio::time::{Instant, timeout};
 use super::words::of_sqlite;
 use super::{Health, in_words};
 
-/// Pages and API read two at a time: the machine has other things to do.
+/// Maximum concurrent reads of pages and API, since the machine has other work to do.
 const READERS: u32 = 2;
 /// Time limit of a read. Pages usually need hundredths of it (`benches/RESULTS.md`).
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time limit while the disk is known to hang: only SQLite's cache can answer.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(200);
-/// Opening a connection has no time limit in practice, since an abandoned one would leave its thread behind.
+/// The time limit for opening a connection, too long to matter: an abandoned attempt would leave its thread behind.
 const CONNECTING: Duration = Duration::from_secs(365 * 24 * 3600);
 /// An idle connection is closed after this time.
 const IDLE: Duration = Duration::from_secs(60);
@@ -173,7 +173,7 @@ mod tests {
         lock(&readers.begun).iter().filter(|begun| begun.strong_count() > 0).count()
     }
 
-    /// While nothing answers: nobody waits for long, and no more than there are places for are left behind.
+    /// While the disk hangs, each read fails soon, and the number of abandoned reads stays within the limit.
     async fn check_that_nobody_waits(readers: &Readers) {
         tokio::time::pause();
         for visitor in 0..VISITORS {
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(sentence, "disk I/O error");
     }
 
-    /// Opening a FIFO waits in the kernel until somebody writes to it, as opening a file does on a disk that hangs.
+    /// Opening a FIFO blocks in the kernel until another process writes to it, like opening a file on a disk that hangs.
     #[tokio::test]
     async fn a_connection_that_hangs_is_not_waited_for_and_no_thread_is_added() {
         let folder = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ use super::stream::Stream;
 /// Segments of ticks in one of minutes (four hours), and segments of minutes in one of ten minutes (five days).
 pub const SOURCES: [usize; 2] = [24, 30];
 
-/// Makes the roll-ups whose sources, so many of each level, are complete.
+/// Makes the roll-ups whose sources are complete: a fixed number of segments for each level.
 pub async fn roll_up(connection: &mut SqliteConnection, counts: [usize; 2]) -> anyhow::Result<()> {
     let levels = [(Level::Ticks, Level::Minutes), (Level::Minutes, Level::TenMinutes)];
     for ((from, level), count) in levels.into_iter().zip(counts) {

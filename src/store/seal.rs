@@ -10,7 +10,7 @@ use super::segment::{Axis, Level, chunk_key, rows_of, streams};
 use super::stream::Stream;
 use super::tick::Tick;
 
-/// A segment counts as a day at most, so that one wrong length does not make all earlier data look old.
+/// A segment counts as at most one day long, so that one wrong length does not make all earlier data look old.
 const LONGEST_MS: i64 = 24 * 3600 * 1000;
 
 /// A segment's row, without its axis.

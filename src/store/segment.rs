@@ -20,7 +20,7 @@ pub enum Level {
 
 /// A segment of ticks lies in one window of ten minutes on the wall clock.
 const WINDOW_MS: i64 = 600_000;
-/// Bits of a segment's number; 2³⁶ of ten minutes are a million years.
+/// Bits of a segment's number; 2³⁶ segments of ten minutes cover more than a million years.
 const SEGMENT_BITS: u32 = 36;
 /// Bits of a stream's number.
 const STREAM_BITS: u32 = 24;

@@ -18,7 +18,7 @@ pub enum Subject {
     Host,
 }
 
-/// One series that is asked for.
+/// One requested series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesKey {
     pub subject: Subject,

@@ -85,7 +85,7 @@ fn table(found: &StoredRange, wanted: &[Option<(Stream, Quantity)>], range: Rang
     }
 }
 
-/// `None` if it is no number.
+/// `None` if it is not a number.
 fn value(quantity: Quantity, extent: Extent) -> Option<f64> {
     let value = if matches!(quantity, Quantity::Volume(_)) { extent.max } else { extent.all.value() };
     Some(value).filter(|value| value.is_finite())

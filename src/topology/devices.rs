@@ -10,7 +10,7 @@ use crate::sample::diskstats::DeviceLine;
 use crate::sample::dm::DmDevice;
 use crate::sample::sysfs::BlockDevice;
 
-/// Name prefixes of devices that are no disks: floppies, optical drives, RAM disks, and stacked devices.
+/// Name prefixes of devices that are not disks: floppies, optical drives, RAM disks, and stacked devices.
 const OTHERS: [&str; 6] = ["ram", "fd", "sr", "drbd", "zd", "bcache"];
 
 /// Combines `/proc/diskstats` with sysfs and the device-mapper.

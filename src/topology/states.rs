@@ -47,8 +47,8 @@ impl<'a> StateSources<'a> {
         state
     }
 
-    /// The status of the volume's device. For an origin of thick snapshots, that of the `-real` device below, which is the
-    /// device that it was before.
+    /// The status of the volume's device. For an origin of thick snapshots, the status of the `-real` device below it, which
+    /// was the volume's own device before the first snapshot.
     fn status_of(&self, topology: &Topology, volume: &Volume, own: &'a DmDevice) -> Option<&'a Status> {
         let own = &own.targets.first()?.status;
         let real =

@@ -273,8 +273,8 @@ impl<'a> LvmInputs<'a> {
     }
 }
 
-/// The volume that it is a snapshot of. A thin volume with an external origin is none: it is a volume in production, whose
-/// unchanged blocks lie on a volume that cannot be written.
+/// The volume that it is a snapshot of. A thin volume with an external origin is not a snapshot: it is a volume in
+/// production, whose unchanged blocks lie on a read-only volume.
 fn snapshot_origin(group: &lvm::Group, reported: &lvm::Volume) -> Option<String> {
     let origin = reported.origin.as_ref()?;
     let is_external = reported.pool.is_some()

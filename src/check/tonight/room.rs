@@ -81,7 +81,7 @@ fn room_in_folder(plan: &BackupPlan, facts: &Facts, folder: &Directory) -> Findi
     }
 }
 
-/// The number of recent backups with known size, and the largest size.
+/// The number of recent backups whose size is known, and the largest of these sizes.
 fn last_backups(plan: &BackupPlan, folder: &Directory) -> Option<(usize, u64)> {
     if plan.backup_type != BackupType::Tar {
         return None;

@@ -56,7 +56,7 @@ fn misnamed(plan: &BackupPlan) -> Option<Finding> {
     )))
 }
 
-/// An existing snapshot with the planned name, or one that matches its pattern.
+/// An existing snapshot with the planned name, or one that matches the name's pattern.
 fn left_behind(plan: &BackupPlan, group: &Group) -> Option<Finding> {
     let is_it = |volume: &&Volume| match plan.snapshot.split_once('%') {
         None => volume.name == plan.snapshot,

@@ -1,11 +1,12 @@
-//! Drops the kernel's caches before a run, so that all runs start alike. Refused beside a database server.
+//! Drops the kernel's caches before a run, so that all runs start with empty caches. Refused on a host with a database
+//! server.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 
 use crate::source::files::Root;
 
-/// Servers that use the page cache, or would share the disk with programs that read again.
+/// Servers that rely on the page cache, or whose disk would be busy while other programs fill the cache again.
 const DATABASES: [&str; 19] = [
     "mysqld",
     "mariadbd",

@@ -1,4 +1,4 @@
-//! The inherited signal and file state, which the child gets back, and the origin of signals.
+//! Restores the inherited signals and standard files for the child, and tells which signals a process sent.
 //!
 //! Before `main`, Rust ignores SIGPIPE and opens closed standard files. For children it unblocks all signals.
 
@@ -31,7 +31,7 @@ static CLOSED: AtomicU64 = AtomicU64::new(0);
 static SENT: AtomicU64 = AtomicU64::new(0);
 /// Tokio's handler, which is the same for all signals.
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
-/// Whether SIGCHLD was ignored and is not any more.
+/// Whether SIGCHLD was ignored at start, but no longer is.
 static IS_CHILD_RESET: AtomicBool = AtomicBool::new(false);
 
 #[used]

@@ -160,7 +160,7 @@ fn went_with_fill(case: &Case, found: Correlation) -> String {
     )
 }
 
-/// The rate of first writes rises and falls, so time cannot explain this correlation.
+/// First writes rise and fall during a job, so elapsed time alone cannot explain this correlation.
 fn with_first_writes(case: &Case) -> Option<FindingText> {
     let found = case.figures.read_by_first_writes.falling()?;
     let text = format!(

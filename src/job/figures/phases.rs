@@ -20,7 +20,7 @@ pub struct PhaseWork {
     pub began_s: f64,
     /// `null` while it runs and has no tick yet.
     pub seconds: Option<f64>,
-    /// The length of all ticks that lie entirely inside it, from which all below comes; 0 if it was too short.
+    /// The length of all ticks that lie entirely inside the phase; the fields below cover only these. 0 if it was too short.
     pub seen_seconds: f64,
     /// Read from the snapshot; for other jobs, from all disks. `null` if those ticks cover less than nine tenths of the
     /// phase.

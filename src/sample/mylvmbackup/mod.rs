@@ -1,5 +1,5 @@
 //! `mylvmbackup.conf`, parsed as Perl's `Config::IniFiles` does. Values include quotes and trailing comments. A key
-//! that appears twice has both values, separated by a line break. One line that is no comment, section or `key=value`
+//! that appears twice has both values, separated by a line break. A line that is not a comment, section or `key=value`
 //! makes mylvmbackup exit. Invalid lines are not stored, since they may hold a password.
 
 mod keys;

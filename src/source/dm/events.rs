@@ -1,5 +1,5 @@
 //! Device-mapper events: a device was added, removed, renamed or reloaded, a snapshot became invalid, a pool changed its
-//! mode. Growing usage is no event.
+//! mode. Growing usage causes no event.
 
 use std::fs::File;
 

@@ -1,4 +1,4 @@
-//! Extra ticks for events between regular ones, which show snapshots that live for less than a tick.
+//! Extra ticks after device-mapper events, so that snapshots that exist for less than a regular tick are seen.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Errors in the kernel's log, which tells read errors that no counter shows. One call at each tick, if there is nothing new.
+//! Error messages from the kernel's log, which reports read errors that no counter shows. Without new messages, this takes
+//! one system call per tick.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -11,12 +12,12 @@ use crate::source::files::Root;
 
 /// Maximum messages to read at a tick. The rest follows at the next ticks.
 const MAX_MESSAGES: usize = 200;
-/// Limit of `read(2)` on `/dev/kmsg`: a longer message is an error there.
+/// Buffer size for `read(2)` on `/dev/kmsg`, which fails for a longer message.
 const MAX_LENGTH: usize = 8192;
-/// The level of warnings. Messages with a higher number are no errors.
+/// The level of warnings. Messages with a higher level number are not errors.
 const WARNING: u32 = 4;
 
-/// The kernel's log from now on; `None` if it cannot be read, as without root.
+/// The kernel's log from now on; `None` if it cannot be read, for example without root.
 pub struct KernelLog(Option<File>);
 
 impl KernelLog {

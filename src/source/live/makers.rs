@@ -1,7 +1,7 @@
 //! The processes that create a snapshot right now: lvcreate and its ancestors, read at device-mapper events. Only PID,
 //! name and parent are read: command lines may contain passwords. The kernel truncates names to 15 bytes.
 //!
-//! If two lvcreate run at once below different programs, nothing tells them apart, and no program is reported.
+//! If two lvcreate processes run at once below different programs, they cannot be told apart, and no program is reported.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;

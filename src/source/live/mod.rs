@@ -132,7 +132,8 @@ impl Live {
         self.exits.listen(!self.watched.running().is_empty());
     }
 
-    /// Schedules reading the names, in an extra tick. Looks for the snapshot's creator at once, since it may end before.
+    /// Schedules reading the names, in an extra tick. Looks for the snapshot's creator at once, since it may end before that
+    /// tick.
     fn on_event(&mut self) {
         self.names.read_at = None;
         if self.extra.plan(self.read_at) {
@@ -251,7 +252,7 @@ fn disabled(source: LvmSource) -> Vec<PartReading> {
     }
 }
 
-/// A reading that is no tick.
+/// A reading that is not a tick.
 pub fn between_ticks(commands: Vec<JobCommand>, hooks: Vec<Hook>) -> Reading {
     Reading { at: now(), uptime_us: uptime_us(), took_us: 0, texts: Vec::new(), commands, hooks }
 }

@@ -1,5 +1,5 @@
-//! Whether the processes of running backups still run. An open directory `/proc/PID` belongs to one process: a later one
-//! with the same PID has another. This works on every kernel, unlike `pidfd_open(2)`.
+//! Whether the processes of running backups still run. An open directory `/proc/PID` identifies one process: a later
+//! process with the same PID has another directory. This works on every kernel, unlike `pidfd_open(2)`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ const MAX_PROCESSES: usize = 64;
 /// Limit of ancestors to read.
 const MAX_DEPTH: usize = 16;
 
-/// The processes to watch, by PID, and what was last read of them.
+/// The processes to watch, by PID, and the last text that was returned.
 pub struct WatchedProcesses {
     proc: PathBuf,
     processes: BTreeMap<u32, Watched>,
@@ -31,7 +31,7 @@ enum Watched {
         /// As in the reading.
         line: String,
     },
-    /// Its end was noticed. The next reading reports it, after the last messages of its hooks.
+    /// Its end was noticed. The next reading reports the end, so that the last hook messages come first.
     Ending {
         line: String,
     },
@@ -43,7 +43,7 @@ impl WatchedProcesses {
         Self { proc: root.0.join("proc"), processes: BTreeMap::new(), text: String::new() }
     }
 
-    /// Replaces the processes to watch. One that is watched already remains the same process.
+    /// Replaces the processes to watch. A PID that is watched already keeps its process, even if the PID is reused.
     pub fn watch(&mut self, pids: &[u32]) {
         self.processes.retain(|pid, _| pids.contains(pid));
         for pid in pids.iter().take(MAX_PROCESSES) {
@@ -61,7 +61,7 @@ impl WatchedProcesses {
     }
 
     /// The processes if anything changed: lines `PID<TAB>START<TAB>ANCESTORS`, or `PID<TAB>ended`. START is in clock ticks
-    /// since boot. The second value is whether another reading is due soon, since a process is ending.
+    /// since boot. The second value says whether another reading is due soon, because a process has just ended.
     pub fn read_if_changed(&mut self) -> (Option<PartReading>, bool) {
         for process in self.processes.values_mut() {
             match process {
@@ -106,7 +106,7 @@ fn folder(proc: &Path, pid: u32) -> Option<OwnedFd> {
     open(proc.join(pid.to_string()), flags, Mode::empty()).ok()
 }
 
-/// The columns of `/proc/PID/stat` behind the name.
+/// Columns of `/proc/PID/stat` after the process name.
 struct Stat {
     state: char,
     parent: u32,

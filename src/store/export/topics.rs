@@ -100,7 +100,7 @@ impl Columns {
         self.quantities.iter().flat_map(|quantity| names(*quantity).into_iter().take(self.width))
     }
 
-    /// The cells of a row; unknown are those of other topics' quantities.
+    /// The cells of a row; quantities of other topics are unknown.
     pub fn cells(&self, line: &Line) -> impl Iterator<Item = Option<f64>> {
         self.quantities.iter().flat_map(|quantity| {
             let place = line.topic.quantities.iter().position(|(_, other)| other == quantity);

@@ -37,7 +37,7 @@ pub struct Pending {
 
 impl Pending {
     /// Reports that the held operations are not stored, makes room in the queue, and pauses before the next attempt. If the
-    /// queue is closed, there is none: logs what is lost, and returns `false`.
+    /// queue is closed, there is no further attempt: logs what is lost, and returns `false`.
     pub async fn hold(&mut self, sentence: &str) -> bool {
         let Self { queue, held } = self;
         while held.len() < MOST_HELD

@@ -26,7 +26,7 @@ use crate::web::answer::Problem;
 
 /// Runs that determine the size of the next COW area: two weeks of nights.
 const MOST_RUNS: usize = 14;
-/// Snapshots of an origin that are read: those runs, failed ones, and concurrent ones.
+/// Maximum snapshots of an origin to load: those runs, failed runs, and concurrent ones.
 const MOST_JOBS: usize = 50;
 /// Points of the fill of a run; each has its maximum.
 const POINTS_OF_FILL: usize = 100;

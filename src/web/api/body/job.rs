@@ -46,7 +46,7 @@ pub struct JobBody {
     pub removed_at: Option<Timestamp>,
     /// Whether its snapshot still existed at its end.
     pub left_snapshot: bool,
-    /// Whether it is a backup; a snapshot that a person created is none.
+    /// Whether it is a backup; a snapshot that a person created is not.
     pub is_backup: bool,
     /// What it read, compared with what it should have read; `null` while it runs, or if unknown.
     pub completeness: Option<Completeness>,
@@ -62,7 +62,7 @@ pub struct JobBody {
     pub notes: Vec<Note>,
     /// The program that created the snapshot; `null` if the creation was not seen.
     pub program: Option<String>,
-    /// Whether cowbell did not run for a part of it.
+    /// Whether cowbell was not running during part of the job.
     pub partly_seen: bool,
     /// The host that it was imported from; `null` for jobs of this host.
     pub imported_from: Option<String>,
