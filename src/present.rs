@@ -91,15 +91,8 @@ impl Present {
 
     /// The forecast for a running job with a live snapshot. Takes up to half a millisecond.
     pub fn outlook(&self, job: &Job) -> Option<Outlook> {
-        let snapshot = self.interval.topology.volume(&job.key)?;
-        if !job.is_running() || job.died_at.is_some() || !job.is_backup() {
-            return None;
-        }
         let ended = self.jobs.iter().rev().map(Arc::as_ref).filter(|other| !other.is_running());
-        let earlier = past_runs(job, ended);
-        let left = RemainingReads::of(job.bytes_read, job.setup.file_system_bytes, &earlier);
-        let room = overflows(&self.interval, snapshot).and_then(room);
-        Some(outlook(left, room, self.curves.of(job.id).unwrap_or(&Curve::default()), &earlier))
+        forecast(job, &self.interval, &self.curves, ended)
     }
 
     /// Whether LVM's dmeventd monitors snapshots, and unmounts invalid ones.
@@ -111,6 +104,23 @@ impl Present {
     pub fn is_fresh(&self) -> bool {
         self.ended.is_some() || self.published.elapsed() < MIN_FRESHNESS.max(self.interval_length * 3)
     }
+}
+
+/// The forecast for a running backup with a live snapshot, from its curve and from ended jobs, the latest first.
+pub fn forecast<'a>(
+    job: &Job,
+    interval: &Interval,
+    curves: &Curves,
+    ended: impl Iterator<Item = &'a Job>,
+) -> Option<Outlook> {
+    let snapshot = interval.topology.volume(&job.key)?;
+    if !job.is_running() || job.died_at.is_some() || !job.is_backup() {
+        return None;
+    }
+    let earlier = past_runs(job, ended);
+    let left = RemainingReads::of(job.bytes_read, job.setup.file_system_bytes, &earlier);
+    let room = overflows(interval, snapshot).and_then(room);
+    Some(outlook(left, room, curves.of(job.id).unwrap_or(&Curve::default()), &earlier))
 }
 
 fn room((volume, state): (&Volume, &VolumeState)) -> Option<Room> {

@@ -79,14 +79,16 @@ impl Rules {
     }
 
     /// Evaluates all rules for a tick; returns alerts to deliver: raised, escalated or cleared ones.
-    pub fn judge(&mut self, interval: &Interval) -> Vec<Alert> {
+    ///
+    /// `needed` tells how many bytes a snapshot or pool lacks for the backups that use it, if forecasts know.
+    pub fn judge(&mut self, interval: &Interval, needed: &dyn Fn(&Volume) -> Option<u64>) -> Vec<Alert> {
         if !interval.devices_listed {
             return Vec::new();
         }
         let mut changed = Vec::new();
         for (volume, state) in interval.volumes() {
             for rule in Rule::OF_VOLUMES.into_iter().filter(|rule| rule.concerns(volume.kind)) {
-                changed.extend(self.apply(rule, volume, state, interval));
+                changed.extend(self.apply(rule, volume, state, interval, needed));
             }
         }
         changed.extend(self.clear_gone(interval));
@@ -102,6 +104,7 @@ impl Rules {
         volume: &Volume,
         state: &VolumeState,
         interval: &Interval,
+        needed: &dyn Fn(&Volume) -> Option<u64>,
     ) -> Option<Alert> {
         let index = self.open.iter().position(|alert| alert.rule == rule && alert.uuid == *volume.uuid);
         let before = index.map(|index| self.open[index].severity);
@@ -116,11 +119,12 @@ impl Rules {
         };
         let index = index.unwrap_or_else(|| self.raise(rule, severity, &volume.uuid, interval.at));
         let thresholds = rule.thresholds(&self.settings);
+        let needed = (rule != Rule::PoolMetadata).then(|| needed(volume)).flatten();
         let alert = &mut self.open[index];
         alert.severity = severity;
         alert.worst = alert.worst.max(severity);
         alert.value = rule.fill(state).map(Fill::percent);
-        alert.sentence = sentence::raised(rule, severity, volume, state, thresholds, interval);
+        alert.sentence = sentence::raised(rule, severity, volume, state, thresholds, interval, needed);
         (alert.vg, alert.lv) = (volume.vg.clone(), volume.lv.clone());
         (Some(severity) > before).then(|| alert.clone())
     }

@@ -21,6 +21,7 @@ pub fn raised(
     state: &VolumeState,
     thresholds: Thresholds,
     interval: &Interval,
+    needed: Option<u64>,
 ) -> String {
     let name = volume.full_name();
     let Some(fill) = rule.fill(state) else {
@@ -38,7 +39,7 @@ pub fn raised(
         percent = fill.percent(),
         severity = severity.text(),
         used = used_text(fill),
-        remedy = remedy(rule, volume, fill, thresholds.warning, interval.topology.group(&volume.vg)),
+        remedy = remedy(rule, volume, fill, thresholds.warning, interval.topology.group(&volume.vg), needed),
     )
 }
 
@@ -71,19 +72,37 @@ fn subject(rule: Rule) -> &'static str {
     }
 }
 
-fn remedy(rule: Rule, volume: &Volume, fill: Fill, warning: f64, group: Option<&Group>) -> String {
+/// `needed` is what a forecast says that backups still need, with 95 % certainty.
+fn remedy(
+    rule: Rule,
+    volume: &Volume,
+    fill: Fill,
+    warning: f64,
+    group: Option<&Group>,
+    needed: Option<u64>,
+) -> String {
     let (name, vg) = (volume.full_name(), &volume.vg);
     if fill.unit == 0 {
         return format!("Extend it with `lvextend` (`lvs {name}` shows its size), or stop the writes.");
     }
     let option = if rule == Rule::PoolMetadata { "--poolmetadatasize" } else { "-L" };
     let extent = group.and_then(|group| group.extent).unwrap_or(4 * MIB);
-    let preferred = growth(fill, warning).div_ceil(extent).saturating_mul(extent);
+    let preferred = growth(fill, warning).max(needed.unwrap_or_default());
+    let preferred = preferred.div_ceil(extent).saturating_mul(extent);
+    let lasts = if needed.is_some() { ", which lasts until the backup is done" } else { "" };
     let command = |bytes: u64| format!("`lvextend {option} +{}m {name}`", bytes / MIB);
     match group.and_then(|group| group.free) {
         Some(free) if free >= extent => {
             let bytes = preferred.min(free / extent * extent);
-            format!("VG {vg} has {} free: run {}.", size_text(free), command(bytes))
+            match needed.filter(|needed| *needed > bytes) {
+                Some(needed) => format!(
+                    "The backup needs {} more, but VG {vg} has only {} free: run {}, and slow the writes or stop the backup.",
+                    size_text(needed),
+                    size_text(free),
+                    command(bytes)
+                ),
+                None => format!("VG {vg} has {} free: run {}{lasts}.", size_text(free), command(bytes)),
+            }
         }
         Some(_) => {
             format!("VG {vg} has no free space: add a PV with `vgextend {vg} DEVICE`, or stop the writes.")
@@ -105,4 +124,36 @@ fn used_text(fill: Fill) -> String {
         return String::new();
     }
     format!(": {} of {} used", size_text(fill.used_bytes()), size_text(fill.total_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1024 * MIB;
+
+    /// The remedy for a snapshot of 80 MiB that is 70 % full, in a group with so much free space.
+    fn check(free: u64, needed: Option<u64>, expected: &str) {
+        let volume = Volume { vg: "vg0".into(), lv: "snap".into(), ..Volume::default() };
+        let fill = Fill { used: 56, total: 80, unit: MIB };
+        let group = Group { free: Some(free), extent: Some(4 * MIB), ..Group::default() };
+        let found = remedy(Rule::SnapshotFill, &volume, fill, 70.0, Some(&group), needed);
+        assert_eq!(found, expected, "{free} free, {needed:?} needed");
+    }
+
+    #[test]
+    fn the_suggested_size_lasts_for_the_rest_of_the_backup() {
+        check(GIB, None, "VG vg0 has 1.00 GiB free: run `lvextend -L +16m vg0/snap`.");
+        check(
+            GIB,
+            Some(46 * MIB),
+            "VG vg0 has 1.00 GiB free: run `lvextend -L +48m vg0/snap`, which lasts until the backup is done.",
+        );
+        check(
+            20 * MIB,
+            Some(46 * MIB),
+            "The backup needs 46.0 MiB more, but VG vg0 has only 20.0 MiB free: run `lvextend -L +20m vg0/snap`, and slow the \
+             writes or stop the backup.",
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! Reads the archive of a backup through and judges it: whether it is whole, and whether its database files are.
 //!
 //! A snapshot that overflows returns read errors. `tar` then fills up the file with zeros, and the compressor behind it
-//! hides that it failed. Here bytes go in and findings come out. Only [`compression`] and [`certificate`] use files, and
+//! hides that it failed. Here bytes go in and findings come out. Only `compression` and `certificate` use files, and
 //! nothing is extracted.
 
 pub mod certificate;

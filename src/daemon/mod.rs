@@ -16,14 +16,15 @@ use tokio_util::sync::CancellationToken;
 use crate::alert::{Alert, Rules, Severity};
 use crate::commands::Request;
 use crate::interval::Interval;
-use crate::job::curves::Curves;
+use crate::job::curves::{Curves, overflows};
 use crate::job::{Job, JobTracker};
 use crate::notify::Notifier;
 use crate::pipeline::Observer;
-use crate::present::Present;
+use crate::present::{Present, forecast};
 use crate::source::{Reading, Source};
 use crate::store::{StartState, StoreWriter, WriteOp};
 use crate::tally::Tallies;
+use crate::topology::Volume;
 pub use terms::Terms;
 
 /// The receivers of the loop's results.
@@ -144,7 +145,9 @@ impl Watcher {
 
     /// Evaluates rules and jobs. Sends alerts before anything is stored.
     async fn judge(&mut self, interval: &Interval, outlets: &mut Outlets) {
-        let alerts = self.rules.judge(interval);
+        let (jobs, curves) = (&self.jobs, &*self.curves);
+        let needed = |volume: &Volume| needed_bytes(volume, interval, jobs, curves);
+        let alerts = self.rules.judge(interval, &needed);
         for alert in &alerts {
             outlets.notifier.tell(alert);
             log(alert);
@@ -203,6 +206,18 @@ impl Watcher {
             outlets.store.append(WriteOp::Job(Box::new(job.clone()))).await;
         }
     }
+}
+
+/// The bytes that a snapshot or pool lacks for the running backups that use it, at the upper end of their forecasts.
+fn needed_bytes(volume: &Volume, interval: &Interval, jobs: &JobTracker, curves: &Curves) -> Option<u64> {
+    let uses_it = |job: &&Job| {
+        let snapshot = interval.topology.volume(&job.key);
+        let full = snapshot.and_then(|snapshot| overflows(interval, snapshot));
+        full.is_some_and(|(full, _)| full.uuid == volume.uuid)
+    };
+    let ended = || jobs.ended().iter().rev().map(Arc::as_ref);
+    let needed = |job: &Job| forecast(job, interval, curves, ended())?.growth?.add_bytes;
+    jobs.running().iter().filter(uses_it).filter_map(needed).max()
 }
 
 fn log(alert: &Alert) {

@@ -207,9 +207,7 @@ impl Job {
     pub fn is_backup(&self) -> bool {
         match self.kind {
             JobKind::Snapshot => {
-                self.backup_run.is_some()
-                    || self.command_key.is_some()
-                    || tool::above_lvcreate(self).is_some()
+                self.backup_run.is_some() || self.command_key.is_some() || tool::is_for_backup(self)
             }
             JobKind::Command => self.backup_of.is_some() || tool::is_backup_tool(&self.name),
             JobKind::Mark => false,

@@ -59,6 +59,14 @@ pub fn is_backup_tool(name: &str) -> bool {
     TOOLS.contains(&name)
 }
 
+/// Programs whose snapshots are kept for other purposes.
+const NO_BACKUPS: [&str; 6] = ["snapper", "snapperd", "snapm", "Proxmox VE", "qm", "pct"];
+
+/// Whether a program, unlike a person, created the snapshot for a backup, as far as is known.
+pub fn is_for_backup(job: &Job) -> bool {
+    above_lvcreate(job).is_some_and(|program| !NO_BACKUPS.contains(&program))
+}
+
 /// The program that created a snapshot: from hooks, as observed, or by the name. `None` if unknown, or if lvcreate was
 /// typed.
 pub fn above_lvcreate(job: &Job) -> Option<&str> {
@@ -74,6 +82,18 @@ pub fn above_lvcreate(job: &Job) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn snapshots_of_a_person_or_of_snapper_are_no_backups() {
+        let mut job = Job::new(1, JobKind::Snapshot, "uuid", "data_snapshot", jiff::Timestamp::UNIX_EPOCH);
+        (job.lv, job.origin) = (Some("data_snapshot".into()), Some("data".into()));
+        for (program, expected) in
+            [(None, true), (Some("holland"), true), (Some("lvcreate"), false), (Some("snapperd"), false)]
+        {
+            job.program = program.map(String::from);
+            assert_eq!(is_for_backup(&job), expected, "{program:?}");
+        }
+    }
 
     #[test]
     fn tools_are_known_by_the_names_that_they_give() {

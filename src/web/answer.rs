@@ -75,7 +75,7 @@ impl From<ReadError> for Problem {
         Self::Unavailable(match unanswered {
             ReadError::NoThread => format!("{unanswered}: try again"),
             _ => {
-                format!("{unanswered}; try again later, or request the last ten minutes, which are in memory")
+                format!("{unanswered}; try again later, or request the last 20 minutes, which are in memory")
             }
         })
     }
