@@ -21,6 +21,15 @@ mariadb_options() {
         "--innodb-buffer-pool-size=32M --innodb-log-file-size=16M"
 }
 
+# copy_database FOLDER TO: its files are preallocated. The copies have no unwritten extents, which a file system counts as
+# used, but no backup reads.
+copy_database() {
+    cp -a --sparse=never "$1" "$2"
+}
+
+# Its temporary space would be preallocated as well.
+elsewhere="--innodb-data-home-dir= --innodb-temp-data-file-path=/mnt/tmp/ibtmp1:12M:autoextend"
+
 # start_database FOLDER [OPTION…]
 start_database() {
     mariadbd $(mariadb_options "$1") --socket=/run/mysqld/mysqld.sock --skip-networking --tmpdir=/mnt/tmp "${@:2}" \

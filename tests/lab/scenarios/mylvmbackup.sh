@@ -18,8 +18,10 @@ make_database() {
     mkfs.ext4 -q /dev/vg0/data
     mkdir -p /mnt/data
     mount /dev/vg0/data /mnt/data
-    install_database /mnt/data/mysql
-    start_database /mnt/data/mysql
+    install_database /mnt/tmp/mysql
+    copy_database /mnt/tmp/mysql /mnt/data/
+    rm -r /mnt/tmp/mysql
+    start_database /mnt/data/mysql $elsewhere
     dd if=/dev/urandom of=/mnt/data/ballast bs=1M count=28 conv=fsync status=none
 }
 
@@ -138,7 +140,7 @@ refused_run() {
     check "its phases" '["flush","snapshot","cleanup"]' "$(job '[.phases[].phase]')"
     check "what it is called" '"data_snapshot of vg0/data"' "$(job '"\(.name) of \(.vg)/\(.origin)"')"
     check "jobs of snapshots" 4 "$(jobs_of_kind snapshot)"
-    check "open alerts" "" "$(open_alerts)"
+    check "open alerts" "backup_failed of data" "$(open_alerts)"
     check "the command line says why" 1 "$("$COWBELL" job show "$(job .id)" | grep -c '^No snapshot was made')"
     echo "figure phases: $(job '[.phases[] | "\(.phase) \(.began_at)"]')"
 }
@@ -153,12 +155,12 @@ killed_run() {
     backup 100M
     wait $!
     check "a run that is killed: exit status" 137 "$status"
-    check "its outcome" null "$(job .outcome)"
+    shows "its outcome, when its process has ended" .outcome '"abandoned"'
+    check "its snapshot is left" true "$(job .left_snapshot)"
     pkill -x tar || true
     wait_until 20 "the snapshot to be free" umount /mnt/snap/backup
     rmdir /mnt/snap/backup
     lvremove -qq -f vg0/data_snapshot >>"$OUT/lvm.log" 2>&1
-    shows "its outcome, when its snapshot is gone" .outcome '"abandoned"'
     check "its last phase" '"backup"' "$(job '.phases[-1].phase')"
 }
 

@@ -30,17 +30,13 @@ make_database() {
         mkdir -p "/mnt/$one"
         mount "/dev/$one/data" "/mnt/$one"
     done
-    # Its files are preallocated. As a copy they have no unwritten extents, which would be used but never read.
     install_database /mnt/tmp/mysql
-    cp -a --sparse=never /mnt/tmp/mysql /mnt/vg0/
+    copy_database /mnt/tmp/mysql /mnt/vg0/
     rm -rf /mnt/tmp/mysql
-    start_database /mnt/vg0/mysql --innodb-temp-data-file-path=ibtmp1:3M:autoextend
+    start_database /mnt/vg0/mysql $elsewhere
     mariadb --no-defaults -e 'CREATE DATABASE shop; USE shop; CREATE TABLE shop.goods (id INT PRIMARY KEY, name CHAR(200)) ENGINE=InnoDB; INSERT INTO goods SELECT seq, seq FROM seq_1_to_10000'
-    # Its temporary tables have grown.
-    stop_database
-    start_database /mnt/vg0/mysql --innodb-temp-data-file-path=ibtmp1:3M:autoextend
     dd if=/dev/urandom of=/mnt/vg0/mysql/ballast bs=1M count=24 conv=fsync status=none
-    cp -a --sparse=never /mnt/vg0/mysql /mnt/vg1/
+    copy_database /mnt/vg0/mysql /mnt/vg1/
     sync
     # Reads 8 MiB a second, so that there is time for a fault.
     cat >/mnt/slowly <<'END'
@@ -166,7 +162,7 @@ bad_blocks() {
         dd if=/dev/urandom of=/mnt/vg0/mysql/ballast bs=1M count=24 conv=notrunc,fsync status=none
         local start block
         start=$(dmsetup table vg0-data_snapshot-cow | awk '{ print $5 / 8; exit }')
-        for ((block = 1500; block < 5000; block += 7)); do
+        for ((block = 1500; block < 5000; block += 100)); do
             dmsetup message dusty 0 addbadblock $((start + block))
         done >/dev/null
         dmsetup message dusty 0 enable
