@@ -15,7 +15,8 @@ const SUCCESS_TO_CLEANUP_MS: i64 = 5_000;
 
 /// `SIGPIPE`: the process behind it ended first, and mylvmbackup knows its status.
 const BROKEN_PIPE: u32 = 13;
-/// `tar` ends with 1 if a file changed while it was read, which loses nothing.
+/// Other programs end with 1 without an error. `tar` does so if a file shrank or changed, which a snapshot's do only if it
+/// cannot be read.
 const LEAST_ERROR: u32 = 2;
 
 /// The phases of a backup, in their order.
@@ -144,7 +145,7 @@ impl BackupRun {
             && self.report.is_none_or(|report| process.at <= report.at);
         let is_failure = match process.failure {
             ExitFailure::Signal(signal) => signal != BROKEN_PIPE,
-            ExitFailure::Status(status) => status >= LEAST_ERROR,
+            ExitFailure::Status(status) => status >= LEAST_ERROR || process.name == "tar",
         };
         if backs_up && is_failure && !process.is_child && self.failed_process.is_none() {
             let FailedProcess { at, name, failure, .. } = process.clone();

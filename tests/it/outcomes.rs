@@ -344,7 +344,8 @@ fn a_reader_that_is_killed_makes_its_backup_incomplete_or_untrustworthy() {
         ("descendant\t9\ttar", 50, Outcome::Incomplete),
         ("descendant\t9\ttar", 96, Outcome::Untrustworthy),
         ("descendant\t512\ttar", 96, Outcome::Untrustworthy),
-        ("descendant\t256\ttar", 96, Outcome::Succeeded),
+        ("descendant\t256\ttar", 96, Outcome::Untrustworthy),
+        ("descendant\t256\tgrep", 96, Outcome::Succeeded),
         ("descendant\t13\ttar", 96, Outcome::Succeeded),
         ("child\t512\tprebackup", 96, Outcome::Succeeded),
     ] {
