@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Job;
 use super::words::size;
+use super::{Job, MOST_EARLIER_RUNS};
 
 /// Without an earlier run, a backup that read this share of its file system is complete.
 const WHOLE: f64 = 0.90;
@@ -16,8 +16,6 @@ const BROKEN: f64 = 0.35;
 const AS_BEFORE: f64 = 0.90;
 /// The same without a file system, where the amount of data itself may change.
 const AS_MUCH_AS_BEFORE: f64 = 0.75;
-/// Maximum number of earlier runs: two weeks of nights.
-const MOST_RUNS: usize = 14;
 
 /// The bytes that a backup read, compared with those that it should have read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -59,7 +57,7 @@ impl Completeness {
         let used = |job: &Job| job.setup.file_system_bytes.filter(|bytes| *bytes > 0);
         if let Some(used_bytes) = used(job) {
             let share = |other: &Job| Some(other.bytes_read? as f64 / used(other)? as f64);
-            let shares: Vec<f64> = good.filter_map(share).take(MOST_RUNS).collect();
+            let shares: Vec<f64> = good.filter_map(share).take(MOST_EARLIER_RUNS).collect();
             let least = shares.iter().copied().reduce(f64::min);
             let own = read as f64 / used_bytes as f64;
             let coverage = match least {
@@ -71,7 +69,7 @@ impl Completeness {
             let (basis, runs) = (CompletenessBasis::FileSystem, shares.len());
             return Some(Self { read_bytes: read, expected_bytes: used_bytes, basis, runs, coverage });
         }
-        let totals: Vec<u64> = good.filter_map(|other| other.bytes_read).take(MOST_RUNS).collect();
+        let totals: Vec<u64> = good.filter_map(|other| other.bytes_read).take(MOST_EARLIER_RUNS).collect();
         let (expected_bytes, basis, whole) = match totals.iter().min() {
             Some(least) => (*least, CompletenessBasis::EarlierRuns, AS_MUCH_AS_BEFORE),
             None => (job.setup.origin_bytes?, CompletenessBasis::Origin, WHOLE),

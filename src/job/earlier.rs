@@ -1,17 +1,14 @@
-//! Earlier backups of the same origin, as a forecast uses them.
+//! Earlier backups of the same origin. A forecast and the check for completeness use them.
 
-use super::{Job, Outcome};
+use super::{Job, MOST_EARLIER_RUNS, Outcome};
 use crate::forecast::{PastRun, PastRuns};
-
-/// Maximum number of earlier runs: two weeks of nights.
-const MOST_RUNS: usize = 14;
 
 /// From jobs, the latest first: successful runs or, if there are none, those without a reported outcome.
 pub fn past_runs<'a>(job: &Job, jobs: impl Iterator<Item = &'a Job>) -> PastRuns {
     let alike: Vec<&Job> = jobs.filter(|other| other.is_alike(job)).collect();
     let runs = |outcome| -> Vec<PastRun> {
         let ended = alike.iter().filter(|other| other.outcome == Some(outcome));
-        ended.filter_map(|other| past_run(other)).take(MOST_RUNS).collect()
+        ended.filter_map(|other| past_run(other)).take(MOST_EARLIER_RUNS).collect()
     };
     match runs(Outcome::Succeeded) {
         none if none.is_empty() => PastRuns { runs: runs(Outcome::Unknown), is_unreported: true },

@@ -39,6 +39,8 @@ pub use tracker::{CommandError, Effect, JobChange, JobTracker};
 
 /// The prefix of an imported job's key.
 pub const IMPORTED: &str = "imported:";
+/// Maximum number of earlier runs that a backup is compared with: two weeks of nights.
+const MOST_EARLIER_RUNS: usize = 14;
 /// Maximum number of notes of a job.
 pub const MOST_NOTES: usize = 200;
 

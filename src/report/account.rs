@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::job::completeness::Completeness;
-use crate::job::{Job, JobKind, Outcome, tool};
+use crate::job::{Harm, Job, JobKind, Outcome, tool};
 use crate::units::{count_text, size_text, took_text};
 
 /// The warning of a job without a snapshot.
@@ -95,6 +95,9 @@ fn basis(job: &Job, style: &AccountStyle) -> String {
         (Some(Outcome::Overflowed), ..) => "observed by cowbell",
         (Some(Outcome::Untrustworthy), ..) if job.harm().is_none() && job.damaged_archive().is_some() => {
             "its archive is damaged"
+        }
+        (Some(Outcome::Untrustworthy), ..) if matches!(job.harm(), Some((Harm::Reader, _))) => {
+            "success was reported, but a process of the backup failed"
         }
         (Some(Outcome::Untrustworthy), ..) => "success was reported, but the snapshot was lost",
         (Some(Outcome::Abandoned), ..) => "its process ended without a report",

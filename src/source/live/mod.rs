@@ -128,8 +128,9 @@ impl Live {
 
     /// Watches these processes of backups, and no others.
     pub fn watch(&mut self, pids: &[u32]) {
-        self.watched.watch(pids);
-        self.exits.listen(!self.watched.running().is_empty());
+        if self.watched.watch(pids) {
+            self.exits.listen(!pids.is_empty());
+        }
     }
 
     /// Schedules reading the names, in an extra tick. Looks for the snapshot's creator at once, since it may end before that

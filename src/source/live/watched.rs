@@ -1,7 +1,7 @@
 //! Whether the processes of running backups still run. An open directory `/proc/PID` identifies one process: a later
 //! process with the same PID has another directory. This works on every kernel, unlike `pidfd_open(2)`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
@@ -43,8 +43,12 @@ impl WatchedProcesses {
         Self { proc: root.0.join("proc"), processes: BTreeMap::new(), text: String::new() }
     }
 
-    /// Replaces the processes to watch. A PID that is watched already keeps its process, even if the PID is reused.
-    pub fn watch(&mut self, pids: &[u32]) {
+    /// Replaces the processes to watch; returns whether they changed. A PID that is watched already keeps its process, even if
+    /// the PID is reused.
+    pub fn watch(&mut self, pids: &[u32]) -> bool {
+        if self.processes.keys().eq(&BTreeSet::from_iter(pids.iter().copied().take(MAX_PROCESSES))) {
+            return false;
+        }
         self.processes.retain(|pid, _| pids.contains(pid));
         for pid in pids.iter().take(MAX_PROCESSES) {
             if !self.processes.contains_key(pid) {
@@ -52,6 +56,7 @@ impl WatchedProcesses {
                 self.processes.insert(*pid, found);
             }
         }
+        true
     }
 
     /// Those that run.
