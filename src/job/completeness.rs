@@ -1,5 +1,5 @@
 //! How much of its data a backup has read. A compressor at the end of a pipe hides that `tar` was killed, so a reported
-//! success does not prove that the backup is complete. In measurements, complete runs read at least 94 % of the used space
+//! success does not prove that the backup is complete. In measurements, complete runs read at least 87 % of the used space
 //! of their file system, and broken runs a third.
 
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,9 @@ use utoipa::ToSchema;
 use super::words::size;
 use super::{Job, MOST_EARLIER_RUNS};
 
-/// Without an earlier run, a backup that read this share of its file system is complete.
-const WHOLE: f64 = 0.90;
+/// Without an earlier run, a backup that read this share of its file system is complete. A good one of a small database
+/// read 87 %, since space that was preallocated and never written is used but not read.
+const WHOLE: f64 = 0.80;
 /// Without an earlier run, a backup that read less than this is incomplete. In between, it may leave files out on purpose.
 const BROKEN: f64 = 0.35;
 /// A backup is complete if it read this share of what the least complete earlier run read. Files come and go.
@@ -123,7 +124,8 @@ mod tests {
 
     #[test]
     fn the_first_run_is_compared_with_its_file_system() {
-        check(&[], 160, Some(169), Coverage::Complete);
+        check(&[], 147, Some(169), Coverage::Complete);
+        check(&[], 130, Some(169), Coverage::Unclear);
         check(&[], 200, Some(169), Coverage::Complete);
         check(&[], 68, Some(169), Coverage::Unclear);
         check(&[], 47, Some(169), Coverage::Incomplete);

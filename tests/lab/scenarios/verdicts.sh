@@ -272,6 +272,7 @@ judge_good() {
     "$kind"
     in_time 60 has_ended
     check "$kind: outcome" "$right" "$(job .outcome)"
+    echo "figure $kind: $(job '"\(.completeness.read_bytes) of \(.completeness.expected_bytes) bytes were read, \(.completeness.runs) runs before"')"
     check "$kind: no open alert" 0 "$(curl -fs "$api/alerts" | jq --arg vg "$(job .vg)" '[.[] | select(.rule == "backup_failed" and .cleared_at == null and .vg == $vg)] | length')"
     check "$kind: the archive starts" yes "$([[ -n $restored ]] && starts "$restored" && echo yes)"
     rm -rf /mnt/restored
