@@ -20,7 +20,7 @@ use crate::source::Part;
 use crate::source::dm::usage_unknown;
 use crate::store::Health;
 use crate::tally::Tallies;
-use crate::topology::{State, Volume, VolumeKind, VolumeState};
+use crate::topology::{Extensible, State, Volume, VolumeKind, VolumeState};
 
 /// The minimum time for which a tick counts as fresh; otherwise three intervals.
 const MIN_FRESHNESS: Duration = Duration::from_secs(3);
@@ -119,15 +119,15 @@ pub fn forecast<'a>(
     }
     let earlier = past_runs(job, ended);
     let left = RemainingReads::of(job.bytes_read, job.setup.file_system_bytes, &earlier);
-    let room = overflows(interval, snapshot).and_then(room);
+    let room = overflows(interval, snapshot).and_then(|(volume, state)| room(interval, volume, state));
     Some(outlook(left, room, curves.of(job.id).unwrap_or(&Curve::default()), &earlier))
 }
 
-fn room((volume, state): (&Volume, &VolumeState)) -> Option<Room> {
+fn room(interval: &Interval, volume: &Volume, state: &VolumeState) -> Option<Room> {
     let fill = state.fill.filter(|fill| fill.unit > 0)?;
     Some(Room {
-        name: format!("{} {}", volume.kind.text(), volume.full_name()),
         is_pool: volume.kind == VolumeKind::ThinPool,
         free_bytes: fill.total_bytes().saturating_sub(fill.used_bytes()),
+        volume: Extensible::new(volume, interval.topology.group(&volume.vg), "-L"),
     })
 }

@@ -4,6 +4,7 @@
 //! left. Before a volume is extended, *full* is when the size that it had would be reached. The last two seconds are left out.
 
 use cowbell::forecast::{Curve, Eta, Growth, OutlookVerdict, Point, RemainingReads, Room, outlook};
+use cowbell::topology::{Extensible, Volume};
 
 use super::course::{Course, Tick};
 
@@ -72,7 +73,8 @@ pub fn forecast(course: &Course, every: usize) -> Box<dyn FnMut(usize) -> Said +
         }
         let left = RemainingReads::of(Some(tick.read as u64), Some(course.expected), &course.earlier);
         let free_bytes = (tick.total - tick.used) as u64;
-        let room = Room { name: "snapshot vg0/snap".into(), is_pool: false, free_bytes };
+        let room =
+            Room { is_pool: false, free_bytes, volume: Extensible::new(&Volume::default(), None, "-L") };
         let said = outlook(left, Some(room), &curve, &course.earlier);
         Said {
             done: said.done.map(Guess::from),

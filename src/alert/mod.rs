@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::config::Alerts as Settings;
+use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::topology::{Volume, VolumeState};
 use crate::units::Fill;
@@ -80,15 +81,15 @@ impl Rules {
 
     /// Evaluates all rules for a tick; returns alerts to deliver: raised, escalated or cleared ones.
     ///
-    /// `needed` tells how many bytes a snapshot or pool lacks for the backups that use it, if forecasts know.
-    pub fn judge(&mut self, interval: &Interval, needed: &dyn Fn(&Volume) -> Option<u64>) -> Vec<Alert> {
+    /// `outlook` forecasts the running backup that needs most of a snapshot or pool.
+    pub fn judge(&mut self, interval: &Interval, outlook: &dyn Fn(&Volume) -> Option<Outlook>) -> Vec<Alert> {
         if !interval.devices_listed {
             return Vec::new();
         }
         let mut changed = Vec::new();
         for (volume, state) in interval.volumes() {
             for rule in Rule::OF_VOLUMES.into_iter().filter(|rule| rule.concerns(volume.kind)) {
-                changed.extend(self.apply(rule, volume, state, interval, needed));
+                changed.extend(self.apply(rule, volume, state, interval, outlook));
             }
         }
         changed.extend(self.clear_gone(interval));
@@ -104,7 +105,7 @@ impl Rules {
         volume: &Volume,
         state: &VolumeState,
         interval: &Interval,
-        needed: &dyn Fn(&Volume) -> Option<u64>,
+        outlook: &dyn Fn(&Volume) -> Option<Outlook>,
     ) -> Option<Alert> {
         let index = self.open.iter().position(|alert| alert.rule == rule && alert.uuid == *volume.uuid);
         let before = index.map(|index| self.open[index].severity);
@@ -119,12 +120,13 @@ impl Rules {
         };
         let index = index.unwrap_or_else(|| self.raise(rule, severity, &volume.uuid, interval.at));
         let thresholds = rule.thresholds(&self.settings);
-        let needed = (rule != Rule::PoolMetadata).then(|| needed(volume)).flatten();
+        let outlook = (rule != Rule::PoolMetadata).then(|| outlook(volume)).flatten();
         let alert = &mut self.open[index];
         alert.severity = severity;
         alert.worst = alert.worst.max(severity);
         alert.value = rule.fill(state).map(Fill::percent);
-        alert.sentence = sentence::raised(rule, severity, volume, state, thresholds, interval, needed);
+        alert.sentence =
+            sentence::raised(rule, severity, volume, state, thresholds, interval, outlook.as_ref());
         (alert.vg, alert.lv) = (volume.vg.clone(), volume.lv.clone());
         (Some(severity) > before).then(|| alert.clone())
     }

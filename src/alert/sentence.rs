@@ -3,15 +3,15 @@
 use super::rule::CLEARANCE;
 use super::{Alert, Rule, Severity};
 use crate::config::Thresholds;
+use crate::forecast::{Outlook, OutlookVerdict};
 use crate::interval::Interval;
-use crate::topology::{Group, State, Volume, VolumeState};
+use crate::topology::{Extensible, Group, State, Volume, VolumeState};
 use crate::units::{Fill, size_text};
 
 /// The smallest growth to suggest, as a share of the size: with less, the alert would soon be raised again.
 const MIN_GROWTH: f64 = 0.2;
 /// Additional percentage points of free space to suggest, for the same reason.
 const EXTRA_ROOM: f64 = 5.0;
-const MIB: u64 = 1024 * 1024;
 
 /// The problem of a volume, and its remedy.
 pub fn raised(
@@ -21,14 +21,14 @@ pub fn raised(
     state: &VolumeState,
     thresholds: Thresholds,
     interval: &Interval,
-    needed: Option<u64>,
+    outlook: Option<&Outlook>,
 ) -> String {
     let name = volume.full_name();
     let Some(fill) = rule.fill(state) else {
         let origin = volume.origin.as_deref().map_or_else(String::new, |origin| format!(" of {origin}"));
         return format!(
             "Snapshot {name}{origin} is invalid: it overflowed, or its COW area had an I/O error. Any backup that reads it is \
-             lost. Remove it with `lvremove {name}` and make the next one larger than {}.",
+             lost. Unmount it, and remove it with `lvremove {name}`. If it overflowed, make the next one larger than {}.",
             volume.size.map_or_else(|| "before".to_string(), size_text)
         );
     };
@@ -39,7 +39,7 @@ pub fn raised(
         percent = fill.percent(),
         severity = severity.text(),
         used = used_text(fill),
-        remedy = remedy(rule, volume, fill, thresholds.warning, interval.topology.group(&volume.vg), needed),
+        remedy = remedy(rule, volume, fill, thresholds.warning, interval.topology.group(&volume.vg), outlook),
     )
 }
 
@@ -72,42 +72,35 @@ fn subject(rule: Rule) -> &'static str {
     }
 }
 
-/// `needed` is what a forecast says that backups still need, with 95 % certainty.
+/// The forecast of the running backup, or an extension that clears the alert.
 fn remedy(
     rule: Rule,
     volume: &Volume,
     fill: Fill,
     warning: f64,
     group: Option<&Group>,
-    needed: Option<u64>,
+    outlook: Option<&Outlook>,
 ) -> String {
     let (name, vg) = (volume.full_name(), &volume.vg);
     if fill.unit == 0 {
         return format!("Extend it with `lvextend` (`lvs {name}` shows its size), or stop the writes.");
     }
+    let knows = |outlook: &&Outlook| outlook.remedy.is_some() || outlook.verdict == OutlookVerdict::DoneFirst;
+    if let Some(outlook) = outlook.filter(knows) {
+        return outlook.text.clone();
+    }
     let option = if rule == Rule::PoolMetadata { "--poolmetadatasize" } else { "-L" };
-    let extent = group.and_then(|group| group.extent).unwrap_or(4 * MIB);
-    let preferred = growth(fill, warning).max(needed.unwrap_or_default());
-    let preferred = preferred.div_ceil(extent).saturating_mul(extent);
-    let lasts = if needed.is_some() { ", which lasts until the backup is done" } else { "" };
-    let command = |bytes: u64| format!("`lvextend {option} +{}m {name}`", bytes / MIB);
-    match group.and_then(|group| group.free) {
-        Some(free) if free >= extent => {
-            let bytes = preferred.min(free / extent * extent);
-            match needed.filter(|needed| *needed > bytes) {
-                Some(needed) => format!(
-                    "The backup needs {} more, but VG {vg} has only {} free: run {}, and slow the writes or stop the backup.",
-                    size_text(needed),
-                    size_text(free),
-                    command(bytes)
-                ),
-                None => format!("VG {vg} has {} free: run {}{lasts}.", size_text(free), command(bytes)),
-            }
-        }
-        Some(_) => {
-            format!("VG {vg} has no free space: add a PV with `vgextend {vg} DEVICE`, or stop the writes.")
-        }
-        None => format!("If VG {vg} has free space, run {}.", command(preferred)),
+    let volume = Extensible::new(volume, group, option);
+    let Some(extension) = volume.by(growth(fill, warning)) else {
+        return format!(
+            "VG {vg} has no free space: add a PV with `vgextend {vg} DEVICE`, or stop the writes."
+        );
+    };
+    let percent = fill.used_bytes() as f64 * 100.0 / (fill.total_bytes() + extension.bytes) as f64;
+    let run = format!("run `{}`, which brings it to {percent:.0} %", extension.command);
+    match volume.free {
+        Some(free) => format!("VG {vg} has {} free: {run}.", size_text(free)),
+        None => format!("If VG {vg} has free space, {run}."),
     }
 }
 
@@ -130,30 +123,28 @@ fn used_text(fill: Fill) -> String {
 mod tests {
     use super::*;
 
-    const GIB: u64 = 1024 * MIB;
+    const MIB: u64 = 1024 * 1024;
 
-    /// The remedy for a snapshot of 80 MiB that is 70 % full, in a group with so much free space.
-    fn check(free: u64, needed: Option<u64>, expected: &str) {
+    fn check(free: Option<u64>, expected: &str) {
         let volume = Volume { vg: "vg0".into(), lv: "snap".into(), ..Volume::default() };
         let fill = Fill { used: 56, total: 80, unit: MIB };
-        let group = Group { free: Some(free), extent: Some(4 * MIB), ..Group::default() };
-        let found = remedy(Rule::SnapshotFill, &volume, fill, 70.0, Some(&group), needed);
-        assert_eq!(found, expected, "{free} free, {needed:?} needed");
+        let group = Group { free, extent: Some(4 * MIB), ..Group::default() };
+        let found = remedy(Rule::SnapshotFill, &volume, fill, 70.0, Some(&group), None);
+        assert_eq!(found, expected, "{free:?} free");
     }
 
     #[test]
-    fn the_suggested_size_lasts_for_the_rest_of_the_backup() {
-        check(GIB, None, "VG vg0 has 1.00 GiB free: run `lvextend -L +16m vg0/snap`.");
+    fn without_a_backup_an_extension_clears_the_alert() {
         check(
-            GIB,
-            Some(46 * MIB),
-            "VG vg0 has 1.00 GiB free: run `lvextend -L +48m vg0/snap`, which lasts until the backup is done.",
+            Some(1024 * MIB),
+            "VG vg0 has 1.00 GiB free: run `lvextend -L +16m vg0/snap`, which brings it to 58 %.",
         );
         check(
-            20 * MIB,
-            Some(46 * MIB),
-            "The backup needs 46.0 MiB more, but VG vg0 has only 20.0 MiB free: run `lvextend -L +20m vg0/snap`, and slow the \
-             writes or stop the backup.",
+            Some(9 * MIB),
+            "VG vg0 has 9.00 MiB free: run `lvextend -L +8m vg0/snap`, which brings it to 64 %.",
         );
+        check(None, "If VG vg0 has free space, run `lvextend -L +16m vg0/snap`, which brings it to 58 %.");
+        let none = "VG vg0 has no free space: add a PV with `vgextend vg0 DEVICE`, or stop the writes.";
+        check(Some(MIB), none);
     }
 }

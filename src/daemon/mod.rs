@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alert::{Alert, Rules, Severity};
 use crate::commands::Request;
+use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::job::curves::{Curves, overflows};
 use crate::job::{Job, JobTracker};
@@ -146,8 +147,8 @@ impl Watcher {
     /// Evaluates rules and jobs. Sends alerts before anything is stored.
     async fn judge(&mut self, interval: &Interval, outlets: &mut Outlets) {
         let (jobs, curves) = (&self.jobs, &*self.curves);
-        let needed = |volume: &Volume| needed_bytes(volume, interval, jobs, curves);
-        let alerts = self.rules.judge(interval, &needed);
+        let outlook = |volume: &Volume| worst_outlook(volume, interval, jobs, curves);
+        let alerts = self.rules.judge(interval, &outlook);
         for alert in &alerts {
             outlets.notifier.tell(alert);
             log(alert);
@@ -208,16 +209,22 @@ impl Watcher {
     }
 }
 
-/// The bytes that a snapshot or pool lacks for the running backups that use it, at the upper end of their forecasts.
-fn needed_bytes(volume: &Volume, interval: &Interval, jobs: &JobTracker, curves: &Curves) -> Option<u64> {
+/// The forecast of the running backup that needs most of a snapshot or pool.
+fn worst_outlook(
+    volume: &Volume,
+    interval: &Interval,
+    jobs: &JobTracker,
+    curves: &Curves,
+) -> Option<Outlook> {
     let uses_it = |job: &&Job| {
         let snapshot = interval.topology.volume(&job.key);
         let full = snapshot.and_then(|snapshot| overflows(interval, snapshot));
         full.is_some_and(|(full, _)| full.uuid == volume.uuid)
     };
     let ended = || jobs.ended().iter().rev().map(Arc::as_ref);
-    let needed = |job: &Job| forecast(job, interval, curves, ended())?.growth?.add_bytes;
-    jobs.running().iter().filter(uses_it).filter_map(needed).max()
+    let outlooks =
+        jobs.running().iter().filter(uses_it).filter_map(|job| forecast(job, interval, curves, ended()));
+    outlooks.max_by_key(|outlook| outlook.growth.and_then(|growth| growth.add_bytes))
 }
 
 fn log(alert: &Alert) {

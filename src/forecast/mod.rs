@@ -7,6 +7,7 @@
 mod curve;
 mod eta;
 mod remaining;
+mod remedy;
 mod text;
 mod trend;
 #[cfg(test)]
@@ -18,6 +19,9 @@ use utoipa::ToSchema;
 pub use curve::{Curve, MOST_POINTS, Point};
 pub use eta::{Eta, EtaBasis, Growth};
 pub use remaining::{Basis, PastRun, PastRuns, RemainingReads};
+pub use remedy::Remedy;
+
+use crate::topology::Extensible;
 
 /// Earlier, there is no verdict: mounting and the first writes are unlike the rest.
 const LEAST_SEEN_S: f64 = 10.0;
@@ -36,6 +40,8 @@ pub struct Outlook {
     /// `null` if either time is unknown.
     pub growth: Option<Growth>,
     pub verdict: OutlookVerdict,
+    /// What makes it large enough; `null` if it is, or if it is unknown how much is needed.
+    pub remedy: Option<Remedy>,
     pub text: String,
 }
 
@@ -53,10 +59,16 @@ pub enum OutlookVerdict {
 /// The volume that overflows, and its free bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Room {
-    /// `snapshot vg0/data_snapshot` or `thin pool vg0/pool`
-    pub name: String,
     pub is_pool: bool,
     pub free_bytes: u64,
+    pub volume: Extensible,
+}
+
+impl Room {
+    /// `snapshot vg0/data_snapshot` or `thin pool vg0/pool`
+    fn name(&self) -> String {
+        format!("{} {}", if self.is_pool { "thin pool" } else { "snapshot" }, self.volume.name)
+    }
 }
 
 /// The forecast, from what was seen of this run and of earlier ones.
@@ -78,8 +90,12 @@ pub fn outlook(left: RemainingReads, room: Option<Room>, curve: &Curve, earlier:
         }
         _ => OutlookVerdict::Open,
     };
+    let full_with = |more: u64| Eta::full(usage.as_ref()?, free? + more as f64, earlier.growth_speed());
+    let is_short = verdict != OutlookVerdict::DoneFirst;
+    let add = growth.and_then(|growth| growth.add_bytes).filter(|add| *add > 0 && is_short);
     let mut outlook = Outlook {
-        overflows: room.as_ref().map(|room| room.name.clone()),
+        remedy: room.as_ref().zip(add).map(|(room, add)| Remedy::of(&room.volume, add, full_with)),
+        overflows: room.as_ref().map(Room::name),
         free_bytes: room.as_ref().map(|room| room.free_bytes),
         left,
         done,

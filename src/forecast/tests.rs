@@ -31,7 +31,14 @@ fn left(mb: u64) -> RemainingReads {
 }
 
 fn room(free_mb: u64) -> Option<Room> {
-    Some(Room { name: "snapshot vg0/snap".into(), is_pool: false, free_bytes: free_mb * MB })
+    let volume = Extensible {
+        name: "vg0/snap".into(),
+        vg: "vg0".into(),
+        option: "-L",
+        extent: 4 << 20,
+        free: Some(64 * GIB),
+    };
+    Some(Room { is_pool: false, free_bytes: free_mb * MB, volume })
 }
 
 fn forecast(left_mb: u64, free_mb: u64, curve: &Curve) -> Outlook {
@@ -63,20 +70,26 @@ fn a_snapshot_that_fills_sooner_will_overflow_first() {
     let found = forecast(600_000, 1_000, &curve(300, 100.0, 2.0));
     assert_eq!(found.verdict, OutlookVerdict::FullFirst);
     assert!(
-        found.text.contains("The snapshot will overflow first, and the backup will be lost: add 1"),
+        found
+            .text
+            .contains("The snapshot will overflow first, and the backup will be lost: run `lvextend -L +1"),
         "{}",
         found.text
     );
     let pool = Room { is_pool: true, ..room(1_000).unwrap() };
     let found = outlook(left(600_000), Some(pool), &curve(300, 100.0, 2.0), &PastRuns::default());
-    assert!(found.text.contains("The pool will be full first, for all its volumes: add "), "{}", found.text);
+    assert!(
+        found.text.contains("The pool will be full first, for all its volumes: run `lvextend -L +"),
+        "{}",
+        found.text
+    );
 }
 
 #[test]
 fn a_close_race_is_open() {
     let found = forecast(60_000, 1_200, &curve(300, 100.0, 2.0));
     assert_eq!(found.verdict, OutlookVerdict::Open);
-    assert!(found.text.ends_with("Either may come first."), "{}", found.text);
+    assert!(found.text.contains("Either may come first: run `lvextend -L +"), "{}", found.text);
 }
 
 #[test]
@@ -318,4 +331,41 @@ fn a_backup_that_skips_files_reads_the_same_share_again() {
     );
     earlier.is_unreported = true;
     assert_eq!(RemainingReads::of(Some(GIB), Some(50 * GIB), &earlier).left_bytes, Some(49 * GIB));
+}
+
+fn remedied(free_mib: Option<u64>, likely_s: f64, text: &str) {
+    let volume = Extensible { free: free_mib.map(|mib| mib << 20), ..room(0).unwrap().volume };
+    let full = |_| Some(Eta { likely_s: Some(likely_s), soonest_s: likely_s * 0.8, ..likely_eta() });
+    assert_eq!(Remedy::of(&volume, 46 << 20, full).text, text);
+}
+
+fn likely_eta() -> Eta {
+    Eta { likely_s: None, soonest_s: 0.0, latest_s: None, basis: EtaBasis::Tested, seen_s: 100.0 }
+}
+
+#[test]
+fn a_remedy_names_a_command_and_what_it_buys() {
+    remedied(
+        Some(1024),
+        2_400.0,
+        "run `lvextend -L +48m vg0/snap`, which makes it last about 40 min 00 s, long enough for the backup",
+    );
+    remedied(
+        None,
+        2_400.0,
+        "run `lvextend -L +48m vg0/snap` if VG vg0 has free space, which makes it last about 40 min 00 s, long enough for \
+         the backup",
+    );
+    remedied(
+        Some(22),
+        300.0,
+        "the backup needs 46.0 MiB more, but VG vg0 has only 22.0 MiB free: run `lvextend -L +20m vg0/snap`, which makes it \
+         last about 5 min 00 s, then slow the writes, or stop the backup within 4 min 00 s",
+    );
+    remedied(
+        Some(0),
+        100.0,
+        "the backup needs 46.0 MiB more, but VG vg0 has no free space: add a PV with `vgextend vg0 DEVICE`, slow the writes, \
+         or stop the backup within 80 s",
+    );
 }

@@ -1,7 +1,7 @@
 //! The sentences of a forecast.
 
 use super::{Eta, EtaBasis, Outlook, OutlookVerdict};
-use crate::units::{Prefix, bytes_text, duration_text};
+use crate::units::duration_text;
 
 /// Reading has stopped after this long without a read.
 const IDLE_S: f64 = 60.0;
@@ -32,18 +32,16 @@ fn full(outlook: &Outlook) -> String {
 }
 
 fn verdict(outlook: &Outlook, is_pool: bool) -> Option<String> {
-    let add = match outlook.growth.and_then(|growth| growth.add_bytes) {
-        Some(add @ 1..) => format!("add {} now", bytes_text(add as f64, Prefix::Binary)),
-        _ => "make it larger now".into(),
-    };
+    let remedy = outlook.remedy.as_ref().map_or("make it larger now", |remedy| &remedy.text);
     Some(match outlook.verdict {
         OutlookVerdict::DoneFirst => "The backup will be done first.".into(),
         OutlookVerdict::FullFirst if is_pool => {
-            format!("The pool will be full first, for all its volumes: {add}.")
+            format!("The pool will be full first, for all its volumes: {remedy}.")
         }
         OutlookVerdict::FullFirst => {
-            format!("The snapshot will overflow first, and the backup will be lost: {add}.")
+            format!("The snapshot will overflow first, and the backup will be lost: {remedy}.")
         }
+        OutlookVerdict::Open if outlook.remedy.is_some() => format!("Either may come first: {remedy}."),
         OutlookVerdict::Open if outlook.done.is_some() && outlook.full.is_some() => {
             "Either may come first.".into()
         }

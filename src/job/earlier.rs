@@ -17,12 +17,11 @@ pub fn past_runs<'a>(job: &Job, jobs: impl Iterator<Item = &'a Job>) -> PastRuns
 }
 
 fn past_run(job: &Job) -> Option<PastRun> {
-    let grown = job.setup.cow_bytes.zip(job.peak_fill_percent);
     Some(PastRun {
         read_bytes: job.bytes_read.filter(|bytes| *bytes > 0)?,
         seconds: job.seconds(job.ended_at?),
         file_system_bytes: job.setup.file_system_bytes,
-        grown_bytes: grown.map(|(cow, percent)| (cow as f64 * percent / 100.0) as u64),
+        grown_bytes: job.setup.peak_bytes,
     })
 }
 
@@ -66,7 +65,7 @@ mod tests {
     #[test]
     fn speeds_are_those_of_the_whole_run() {
         let mut before = job(2, Some(5), Some(Outcome::Succeeded));
-        (before.setup.cow_bytes, before.peak_fill_percent) = (Some(4 * GIB), Some(25.0));
+        before.setup.peak_bytes = Some(GIB);
         let runs = past_runs(&job(1, None, None), [before].iter());
         assert_eq!(runs.read_speed(), Some(5.0 * GIB as f64 / 100.0));
         assert_eq!(runs.growth_speed(), Some(GIB as f64 / 100.0));

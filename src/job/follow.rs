@@ -83,7 +83,7 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
         job.started_at = volume.created_at.unwrap_or(job.started_at).min(job.started_at);
     }
     job.update_state(interval.at, state);
-    job.setup.update(interval, volume);
+    job.setup.update(interval, volume, state.fill);
     job.update_mounts(interval.at, volume.mounted_on.as_deref());
     if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
         job.count_reads(counters.sectors_read.bytes());

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use super::layout::{Disk, Layout, all_disks, disks_below};
 use crate::interval::Interval;
 use crate::topology::{Topology, Volume, VolumeKind};
+use crate::units::Fill;
 
 /// The kernel counts processor time in hundredths of a second on every machine that LVM runs on.
 const MICROSECONDS_OF_A_CLOCK_TICK: f64 = 10_000.0;
@@ -22,13 +23,15 @@ pub enum SnapshotKind {
     Thin,
 }
 
-/// Properties that do not change during a job; `None` if unknown.
+/// The last known properties; `None` if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Setup {
     pub kind: Option<SnapshotKind>,
     pub chunk_bytes: Option<u64>,
     /// The size of the COW area.
     pub cow_bytes: Option<u64>,
+    /// The most that was used of it. Its size may have changed since.
+    pub peak_bytes: Option<u64>,
     pub origin_bytes: Option<u64>,
     /// The origin's thick snapshots, including this one; 0 for a run that created none.
     pub snapshots: Option<u32>,
@@ -51,12 +54,13 @@ pub struct Setup {
 
 impl Setup {
     /// Records the properties of a snapshot and its origin. Properties that are no longer known stay.
-    pub fn update(&mut self, interval: &Interval, snapshot: &Volume) {
+    pub fn update(&mut self, interval: &Interval, snapshot: &Volume, fill: Option<Fill>) {
         let topology = &*interval.topology;
         self.kind = SnapshotKind::of(snapshot.kind).or(self.kind);
         self.chunk_bytes = chunk_bytes(topology, snapshot).or(self.chunk_bytes);
         if snapshot.kind == VolumeKind::Snapshot {
             self.cow_bytes = snapshot.size.or(self.cow_bytes);
+            self.peak_bytes = self.peak_bytes.max(fill.filter(|fill| fill.unit > 0).map(Fill::used_bytes));
             replace(&mut self.cow_pvs, &snapshot.pvs);
         }
         self.cow_layout = Layout::of(snapshot, topology).or(self.cow_layout.take());

@@ -48,9 +48,8 @@ pub struct Sizing {
     pub setting: String,
 }
 
-/// The recommended size; `None` without a known peak. `had_bytes` is the size in the last run. A margin below 1 counts as
-/// 1.
-pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits, had_bytes: Option<u64>) -> Option<Sizing> {
+/// The recommended size; `None` without a known peak. A margin below 1 counts as 1.
+pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits) -> Option<Sizing> {
     let peak_bytes = peaks.iter().map(|peak| peak.bytes).max()?;
     let overflowed = peaks.iter().filter(|peak| peak.overflowed).count();
     // At least twice as much after an overflow, so that the next run does not overflow as well.
@@ -71,7 +70,7 @@ pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits, had_bytes: Option<u64
         text: String::new(),
         setting: format!("[lvm]\nlvsize={}", lvm_size(advised_bytes)),
     };
-    sizing.text = sizing.sentence(had_bytes);
+    sizing.text = sizing.sentence();
     Some(sizing)
 }
 
@@ -85,9 +84,8 @@ pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
 }
 
 impl Sizing {
-    fn sentence(&self, had_bytes: Option<u64>) -> String {
-        let of = had_bytes.map_or_else(String::new, |had| format!(" of {}", size(had as f64)));
-        let peak = format!("Peak {}{of}", size(self.peak_bytes as f64));
+    fn sentence(&self) -> String {
+        let peak = format!("Peak {}", size(self.peak_bytes as f64));
         let advised = size(self.advised_bytes as f64);
         let runs = if self.runs == 1 { "the run".into() } else { format!("the last {} runs", self.runs) };
         if self.cannot_overflow {
@@ -132,8 +130,8 @@ mod tests {
         Peak { bytes: (mib * MIB as f64) as u64, overflowed: false }
     }
 
-    fn check(peaks: &[Peak], limits: Limits, had_mib: u64, text: &str, setting: &str) {
-        let found = sizing(peaks, 2.0, limits, Some(had_mib * MIB)).unwrap();
+    fn check(peaks: &[Peak], limits: Limits, text: &str, setting: &str) {
+        let found = sizing(peaks, 2.0, limits).unwrap();
         assert_eq!((&*found.text, &*found.setting), (text, setting));
     }
 
@@ -141,28 +139,27 @@ mod tests {
     fn the_size_is_the_peak_times_the_margin() {
         let mut peaks = vec![held(9.0); 13];
         peaks.push(held(15.7));
-        let text = "Peak 15.7 MiB of 120 MiB; 32.0 MiB would have held the last 14 runs twice over.";
-        check(&peaks, Limits::default(), 120, text, "[lvm]\nlvsize=32M");
+        let text = "Peak 15.7 MiB; 32.0 MiB would have held the last 14 runs twice over.";
+        check(&peaks, Limits::default(), text, "[lvm]\nlvsize=32M");
     }
 
     #[test]
     fn after_an_overflow_the_size_at_least_doubles() {
         let peaks = [held(40.0), Peak { bytes: 120 * MIB, overflowed: true }];
-        let text = "Peak 120 MiB of 120 MiB, and 1 of the last 2 runs overflowed, so the required size is unknown. \
+        let text = "Peak 120 MiB, and 1 of the last 2 runs overflowed, so the required size is unknown. \
                     240 MiB is twice the largest peak.";
-        check(&peaks, Limits::default(), 120, text, "[lvm]\nlvsize=240M");
-        assert_eq!(sizing(&peaks, 1.0, Limits::default(), None).unwrap().margin, 2.0);
-        let text = "Peak 120 MiB of 120 MiB, and the run overflowed, so the required size is unknown. 240 MiB is \
+        check(&peaks, Limits::default(), text, "[lvm]\nlvsize=240M");
+        assert_eq!(sizing(&peaks, 1.0, Limits::default()).unwrap().margin, 2.0);
+        let text = "Peak 120 MiB, and the run overflowed, so the required size is unknown. 240 MiB is \
                     twice the largest peak.";
-        check(&peaks[1..], Limits::default(), 120, text, "[lvm]\nlvsize=240M");
+        check(&peaks[1..], Limits::default(), text, "[lvm]\nlvsize=240M");
     }
 
     #[test]
     fn the_size_is_limited_to_a_full_copy() {
         let limits = Limits { origin_bytes: Some(100 * MIB), ..Limits::default() };
-        let text =
-            "Peak 80.0 MiB of 90.0 MiB; 104 MiB cannot overflow, however much is written to the origin.";
-        check(&[held(80.0)], limits, 90, text, "[lvm]\nlvsize=104M");
+        let text = "Peak 80.0 MiB; 104 MiB cannot overflow, however much is written to the origin.";
+        check(&[held(80.0)], limits, text, "[lvm]\nlvsize=104M");
     }
 
     /// Computed by hand: 25,600 chunks of 4 KiB, 256 to an area, 101 areas, and the header.
@@ -175,14 +172,14 @@ mod tests {
     #[test]
     fn sizes_are_whole_extents() {
         let limits = Limits { extent: Some(32 * MIB), ..Limits::default() };
-        assert_eq!(sizing(&[held(15.7)], 2.5, limits, None).unwrap().advised_bytes, 64 * MIB);
-        assert_eq!(sizing(&[held(0.0)], 2.0, limits, None).unwrap().advised_bytes, 32 * MIB);
+        assert_eq!(sizing(&[held(15.7)], 2.5, limits).unwrap().advised_bytes, 64 * MIB);
+        assert_eq!(sizing(&[held(0.0)], 2.0, limits).unwrap().advised_bytes, 32 * MIB);
         assert_eq!(lvm_size(3 * 1024 * MIB), "3G");
     }
 
     #[test]
     fn without_runs_there_is_no_size() {
-        assert_eq!(sizing(&[], 2.0, Limits::default(), None), None);
-        assert_eq!(sizing(&[held(1.0)], f64::NAN, Limits::default(), None).unwrap().margin, 2.0);
+        assert_eq!(sizing(&[], 2.0, Limits::default()), None);
+        assert_eq!(sizing(&[held(1.0)], f64::NAN, Limits::default()).unwrap().margin, 2.0);
     }
 }

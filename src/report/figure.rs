@@ -178,7 +178,12 @@ mod tests {
 
     #[test]
     fn every_figure_has_a_unique_name_and_a_value() {
-        let setup = Setup { chunk_bytes: Some(4096), cow_bytes: Some(1 << 30), ..Setup::default() };
+        let setup = Setup {
+            chunk_bytes: Some(4096),
+            cow_bytes: Some(1 << 30),
+            peak_bytes: Some(1 << 29),
+            ..Setup::default()
+        };
         let list = figures(&Figures::of(&course(), &setup));
         let unknown: Vec<&Figure> = list.iter().filter(|figure| figure.value.is_none()).collect();
         assert!(unknown.is_empty(), "{unknown:?}");

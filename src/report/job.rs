@@ -119,7 +119,7 @@ mod tests {
         let mut figures = empty();
         figures.copied.write_cost = Some(2.9);
         let peak = Peak { bytes: 15 << 20, overflowed: false };
-        let sizing = sizing(&[peak], DEFAULT_MARGIN, Limits::default(), None);
+        let sizing = sizing(&[peak], DEFAULT_MARGIN, Limits::default());
         let report = JobReport::new("nightly", figures, &setup, sizing, Prefix::Decimal);
         let text = report.text(&account(), &[], None, Style::Markdown);
         assert!(text.contains("\n**Move the origin to a thin pool and use thin snapshots."), "{text}");

@@ -2,6 +2,7 @@
 //! if names, layers, mounts or LVM's report change.
 
 mod devices;
+mod extension;
 mod kind;
 mod layout;
 mod lvm_name;
@@ -18,6 +19,7 @@ use crate::sample::Sample;
 use crate::sample::diskstats::Number;
 use crate::sample::lvm::Segment;
 use crate::units::{Fill, Sectors};
+pub use extension::Extensible;
 pub use kind::VolumeKind;
 
 /// All properties of this machine's devices except counters.

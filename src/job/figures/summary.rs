@@ -99,9 +99,13 @@ fn ends(stretch: &Stretch, figure: impl Fn(&Stretch) -> Option<f64>) -> Option<E
 fn fill_figures(whole: &Stretch, active: &Stretch, setup: &Setup) -> Option<FillFigures> {
     let fills = whole.column(Measure::FillPercent);
     let peak_percent = Sorted::new(fills.iter().copied().flatten())?.most();
-    let peak_bytes = setup.cow_bytes.map(|bytes| (peak_percent / 100.0 * bytes as f64).round() as u64);
     let ends = ends(active, |part| part.mean(Measure::FillPercent));
-    Some(FillFigures { peak_percent, peak_bytes, growth_percent_per_hour: growth(whole), ends })
+    Some(FillFigures {
+        peak_percent,
+        peak_bytes: setup.peak_bytes,
+        growth_percent_per_hour: growth(whole),
+        ends,
+    })
 }
 
 /// In percentage points an hour, from the first known fill to the last.

@@ -87,6 +87,7 @@ pub fn setup() -> Setup {
         kind: Some(SnapshotKind::Thick),
         chunk_bytes: Some(64 * 1024),
         cow_bytes: Some(1024 * MIB),
+        peak_bytes: Some(600 * MIB),
         origin_bytes: Some(100 * 1024 * MIB),
         snapshots: Some(1),
         origin_pvs: Some(vec!["sda".into()]),

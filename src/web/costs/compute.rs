@@ -114,8 +114,9 @@ async fn setup(site: &Site, job: &Job, jobs: &[Job], present: &Present) -> Resul
         setup.snapshots =
             setup.snapshots.max(u32::try_from(overlapping(job, jobs, present.interval.at)).ok());
         setup.cow_pvs = setup.cow_pvs.or_else(|| only_pv(job, topology));
-        if setup.cow_bytes.is_none() {
-            setup.cow_bytes = fullest(site, job, present).await?.map(|(_, total)| total);
+        if setup.cow_bytes.is_none() || setup.peak_bytes.is_none() {
+            let (used, total) = fullest(site, job, present).await?.unzip();
+            (setup.peak_bytes, setup.cow_bytes) = (setup.peak_bytes.or(used), setup.cow_bytes.or(total));
         }
     }
     Ok(setup)
@@ -189,7 +190,7 @@ async fn next_size(
         chunk: setup.chunk_bytes,
         origin_bytes: setup.origin_bytes,
     };
-    Ok(sizing(&peaks, DEFAULT_MARGIN, limits, setup.cow_bytes))
+    Ok(sizing(&peaks, DEFAULT_MARGIN, limits))
 }
 
 fn extent(job: &Job, topology: &Topology) -> Option<u64> {
@@ -198,10 +199,9 @@ fn extent(job: &Job, topology: &Topology) -> Option<u64> {
 
 async fn peak(site: &Site, run: &Job, present: &Present) -> Result<Option<Peak>, Problem> {
     let overflowed = run.died_at.is_some();
-    let known = run.setup.cow_bytes.zip(run.peak_fill_percent);
-    let fill = match known {
-        Some((total, percent)) => Some(((total as f64 * percent / 100.0).round() as u64, total)),
+    let fill = match run.setup.peak_bytes.zip(run.setup.cow_bytes) {
         None => fullest(site, run, present).await?,
+        known => known,
     };
     Ok(fill.map(|(used, total)| Peak { bytes: if overflowed { total } else { used }, overflowed }))
 }

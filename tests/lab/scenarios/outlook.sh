@@ -1,8 +1,8 @@
-# Will the backup be done before its snapshot overflows? Two run at once, each reads a file system that is written to
-# meanwhile: one has room, the other's snapshot overflows first. What is said of them in the middle is compared with
+# Will the backup be done before its snapshot overflows? Three run at once, each reads a file system that is written to
+# meanwhile: one has room, the second one's snapshot overflows first, and the third one's is extended as advised. What is said of them in the middle is compared with
 # what comes: within its own bounds, or a quarter of the time. What a file system uses is compared with df.
 #
-# LAB_TIMEOUT=500
+# LAB_TIMEOUT=600
 source "$repo/tests/lab/guest/lab.sh"
 
 slack=3    # seconds, on either side: what is asked five times a second is seen late on a slow machine
@@ -69,6 +69,7 @@ modules dm-snapshot ext4
 new_group vg0 /dev/ubda /dev/ubdb
 origin roomy 70 200M
 origin tight 250 48M
+origin short 70 16M
 echo 'interval = "500ms"' >/mnt/cowbell.toml
 start_cowbell
 await_ticks 3
@@ -82,6 +83,14 @@ paced /mnt/roomy/file 400000 "+<" & writers=($!)
 paced /mnt/tight.snap/file 1000000 "<" & readers+=($!)
 paced /mnt/tight/file 600000 "+<" & writers+=($!)
 
+paced /mnt/short.snap/file 1000000 "<" & short=$!
+paced /mnt/short/file 400000 "+<" & writers+=($!)
+
+wait_until 60 "short to be expected to overflow" is_half_way short '.verdict == "full_first" and .remedy.command'
+remedy=$(outlook short | jq .remedy)
+echo "figure advice: $(outlook short | jq -r .text)"
+check "the advised command is enough" true "$(jq .is_enough <<<"$remedy")"
+$(jq -r .command <<<"$remedy") >>"$OUT/lvm.log" 2>&1
 wait_until 120 "half of roomy to be read" is_half_way roomy '.left.left_bytes * 2 < .left.expected_bytes'
 roomy_at=$(date +%s.%N)
 roomy=$(outlook roomy)
@@ -93,6 +102,9 @@ check "tight will overflow first" full_first "$(jq -r .verdict <<<"$tight")"
 check "tight is said to overflow" "snapshot vg0/tight_snapshot" "$(jq -r .overflows <<<"$tight")"
 check "status says it" 1 "$("$COWBELL" status --config /mnt/cowbell.toml | grep -c 'will overflow first, and the backup will be lost')"
 
+wait "$short"
+check "short lives until it is read" false "$(is_dead short && echo true || echo false)"
+echo "figure short: $(jq .added_bytes <<<"$remedy") bytes were added, peak $(job short .peak_fill_percent) %"
 wait_until 200 "tight to overflow" is_dead tight
 came_as_said "tight overflows" "$tight_at" "$(jq -c .full <<<"$tight")" "$(date -d "$(job tight .died_at)" +%s.%N)"
 check "of a dead snapshot nothing is expected" null "$(outlook tight)"
@@ -101,7 +113,7 @@ came_as_said "roomy is done" "$roomy_at" "$(jq -c .done <<<"$roomy")" "$(cat /mn
 check "roomy lives" false "$(is_dead roomy && echo true || echo false)"
 kill "${writers[@]}" "${readers[1]}" 2>/dev/null || true
 wait "${writers[@]}" "${readers[1]}" 2>/dev/null || true
-umount /mnt/roomy.snap
+umount /mnt/roomy.snap /mnt/short.snap
 lvremove -qq -f vg0/roomy_snapshot >>"$OUT/lvm.log" 2>&1
 in_time 2 eval '[[ $(outlook roomy) == null ]]'
 check "of one that is over nothing is expected" null "$(outlook roomy)"
