@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::runtime;
 
@@ -114,6 +114,11 @@ enum Command {
         #[arg(long, default_value = "2")]
         speed: Speed,
     },
+}
+
+/// The definition of the command line, from which man pages and completions are made.
+pub fn definition() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the command, and prints its error.
