@@ -138,7 +138,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let config = match (configuration(&cli.common), &cli.command) {
+    let config = match (configuration(&cli), &cli.command) {
         (Ok(config), _) => config,
         // The command runs even with an invalid configuration.
         (Err(error), Some(Command::Run(_))) => {
@@ -223,8 +223,13 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
 }
 
 /// The configuration file, overridden by the command line and the environment.
-fn configuration(common: &Common) -> Result<Config, ConfigError> {
-    let mut config = config::load(common.config.as_deref())?;
+fn configuration(cli: &Cli) -> Result<Config, ConfigError> {
+    let common = &cli.common;
+    // The others need no more of it than the daemon's address.
+    let needs_file =
+        matches!(cli.command, None | Some(Command::Serve { .. } | Command::Record { .. } | Command::Check));
+    let is_hidden = !needs_file && common.config.is_none() && config::default_is_hidden();
+    let mut config = if is_hidden { Config::default() } else { config::load(common.config.as_deref())? };
     if let Some(listen) = &common.listen {
         config.listen =
             Listen::try_from(listen.clone()).map_err(|error| ConfigError::option("--listen", &error))?;

@@ -9,6 +9,7 @@ mod paths;
 mod store;
 mod token;
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -87,14 +88,17 @@ pub fn load(named: Option<&Path>) -> Result<Config, ConfigError> {
     let path = named.map_or_else(|| PathBuf::from(DEFAULT_PATH), Path::to_path_buf);
     match std::fs::read_to_string(&path) {
         Ok(text) => parse(&path, &text),
-        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
-            Ok(Config::default())
-        }
+        Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => Ok(Config::default()),
         Err(error) => Err(ConfigError(format!(
             "cannot read the configuration {}: {error}; name an existing file or omit --config",
             path.display()
         ))),
     }
+}
+
+/// Whether this user may not read the file at [`DEFAULT_PATH`]: packages install it for root and the group cowbell only.
+pub fn default_is_hidden() -> bool {
+    std::fs::File::open(DEFAULT_PATH).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
 /// Parses a configuration file; `path` appears in the error.
@@ -212,6 +216,52 @@ mod tests {
             "[store]\nticks = \"2w\"\nminutes = \"5y\"\nsize = \"500MB\"",
             "Store { ticks: Age(1209600s), minutes: Age(157680000s), jobs: Age(31536000s), size: Size(500000000) }",
         );
+    }
+
+    /// The file that packages install, with the comment mark of every key removed.
+    fn packaged_file() -> String {
+        let lines = include_str!("../../systemd/package/cowbell.toml").lines();
+        let uncommented = lines.map(|line| match line.strip_prefix('#') {
+            Some(key) if !key.starts_with(' ') => key,
+            _ => line,
+        });
+        uncommented.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The keys of a table, or of the whole file, as the error for an unknown key lists them.
+    fn known_keys(file: &toml::Table, table: Option<&str>) -> Vec<String> {
+        let mut file = file.clone();
+        let place = match table {
+            Some(name) => file[name].as_table_mut().unwrap(),
+            None => &mut file,
+        };
+        place.insert("unknown".into(), 1.into());
+        let error = file.try_into::<Config>().unwrap_err();
+        let error = error.message();
+        let (_, expected) = error.split_once("expected").unwrap_or_else(|| panic!("{error}"));
+        expected.split('`').skip(1).step_by(2).map(String::from).collect()
+    }
+
+    #[test]
+    fn the_packaged_file_shows_the_defaults() {
+        let mut config = parse(Path::new("cowbell.toml"), &packaged_file()).unwrap();
+        // Without a default of their own.
+        config.notify.clear();
+        config.hooks = Hooks::default();
+        config.changes = Changes::default();
+        assert_eq!(config, Config::default());
+    }
+
+    #[test]
+    fn the_packaged_file_has_every_key() {
+        let file: toml::Table = packaged_file().parse().unwrap();
+        let tables = file.iter().filter(|(_, value)| value.is_table()).map(|(name, _)| Some(name.as_str()));
+        for table in tables.chain([None]) {
+            let place = table.map_or(&file, |name| file[name].as_table().unwrap());
+            for key in known_keys(&file, table) {
+                assert!(place.contains_key(&key), "systemd/package/cowbell.toml lacks `{key}` in {table:?}");
+            }
+        }
     }
 
     #[test]
