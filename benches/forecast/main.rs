@@ -76,12 +76,15 @@ fn two(errors: &mut [f64]) -> String {
 fn verdicts(polls: &[Poll]) {
     let mut score = VerdictScore::of(polls);
     println!(
-        "verdicts: {} right, {} wrong ({:.1} %), {} undecided ({:.1} %), {} too early; the first right one {:.0} s before the event (median)",
+        "verdicts: {} right, {} wrong ({:.1} %), {} undecided ({:.1} %: {} in the {} polls of close races, {} with a time unknown), {} too early; the first right one {:.0} s before the event (median)",
         score.right,
         score.wrong,
         score.wrong_share() * 100.0,
         score.open,
         score.open_share() * 100.0,
+        score.close,
+        score.races,
+        score.unknown,
         score.unsaid,
         percentile(&mut score.leads_s, 0.5),
     );

@@ -12,6 +12,8 @@ use super::course::{Course, Tick};
 pub const SHARES: [f64; 4] = [0.1, 0.25, 0.5, 0.75];
 const ABOUT: f64 = 0.05;
 const LAST_S: f64 = 2.0;
+/// It is a close race if the times left differ by less than this factor.
+const CLOSE: f64 = 1.25;
 /// Something must be said after so long.
 const FIRST_S: f64 = 20.0;
 
@@ -187,6 +189,11 @@ pub struct VerdictScore {
     pub right: usize,
     pub wrong: usize,
     pub open: usize,
+    /// Of those, the close races, and those in which one of the times is unknown.
+    pub close: usize,
+    pub unknown: usize,
+    /// All polls of close races.
+    pub races: usize,
     pub unsaid: usize,
     /// Of each course: the seconds from the first right verdict to the event; 0 without one.
     pub leads_s: Vec<f64>,
@@ -221,6 +228,11 @@ impl VerdictScore {
             _ => &mut self.unsaid,
         };
         *count += 1;
+        let is_open = poll.said.verdict == Some(OutlookVerdict::Open);
+        let is_unknown = poll.said.done.is_none() || poll.said.full.is_none();
+        self.races += usize::from(is_close(poll));
+        self.close += usize::from(is_open && is_close(poll));
+        self.unknown += usize::from(is_open && is_unknown && !is_close(poll));
         is_right(poll.said.verdict, is_done_first)
     }
 
@@ -231,6 +243,20 @@ impl VerdictScore {
     pub fn open_share(&self) -> f64 {
         self.open as f64 / (self.right + self.wrong + self.open).max(1) as f64
     }
+}
+
+/// An event that was not recorded is expected at the mean speed of the course.
+fn is_close(poll: &Poll) -> bool {
+    let (course, tick) = (poll.course, poll.course.ticks[poll.tick]);
+    let at_mean_speed = |goal: f64, sum: fn(&Tick) -> f64| {
+        let began = course.ticks.iter().find(|tick| sum(tick) > sum(&course.ticks[0]))?;
+        let last = course.ticks.last()?;
+        Some(last.at_s + (goal - sum(last)) * (last.at_s - began.at_s) / (sum(last) - sum(began)))
+    };
+    let done_s = course.done_s.or_else(|| at_mean_speed(course.expected as f64, |tick| tick.read));
+    let full_s = course.full_at(poll.tick).or_else(|| at_mean_speed(tick.total, |tick| tick.used));
+    let ratio = done_s.zip(full_s).map(|(done_s, full_s)| (done_s - tick.at_s) / (full_s - tick.at_s));
+    ratio.is_some_and(|ratio| (1.0 / CLOSE..CLOSE).contains(&ratio))
 }
 
 fn is_right(verdict: Option<OutlookVerdict>, is_done_first: bool) -> bool {
