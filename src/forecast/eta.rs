@@ -1,8 +1,8 @@
 //! When a backup is done or its snapshot full, with a 90 % range, and how far the snapshot grows until then.
 //!
-//! The range is a factor on either side. Its logarithm is a sum of four parts: how far this run's own forecasts missed,
-//! how far the trends are apart, how far ahead it looks for what it has seen, and a least part. The weights of these
-//! parts are rounded quantile regressions on the tuning half of `tests/fixtures/courses`.
+//! The range is a factor on either side. Its logarithm is a sum of two parts: how uncertain the speed is, and how much
+//! sooner or later other trends have it. The weights of these parts are rounded quantile regressions on the tuning half
+//! of `tests/fixtures/courses`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -52,14 +52,17 @@ const NEVER: f64 = 1000.0;
 const SIZE_ERROR: f64 = 0.003;
 /// A tick may end this much before the event.
 const TICK_S: f64 = 1.0;
+/// From the last read to the end of a backup: its processes pass on what was read ahead, and end. The median of the
+/// tuning half.
+const END_S: f64 = 0.45;
 
-/// The weights of the parts of a range: the least, how far ahead, own errors, disagreement.
+/// The weights of the parts of a range: of the speed's uncertainty, and of the trends on that side.
 struct Widths {
-    down: [f64; 4],
-    up: [f64; 4],
+    down: [f64; 2],
+    up: [f64; 2],
 }
-const DONE: Widths = Widths { down: [0.0, 0.012, 0.05, 0.25], up: [0.005, 0.005, 1.3, 0.2] };
-const FULL: Widths = Widths { down: [0.02, 0.12, 0.5, 0.5], up: [0.1, 0.04, 0.25, 1.2] };
+const DONE: Widths = Widths { down: [0.4, 0.3], up: [1.3, 0.0] };
+const FULL: Widths = Widths { down: [1.3, 2.5], up: [1.6, 0.5] };
 
 /// The logarithms of the factors on either side.
 #[derive(Clone, Copy)]
@@ -70,16 +73,11 @@ struct Range {
 
 impl Range {
     fn of(prediction: &Prediction, bytes: f64, likely_s: f64, widths: &Widths) -> Self {
-        let parts = parts(prediction, bytes, likely_s);
-        let sum = |weights: &[f64; 4]| parts.iter().zip(weights).map(|(part, weight)| part * weight).sum();
-        Self { down: sum(&widths.down), up: sum(&widths.up) }
+        let uncertainty = prediction.uncertainty(likely_s);
+        let [sooner, later] = prediction.disagreement(bytes, likely_s);
+        let side = |[speed, trends]: [f64; 2], apart: f64| speed * uncertainty + trends * apart;
+        Self { down: side(widths.down, sooner), up: side(widths.up, later) }
     }
-}
-
-/// What the width of a range depends on.
-pub fn parts(prediction: &Prediction, bytes: f64, likely_s: f64) -> [f64; 4] {
-    let ahead = likely_s / (prediction.seen_s + 1.0);
-    [1.0, ahead.min(25.0).sqrt(), prediction.missed, prediction.disagreement(bytes)]
 }
 
 impl Eta {
@@ -99,7 +97,9 @@ impl Eta {
         };
         if let Some(likely_s) = eta.likely_s {
             eta.soonest_s = likely_s * (-wider(eta.soonest_s, least - error)).exp();
-            eta.latest_s = eta.latest_s.map(|latest_s| likely_s * wider(latest_s, most + error).exp());
+            eta.latest_s =
+                eta.latest_s.map(|latest_s| likely_s * wider(latest_s, most + error).exp() + END_S);
+            eta.likely_s = Some(likely_s + END_S);
         }
         Some(eta)
     }

@@ -1,8 +1,8 @@
 //! Forecasts whether a running backup will finish before its snapshot overflows.
 //!
-//! `curve` holds what was read and how far it filled. `trend` continues both sums, and says how far its forecasts
-//! missed so far. `eta` turns that into times with an honest range, and the bytes that are still needed. Here they are
-//! compared. A verdict is given only if both 90 % ranges do not overlap.
+//! `curve` holds what was read and how far it filled. `trend` continues both sums, and says how uncertain their speeds
+//! are. `eta` turns that into times with an honest range, and the bytes that are still needed. Here they are compared.
+//! A verdict is given only if both 90 % ranges do not overlap.
 
 mod curve;
 mod eta;

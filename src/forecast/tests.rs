@@ -86,6 +86,26 @@ fn a_snapshot_that_fills_sooner_will_overflow_first() {
 }
 
 #[test]
+fn a_clear_race_is_decided_within_half_a_minute() {
+    let verdict = |free_mb| forecast(6_000, free_mb, &curve(25, 100.0, 2.0)).verdict;
+    assert_eq!([40, 400].map(verdict), [OutlookVerdict::FullFirst, OutlookVerdict::DoneFirst]);
+}
+
+#[test]
+fn slow_bursts_widen_the_range() {
+    let mut bursts = curve(1, 100.0, 2.0);
+    for _ in 0..10 {
+        go_on(&mut bursts, 60, 100.0, 4.0);
+        go_on(&mut bursts, 60, 100.0, 0.0);
+    }
+    let width = |curve: &Curve| {
+        let full = forecast(60_000, 2_400, curve).full.unwrap();
+        full.latest_s.unwrap() / full.soonest_s
+    };
+    assert!(width(&bursts) > 1.5 * width(&curve(1_200, 100.0, 2.0)), "{}", width(&bursts));
+}
+
+#[test]
 fn a_close_race_is_open() {
     let found = forecast(60_000, 1_200, &curve(300, 100.0, 2.0));
     assert_eq!(found.verdict, OutlookVerdict::Open);
@@ -145,7 +165,7 @@ fn growth_that_decayed_to_nothing_does_not_overflow_first() {
         used.push(Point { at_s, read: at_s * 10e6, used: Some(grown) });
     }
     let found = forecast(20_000, 100, &used);
-    assert_ne!(found.verdict, OutlookVerdict::FullFirst, "{}", found.text);
+    assert_eq!(found.verdict, OutlookVerdict::DoneFirst, "{}", found.text);
     let full = found.full.unwrap();
     assert!(full.likely_s.is_none_or(|likely_s| likely_s > 3_600.0), "{full:?}");
     // While it decays, it is forecast.
@@ -180,7 +200,7 @@ fn without_io_there_is_no_forecast() {
 
 #[test]
 fn nothing_left_is_done_and_no_space_is_full() {
-    assert_eq!(likely(forecast(0, 1_000, &curve(300, 1.0, 1.0)).done), 0.0);
+    assert!(likely(forecast(0, 1_000, &curve(300, 1.0, 1.0)).done) < 0.5, "its processes end");
     let full = forecast(100_000, 0, &curve(300, 1.0, 1.0));
     assert_eq!((likely(full.full), full.verdict), (0.0, OutlookVerdict::FullFirst));
 }
@@ -216,7 +236,7 @@ fn after_a_lasting_change_the_new_speeds_count_most() {
     go_on(&mut curve, 120, 20.0, 2.0);
     // 3,000 s at the new speeds.
     let done = forecast(60_000, 10_000, &curve).done.unwrap();
-    assert!((2_000.0..=3_300.0).contains(&done.likely_s.unwrap()), "{done:?}");
+    assert!((2_700.0..=3_300.0).contains(&done.likely_s.unwrap()), "{done:?}");
     assert!(done.soonest_s <= 3_000.0 && 3_000.0 <= done.latest_s.unwrap(), "{done:?}");
 }
 
@@ -257,7 +277,7 @@ fn earlier_runs_tell_the_speed_at_first() {
         ..PastRun::default()
     };
     let earlier = PastRuns { runs: vec![run], is_unreported: false };
-    let soon = curve(6, 50.0, 4.0);
+    let soon = curve(4, 50.0, 4.0);
     let done = |earlier: &PastRuns| likely(outlook(left(40_000), room(1_000), &soon, earlier).done);
     assert!((700.0..900.0).contains(&done(&PastRuns::default())));
     assert!(done(&earlier) < done(&PastRuns::default()) - 20.0, "{}", done(&earlier));

@@ -2,17 +2,18 @@
 //! since.
 //!
 //! A trend is a speed, and how much of it is lost with each byte: distinct chunks run out, so that growth decays, and a
-//! fuller snapshot slows its reader. Speeds are means whose weights halve every 5, 10, 20 … seconds; the bent ones are
+//! fuller snapshot slows its reader. Speeds are means whose weights halve every 7, 14, 28 … seconds; the bent ones are
 //! regressions of the speed on the bytes. At up to 60 past moments each trend is asked when as many bytes as now would be
-//! gained. Its error, on a logarithmic scale, is compared with what came. A weight is a high power of the mean error, so
-//! a steady run trusts long means, one that changes the last seconds, and one that decays the bent ones.
+//! gained. Its error is on a logarithmic scale, and what counts is by how much it exceeds that of the best trend: where
+//! all missed, as before a lasting change, none was better. A weight is a high power of the mean, so a steady run trusts
+//! long means, one that changes the last seconds, and one that decays the bent ones.
 
 use std::f64::consts::LN_2;
 
 use super::curve::Sums;
 
 /// The half-lives of means double from here up to the time seen.
-const SHORTEST_S: f64 = 5.0;
+const SHORTEST_S: f64 = 7.0;
 const MOST_LINES: usize = 9;
 /// The half-lives of the regressions of the sum on the time.
 const FITTED_S: [f64; 3] = [10.0, 40.0, f64::INFINITY];
@@ -30,19 +31,27 @@ const START_HALF_LIFE: f64 = 0.5;
 /// If the forecast looks further ahead than so many times the longest test, this many times that test is enough.
 const FURTHER: f64 = 4.0;
 /// A trend begins with one test that missed by so much. A short mean varies more: at this half-life, twice as much. Bent
-/// trends have to earn their weight. Backups of the same origin are alike.
+/// trends have to earn their weight.
 const UNTESTED: f64 = 1.0;
 const UNTESTED_ERROR: f64 = 0.3;
 const VARIES_S: f64 = 10.0;
 const UNTESTED_BENT_ERROR: f64 = 0.5;
-const UNTESTED_USUAL_ERROR: f64 = 0.2;
-/// Of all trends, one more test missed by a factor of two. It has a tenth of a weight, so that it only counts at first.
-const UNTESTED_MISS: (f64, f64) = (0.7, 0.1);
+/// A speed's variance is that of blocks of the time seen. A long run has long ones, so that its slow bursts are seen; in
+/// shorter ones than this, neighbours are alike.
+const MOST_BLOCKS: f64 = 24.0;
+const SHORTEST_BLOCK_S: f64 = 5.0;
+/// At first, half a block is assumed that is off by a third.
+const ASSUMED: f64 = 0.5;
+const ASSUMED_VARIANCE: f64 = 0.1;
 /// A weight is this power of the mean error, which is at least so large.
 const SELECTION: i32 = -8;
 const LEAST_ERROR: f64 = 0.02;
 /// Larger errors count as this: a factor of 2.7.
 const MOST_ERROR: f64 = 1.0;
+/// A test that even the best trend missed by so much shows nothing: which one missed less is chance.
+const UNFORESEEN: f64 = 0.3;
+/// Trends that are further apart than this factor count as this far.
+const MOST_APART: f64 = 20.0;
 /// Shorter times are not distinguished.
 const LEAST_TIME_S: f64 = 0.5;
 
@@ -81,6 +90,13 @@ impl Trend {
     }
 }
 
+/// What a trend would have said at each of the moments, the last of which is now.
+struct Candidate {
+    /// Its error before any test.
+    untested: f64,
+    at: Vec<Trend>,
+}
+
 /// A moment of the past, and what came after it.
 struct Test {
     from: usize,
@@ -96,8 +112,8 @@ struct Test {
 pub struct Prediction {
     /// The trends as of now, with their weights.
     trends: Vec<(Trend, f64)>,
-    /// The error that nine of ten tests stayed below.
-    pub missed: f64,
+    /// The variance of a second's speed over the mean, if each second were independent of the others.
+    variance: f64,
     /// The seconds since the first change.
     pub seen_s: f64,
 }
@@ -111,35 +127,20 @@ impl Prediction {
         }
         let step = (last / MOST_TESTS).max(1);
         let moments: Vec<usize> = (2..last).step_by(step).chain([last]).collect();
-        let usual = usual_speed.map(|speed| vec![Trend { speed, loss_per_s: 0.0 }; moments.len()]);
-        let all: Vec<(f64, Vec<Trend>)> = (half_lives(past).map(|s| (untested(s), line(past, s, &moments))))
-            .chain(FITTED_S.map(|s| (untested(s), fitted(past, s, &moments))))
-            .chain(BENT_S.map(|s| (UNTESTED_BENT_ERROR, bent(past, s, &moments))))
-            .chain(usual.map(|trends| (UNTESTED_USUAL_ERROR, trends)))
-            .collect();
-        let now = moments.len() - 1;
-        let mut times: Vec<f64> = all.iter().map(|(_, trends)| trends[now].time(bytes)).collect();
+        let all = candidates(past, &moments, usual_speed);
+        let mut times: Vec<f64> = all.iter().map(|one| one.at[moments.len() - 1].time(bytes)).collect();
         times.sort_unstable_by(f64::total_cmp);
         let tests = tests(past, &moments, bytes, times[times.len() / 2]);
-        let mut weights: Vec<f64> =
-            all.iter().map(|(untested, trends)| weight(trends, &tests, *untested)).collect();
-        let sum: f64 = weights.iter().sum();
-        weights.iter_mut().for_each(|weight| *weight /= sum);
-        let at = |moment: usize| -> Vec<(Trend, f64)> {
-            all.iter().zip(&weights).map(|((_, trends), weight)| (trends[moment], *weight)).collect()
-        };
-        let errors =
-            tests.iter().map(|test| (test.error(time(&at(test.from), test.bytes)).abs(), test.weight));
-        Some(Self {
-            missed: quantile(errors.chain([UNTESTED_MISS]).collect(), 0.9),
-            trends: at(now),
-            seen_s: past.seen_s(),
-        })
+        let trends =
+            all.iter().zip(weights(&all, &tests)).map(|(one, weight)| (one.at[moments.len() - 1], weight));
+        Some(Self { trends: trends.collect(), variance: variance(past), seen_s: past.seen_s() })
     }
 
-    /// The seconds until so many bytes more; infinite if never.
+    /// The seconds until so many bytes more; infinite if never. From the mean of the speeds, so a trend that never reaches
+    /// it counts as none.
     pub fn time(&self, bytes: f64) -> f64 {
-        time(&self.trends, bytes)
+        let speeds = self.trends.iter().map(|(trend, weight)| (1.0 / trend.time(bytes), *weight));
+        if bytes <= 0.0 { 0.0 } else { 1.0 / middle(speeds.collect()) }
     }
 
     /// The bytes in so many seconds.
@@ -147,18 +148,34 @@ impl Prediction {
         middle(self.trends.iter().map(|(trend, weight)| (trend.gain(seconds), *weight)).collect())
     }
 
-    /// How far the trends are apart about a time, on a logarithmic scale.
-    pub fn disagreement(&self, bytes: f64) -> f64 {
-        let likely_s = self.time(bytes);
-        let apart = |trend: &Trend| (likely_s / trend.time(bytes)).max(0.05).ln();
-        self.trends.iter().map(|(trend, weight)| weight * apart(trend).powi(2)).sum::<f64>().sqrt()
+    /// The standard error of the speed in so many seconds: that of what was seen, and of what comes.
+    pub fn uncertainty(&self, seconds: f64) -> f64 {
+        (self.variance / (self.seen_s + 1.0) + self.variance / seconds.max(SHORTEST_BLOCK_S)).sqrt()
+    }
+
+    /// How much sooner, and how much later, the trends have it than in so many seconds, on a logarithmic scale. An
+    /// unlikely one counts more here than for the likely time.
+    pub fn disagreement(&self, bytes: f64, seconds: f64) -> [f64; 2] {
+        let apart = |side: f64| {
+            let squares = self.trends.iter().map(|(trend, weight)| {
+                let sooner = (seconds / trend.time(bytes)).clamp(1.0 / MOST_APART, MOST_APART).ln();
+                ((side * sooner).max(0.0).powi(2), weight.sqrt())
+            });
+            mean(squares).sqrt()
+        };
+        [apart(1.0), apart(-1.0)]
     }
 }
 
-/// From the mean of the speeds, so a trend that never reaches it counts as none.
-fn time(trends: &[(Trend, f64)], bytes: f64) -> f64 {
-    let speeds = trends.iter().map(|(trend, weight)| (1.0 / trend.time(bytes), *weight));
-    if bytes <= 0.0 { 0.0 } else { 1.0 / middle(speeds.collect()) }
+fn candidates(past: &Sums, moments: &[usize], usual_speed: Option<f64>) -> Vec<Candidate> {
+    let usual = usual_speed.map(|speed| vec![Trend { speed, loss_per_s: 0.0 }; moments.len()]);
+    let lines = half_lives(past).map(|s| (untested(s), line(past, s, moments)));
+    lines
+        .chain(FITTED_S.map(|s| (untested(s), fitted(past, s, moments))))
+        .chain(BENT_S.map(|s| (UNTESTED_BENT_ERROR, bent(past, s, moments))))
+        .chain(usual.map(|at| (UNTESTED_ERROR, at)))
+        .map(|(untested, at)| Candidate { untested, at })
+        .collect()
 }
 
 /// The mean of the middle half of the weights: what is far off does not matter.
@@ -268,30 +285,49 @@ fn tests(past: &Sums, moments: &[usize], bytes: f64, about_s: f64) -> Vec<Test> 
 }
 
 impl Test {
-    /// The logarithm of the time that it took over the time that was forecast.
+    /// How far the forecast was from what it took, on a logarithmic scale.
     fn error(&self, forecast_s: f64) -> f64 {
         let error = (self.took_s.max(LEAST_TIME_S) / forecast_s.max(LEAST_TIME_S)).ln();
-        error.clamp(if self.is_open { 0.0 } else { -MOST_ERROR }, MOST_ERROR)
+        error.clamp(if self.is_open { 0.0 } else { -MOST_ERROR }, MOST_ERROR).abs()
     }
 }
 
-/// `untested` is the error before any test.
-fn weight(trends: &[Trend], tests: &[Test], untested: f64) -> f64 {
-    let (mut errors, mut count) = (untested * UNTESTED, UNTESTED);
-    for test in tests {
-        errors += test.weight * test.error(trends[test.from].time(test.bytes)).abs();
-        count += test.weight;
-    }
-    (errors / count + LEAST_ERROR).powi(SELECTION)
+/// Of each trend; their sum is 1.
+fn weights(all: &[Candidate], tests: &[Test]) -> Vec<f64> {
+    let error = |one: &Candidate, test: &Test| test.error(one.at[test.from].time(test.bytes));
+    let errors: Vec<Vec<f64>> =
+        all.iter().map(|one| tests.iter().map(|test| error(one, test)).collect()).collect();
+    let least = |test: usize| errors.iter().map(|of| of[test]).fold(f64::INFINITY, f64::min);
+    let best: Vec<(f64, f64)> = (0..tests.len())
+        .map(|test| (least(test), tests[test].weight * (1.0 - least(test) / UNFORESEEN).max(0.0)))
+        .collect();
+    let weight = |(one, errors): (&Candidate, &Vec<f64>)| {
+        let worse = errors.iter().zip(&best).map(|(error, (least, weight))| (error - least, *weight));
+        (mean(worse.chain([(one.untested, UNTESTED)])) + LEAST_ERROR).powi(SELECTION)
+    };
+    let weights: Vec<f64> = all.iter().zip(&errors).map(weight).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.iter().map(|weight| weight / sum).collect()
 }
 
-/// The number that a share of the weights lies at or below; 0 of none.
-fn quantile(mut numbers: Vec<(f64, f64)>, share: f64) -> f64 {
-    numbers.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let mut rest = share * numbers.iter().map(|(_, weight)| weight).sum::<f64>();
-    let found = numbers.iter().find(|(_, weight)| {
-        rest -= weight;
-        rest <= 0.0
-    });
-    found.map_or(0.0, |(number, _)| *number)
+/// From the speeds of blocks, as if these were independent.
+fn variance(past: &Sums) -> f64 {
+    let block_s = (past.seen_s() / MOST_BLOCKS).max(SHORTEST_BLOCK_S);
+    let usual = past.gained() / past.seen_s();
+    let (mut squares, mut blocks, mut from) = (0.0, 0.0_f64, 0);
+    for to in 1..past.times.len() {
+        let seconds = past.times[to] - past.times[from];
+        if seconds >= block_s {
+            squares += ((past.sums[to] - past.sums[from]) / seconds / usual - 1.0).powi(2);
+            (blocks, from) = (blocks + 1.0, to);
+        }
+    }
+    block_s * (squares + ASSUMED * ASSUMED_VARIANCE) / ((blocks - 1.0).max(0.0) + ASSUMED)
+}
+
+/// Of numbers with their weights.
+fn mean(numbers: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let add = |(sum, weights), (number, weight)| (sum + number * weight, weights + weight);
+    let (sum, weights) = numbers.fold((0.0, 0.0), add);
+    sum / weights
 }
