@@ -85,8 +85,8 @@ impl Rules {
 /// The severity of a backup's problem; `None` if it is good, runs well, or is no backup.
 fn severity(job: &Job) -> Option<Severity> {
     let is_unconfirmed = || {
-        let succeeded = job.report().is_some_and(|report| report.succeeded);
-        job.kind == JobKind::Snapshot && job.outcome == Some(Outcome::Unknown) && succeeded
+        let has_report = job.report().is_some() || job.backup_run.is_some();
+        job.kind == JobKind::Snapshot && job.outcome == Some(Outcome::Unknown) && has_report
     };
     match () {
         () if job.damaged_archive().is_some() => Some(Severity::Critical),
@@ -133,6 +133,10 @@ fn sentence(job: &Job) -> String {
         );
     }
     match (job.outcome, harm) {
+        (Some(Outcome::Unknown), _) if job.report().is_none() => format!(
+            "{backup} may be bad: it ended{ended}, and cowbell did not receive its report. See mylvmbackup's log, and repeat it \
+             if that has no success."
+        ),
         (Some(Outcome::Unknown), _) => format!(
             "{backup} reported success{ended}, but whether it is complete is unclear: {found}. If it leaves files out on \
              purpose, accept it once with `cowbell job accept {}`.",

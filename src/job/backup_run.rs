@@ -96,6 +96,9 @@ pub struct BackupRun {
     /// When its process started, in clock ticks since boot; `None` if the process was not observed.
     #[serde(default)]
     pub process_started: Option<u64>,
+    /// Whether the running cowbell process itself has seen its process run.
+    #[serde(skip)]
+    pub was_seen_running: bool,
     /// The process that read or packed the data, if it was killed or ended with an error.
     #[serde(default)]
     pub failed_process: Option<ProcessFailure>,
@@ -132,7 +135,7 @@ impl BackupRun {
     pub fn update_process(&mut self, process: &BackupProcess, at: Timestamp) {
         match &process.running {
             Some(running) if self.process_started.is_none_or(|started| started == running.started) => {
-                self.process_started = Some(running.started);
+                (self.process_started, self.was_seen_running) = (Some(running.started), true);
             }
             _ => self.process_ended_at = self.process_ended_at.or(Some(at)),
         }

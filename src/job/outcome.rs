@@ -113,10 +113,21 @@ impl Job {
 
     /// Ends a snapshot's job with the reported outcome, after comparing the bytes read with those of earlier good runs.
     pub(super) fn end_judged(&mut self, at: Timestamp, before: &[Arc<Job>]) {
+        self.compare(before);
+        self.end(at, self.reported());
+    }
+
+    /// Ends a job that ran when the machine went down. A snapshot outlives that.
+    pub(super) fn end_at_shutdown(&mut self, at: Timestamp, before: &[Arc<Job>]) {
+        self.compare(before);
+        self.left_snapshot = self.kind == JobKind::Snapshot;
+        self.end(at, self.report().map_or(Outcome::Abandoned, Report::outcome));
+    }
+
+    fn compare(&mut self, before: &[Arc<Job>]) {
         let is_good = |job: &&Self| job.outcome == Some(Outcome::Succeeded) && job.is_alike(self);
         let good = before.iter().rev().map(Arc::as_ref).filter(is_good);
         self.completeness = Completeness::of(self, good);
-        self.end(at, self.reported());
     }
 
     /// Takes over the result of the command that created the snapshot, once the command has ended.
@@ -161,13 +172,13 @@ impl Job {
         self.completeness.as_ref().is_some_and(|found| found.coverage != Coverage::Complete)
     }
 
-    /// The outcome that was reported. `Abandoned` if hooks stopped while cowbell listened.
+    /// The outcome that was reported. `Abandoned` if hooks stopped while cowbell listened, or saw its process run.
     pub(super) fn reported(&self) -> Outcome {
         if let Some(report) = self.report() {
             return report.outcome();
         }
         match &self.backup_run {
-            Some(run) if run.is_unbroken && !run.is_over() => Outcome::Abandoned,
+            Some(run) if (run.is_unbroken || run.was_seen_running) && !run.is_over() => Outcome::Abandoned,
             _ => Outcome::Unknown,
         }
     }

@@ -62,7 +62,7 @@ impl JobTracker {
         for job in &mut running {
             job.partly_seen = true;
             if let Some(run) = &mut job.backup_run {
-                run.is_unbroken = false;
+                (run.is_unbroken, run.was_seen_running) = (false, false);
             }
         }
         let links = running
@@ -143,13 +143,14 @@ impl JobTracker {
         job.backup_run.as_mut()?.take(message.step, at, listening_since).then(|| job.clone())
     }
 
-    /// Ends commands and marks that ran when the machine went down before it booted at `at`.
+    /// Ends commands, marks and runs of mylvmbackup that ran when the machine went down before it booted at `at`.
     pub fn booted(&mut self, at: Timestamp) -> Vec<Job> {
         let mut changed = Vec::new();
         let Some(seen_at) = self.last_seen_at.filter(|seen_at| *seen_at < at) else { return changed };
-        let ran = |job: &&mut Job| job.kind != JobKind::Snapshot && job.started_at <= seen_at;
+        let is_process = |job: &Job| job.kind != JobKind::Snapshot || job.backup_run.is_some();
+        let ran = |job: &&mut Job| is_process(job) && job.started_at <= seen_at;
         for job in self.running.iter_mut().filter(ran) {
-            job.end(seen_at, Outcome::Abandoned);
+            job.end_at_shutdown(seen_at, &self.ended);
             changed.push(job.clone());
         }
         self.file_ended();

@@ -86,6 +86,13 @@ impl Night {
         self.process_ends(NONE);
     }
 
+    /// cowbell restarts.
+    fn restarts(&mut self) {
+        let running = self.jobs.running().iter().cloned();
+        let all = self.jobs.ended().iter().map(|job| (**job).clone()).chain(running);
+        self.jobs = JobTracker::resume(all.collect(), 9, Some(self.now()));
+    }
+
     fn process_ends(&mut self, snapshot: Snapshot) {
         self.seen(snapshot, &[], &[(Part::Backups, "7\tended\n")]);
     }
@@ -170,6 +177,44 @@ fn a_process_that_ends_without_a_report_abandons_its_backup_at_once() {
     night.tick(ALIVE, &[]);
     night.tick(NONE, &[]);
     assert_eq!(night.jobs(JobKind::Snapshot).len(), 1, "the snapshot that it left is no other job");
+}
+
+#[test]
+fn a_backup_that_is_killed_after_a_restart_is_abandoned() {
+    let mut night = Night::new();
+    night.begins();
+    night.reads(20);
+    night.restarts();
+    night.seen(ALIVE, &[], &[(Part::Backups, "7\t4000\t6 1\n")]);
+    night.process_ends(ALIVE);
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Abandoned), "critical data"));
+}
+
+#[test]
+fn a_backup_that_ended_while_cowbell_did_not_run_may_be_bad() {
+    for snapshot in [ALIVE, NONE] {
+        let mut night = Night::new();
+        night.begins();
+        night.reads(20);
+        night.restarts();
+        night.process_ends(snapshot);
+        assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Unknown), "warning data"));
+        assert!(night.sentence().contains("did not receive its report"), "{}", night.sentence());
+    }
+}
+
+#[test]
+fn a_backup_that_ran_when_the_machine_went_down_is_abandoned() {
+    let mut night = Night::new();
+    night.begins();
+    night.reads(20);
+    night.restarts();
+    let now = night.now();
+    for job in night.jobs.booted(now + jiff::SignedDuration::from_secs(60)) {
+        night.rules.judge_job(&job, now);
+    }
+    night.tick(ALIVE, &[]);
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Abandoned), "critical data"));
 }
 
 #[test]
