@@ -1,6 +1,6 @@
 //! Runs of mylvmbackup from hooks, until their snapshot appears. The `presnapshot` hook usually knows its name;
-//! otherwise a new snapshot belongs to the run that was about to create one. A run that fails without a snapshot
-//! becomes a job.
+//! otherwise a new snapshot belongs to the run that was about to create one. A snapshot that another program was seen to
+//! create belongs to no run. A run that fails without a snapshot becomes a job.
 
 use jiff::Timestamp;
 
@@ -94,9 +94,10 @@ impl PendingRuns {
             return None;
         }
         let fitting = self.0.iter().enumerate().filter(|(_, pending)| pending.created(job));
-        // Of two concurrent runs, the first to begin is the first to finish.
-        let first = fitting
-            .min_by_key(|(_, pending)| (pending.snapshot.is_none(), pending.run.began(Phase::Snapshot)));
+        // The run that named it, else one without a name. Of two, the first to begin is the first to finish.
+        let first = fitting.min_by_key(|(_, pending)| {
+            (!pending.named(job), pending.snapshot.is_some(), pending.run.began(Phase::Snapshot))
+        });
         let (index, _) = first?;
         Some(self.0.remove(index).run)
     }
@@ -123,8 +124,20 @@ impl PendingRun {
     /// Whether this run created that snapshot. Once the run has mounted a snapshot, its time decides, whatever name the hook
     /// reported.
     fn created(&self, job: &Job) -> bool {
-        let is_named = self.snapshot.is_none() || self.snapshot == job.volume_name();
-        (is_named || self.run.began(Phase::Mount).is_some()) && could_create(&self.run, job.started_at)
+        let is_possible =
+            self.snapshot.is_none() || self.named(job) || self.run.began(Phase::Mount).is_some();
+        is_possible && self.can_be(job) && could_create(&self.run, job.started_at)
+    }
+
+    fn named(&self, job: &Job) -> bool {
+        self.snapshot.is_some() && self.snapshot == job.volume_name()
+    }
+
+    /// Whether the program that created a snapshot, if observed, can be this run. A run whose process was observed would have
+    /// been found among the processes above it; in a container, its PID is another one.
+    fn can_be(&self, job: &Job) -> bool {
+        let program = job.program.as_deref();
+        program.is_none_or(|program| program == NAMELESS && self.run.process_started.is_none())
     }
 
     fn is_given_up(&self, now: Timestamp) -> bool {

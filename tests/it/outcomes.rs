@@ -384,6 +384,34 @@ fn a_snapshot_that_a_person_created_is_no_backup() {
 }
 
 #[test]
+fn a_snapshot_belongs_to_the_run_that_named_it() {
+    for report in ["backupsuccess", "backupfailure"] {
+        let mut night = Night::new();
+        let processes = [(Part::Backups, "7\t4000\t6 1\n8\t4001\t6 1\n")];
+        night.seen(NONE, &["8 preconnect vg0/other", "preconnect vg0/data_snapshot"], &processes);
+        night.tick(NONE, &["8 presnapshot vg0/other", "8 premount", "8 prebackup"]);
+        night.tick(ALIVE, &["presnapshot vg0/data_snapshot", "premount", "prebackup"]);
+        night.reads(100);
+        night.tick(ALIVE, &["8 backupsuccess", "8 precleanup", report, "precleanup"]);
+        night.tick(NONE, &[]);
+        let job = night.jobs(JobKind::Snapshot)[0];
+        assert_eq!(job.backup_run.as_ref().map(|run| run.run), Some(7));
+        let is_good = report == "backupsuccess";
+        assert_eq!(job.outcome, Some(if is_good { Outcome::Succeeded } else { Outcome::Failed }));
+    }
+}
+
+#[test]
+fn a_snapshot_that_a_person_creates_during_a_run_is_not_its_own() {
+    let chain = "4 (sshd) S 1\n5 (bash) S 4\n9 (lvcreate) S 5\n";
+    let mut night = Night::new();
+    night.seen(NONE, &["preconnect", "presnapshot"], &[(Part::Backups, "7\t4000\t6 1\n")]);
+    night.seen(ALIVE, &[], &[(Part::Processes, chain)]);
+    night.tick(ALIVE, &["premount", "prebackup"]);
+    assert!(night.jobs(JobKind::Snapshot)[0].backup_run.is_none());
+}
+
+#[test]
 fn a_reader_that_is_killed_makes_its_backup_incomplete_or_untrustworthy() {
     for (exit, percent, expected) in [
         ("descendant\t9\ttar", 50, Outcome::Incomplete),
