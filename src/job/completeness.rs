@@ -13,16 +13,17 @@ use super::{Job, MOST_EARLIER_RUNS};
 const WHOLE: f64 = 0.80;
 /// Without an earlier run, a backup that read less than this is incomplete. In between, it may leave files out on purpose.
 const BROKEN: f64 = 0.35;
-/// A backup is complete if it read this share of what the least complete earlier run read. Files come and go.
+/// A backup is complete if it read this share of what earlier runs usually read. Files come and go.
 const AS_BEFORE: f64 = 0.90;
-/// The same without a file system, where the amount of data itself may change.
-const AS_MUCH_AS_BEFORE: f64 = 0.75;
+/// A backup is also complete if it read about as much as one that a person accepted: no less than above, and no more than
+/// this. So accepting a run of 5 % does not make one of 30 % complete.
+const AS_ACCEPTED: f64 = 1.10;
 
 /// The bytes that a backup read, compared with those that it should have read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Completeness {
     pub read_bytes: u64,
-    /// The used space of its file system, or the fewest bytes that an earlier good run read.
+    /// The used space of its file system, or the bytes that earlier good runs usually read.
     pub expected_bytes: u64,
     pub basis: CompletenessBasis,
     /// The number of earlier good runs; 0 if it was only compared with its file system.
@@ -54,35 +55,26 @@ impl Completeness {
     /// Compares a backup with earlier good backups of the same origin, which come latest first. `None` if the bytes read
     /// are unknown, or if there is nothing to compare them with.
     pub fn of<'a>(job: &Job, good: impl Iterator<Item = &'a Job>) -> Option<Self> {
-        let read = job.bytes_read?;
-        let used = |job: &Job| job.setup.file_system_bytes.filter(|bytes| *bytes > 0);
-        if let Some(used_bytes) = used(job) {
-            let share = |other: &Job| Some(other.bytes_read? as f64 / used(other)? as f64);
-            let shares: Vec<f64> = good.filter_map(share).take(MOST_EARLIER_RUNS).collect();
-            let least = shares.iter().copied().reduce(f64::min);
-            let own = read as f64 / used_bytes as f64;
-            let coverage = match least {
-                Some(least) if own >= least.min(1.0) * AS_BEFORE => Coverage::Complete,
-                None if own >= WHOLE => Coverage::Complete,
-                None if own >= BROKEN => Coverage::Unclear,
-                _ => Coverage::Incomplete,
-            };
-            let (basis, runs) = (CompletenessBasis::FileSystem, shares.len());
-            return Some(Self { read_bytes: read, expected_bytes: used_bytes, basis, runs, coverage });
-        }
-        let totals: Vec<u64> = good.filter_map(|other| other.bytes_read).take(MOST_EARLIER_RUNS).collect();
-        let (expected_bytes, basis, whole) = match totals.iter().min() {
-            Some(least) => (*least, CompletenessBasis::EarlierRuns, AS_MUCH_AS_BEFORE),
-            None => (job.setup.origin_bytes?, CompletenessBasis::Origin, WHOLE),
+        let read_bytes = job.bytes_read?;
+        let (basis, runs, expected_bytes, coverage) = match used_bytes(job) {
+            Some(used) => {
+                let share =
+                    |other: &Job| Some((other.bytes_read? as f64 / used_bytes(other)? as f64).min(1.0));
+                let before = Earlier::of(good, share);
+                let own = read_bytes as f64 / used as f64;
+                (CompletenessBasis::FileSystem, before.runs(), used, before.coverage_of_share(own))
+            }
+            None => {
+                let before = Earlier::of(good, |other| Some(other.bytes_read? as f64));
+                let basis = match before.usual() {
+                    Some(_) => CompletenessBasis::EarlierRuns,
+                    None => CompletenessBasis::Origin,
+                };
+                let expected = before.usual().map(|usual| usual as u64).or(job.setup.origin_bytes)?;
+                (basis, before.runs(), expected, before.coverage_of_bytes(read_bytes as f64, expected as f64))
+            }
         };
-        let is_broken =
-            basis == CompletenessBasis::EarlierRuns && (read as f64) < expected_bytes as f64 * BROKEN;
-        let coverage = match read as f64 >= expected_bytes as f64 * whole {
-            true => Coverage::Complete,
-            false if is_broken => Coverage::Incomplete,
-            false => Coverage::Unclear,
-        };
-        Some(Self { read_bytes: read, expected_bytes, basis, runs: totals.len(), coverage })
+        Some(Self { read_bytes, expected_bytes, basis, runs, coverage })
     }
 
     /// `47 MiB were read, and its file system uses 169 MiB`
@@ -96,6 +88,61 @@ impl Completeness {
                 format!("{read} were read, and good runs before it read {expected}")
             }
             CompletenessBasis::Origin => format!("{read} were read of an origin of {expected}"),
+        }
+    }
+}
+
+fn used_bytes(job: &Job) -> Option<u64> {
+    job.setup.file_system_bytes.filter(|bytes| *bytes > 0)
+}
+
+/// What earlier good runs read.
+struct Earlier {
+    /// In ascending order.
+    all: Vec<f64>,
+    accepted: Vec<f64>,
+}
+
+impl Earlier {
+    fn of<'a>(good: impl Iterator<Item = &'a Job>, amount: impl Fn(&Job) -> Option<f64>) -> Self {
+        let found = good.filter_map(|job| Some((amount(job)?, job.accepted_at.is_some())));
+        let found: Vec<(f64, bool)> = found.take(MOST_EARLIER_RUNS).collect();
+        let accepted = found.iter().filter(|(_, accepted)| *accepted).map(|(amount, _)| *amount).collect();
+        let mut all: Vec<f64> = found.iter().map(|(amount, _)| *amount).collect();
+        all.sort_by(f64::total_cmp);
+        Self { all, accepted }
+    }
+
+    fn runs(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The median, of two the larger one. A single run that read less does not lower it: most runs have to.
+    fn usual(&self) -> Option<f64> {
+        self.all.get(self.all.len() / 2).copied()
+    }
+
+    fn is_as_before(&self, own: f64) -> bool {
+        let is_near = |accepted: &f64| (accepted * AS_BEFORE..=accepted * AS_ACCEPTED).contains(&own);
+        self.usual().is_some_and(|usual| own >= usual * AS_BEFORE) || self.accepted.iter().any(is_near)
+    }
+
+    fn coverage_of_share(&self, own: f64) -> Coverage {
+        match self.usual() {
+            Some(_) if self.is_as_before(own) => Coverage::Complete,
+            None if own >= WHOLE => Coverage::Complete,
+            None if own >= BROKEN => Coverage::Unclear,
+            _ => Coverage::Incomplete,
+        }
+    }
+
+    /// Without a file system, the amount of data itself may change.
+    fn coverage_of_bytes(&self, own: f64, expected: f64) -> Coverage {
+        match self.usual() {
+            Some(_) if self.is_as_before(own) => Coverage::Complete,
+            Some(_) if own < expected * BROKEN => Coverage::Incomplete,
+            None if own >= expected * WHOLE => Coverage::Complete,
+            _ => Coverage::Unclear,
         }
     }
 }
@@ -145,11 +192,53 @@ mod tests {
 
     #[test]
     fn without_a_file_system_only_earlier_runs_count() {
-        check(&[(500, None), (400, None)], 380, None, Coverage::Complete);
+        check(&[(500, None), (400, None)], 460, None, Coverage::Complete);
+        check(&[(500, None), (400, None)], 380, None, Coverage::Unclear);
         check(&[(500, None), (400, None)], 200, None, Coverage::Unclear);
         check(&[(500, None), (400, None)], 100, None, Coverage::Incomplete);
         check(&[], 1000, None, Coverage::Complete);
         check(&[], 300, None, Coverage::Unclear);
+    }
+
+    #[test]
+    fn runs_that_read_less_and_less_are_not_complete() {
+        let mut before = vec![(81, Some(100))];
+        for (read, expected) in [
+            (74, Coverage::Complete),
+            (67, Coverage::Incomplete),
+            (73, Coverage::Complete),
+            (61, Coverage::Incomplete),
+        ] {
+            check(&before, read, Some(100), expected);
+            if expected == Coverage::Complete {
+                before.insert(0, (read, Some(100)));
+            }
+        }
+    }
+
+    /// Earlier runs in percent of the file system, of which the first was accepted.
+    fn check_accepted(before: &[u64], read: u64, expected: Coverage) {
+        let mut good: Vec<Job> = (2..).zip(before).map(|(id, read)| run(id, *read, Some(100))).collect();
+        good[0].accepted_at = Some(Timestamp::UNIX_EPOCH);
+        let found = Completeness::of(&run(1, read, Some(100)), good.iter()).unwrap();
+        assert_eq!(found.coverage, expected, "{before:?}, {read}");
+    }
+
+    #[test]
+    fn an_accepted_run_makes_only_similar_runs_complete() {
+        check_accepted(&[40], 37, Coverage::Complete);
+        check_accepted(&[40], 35, Coverage::Incomplete);
+        for (read, expected) in [
+            (40, Coverage::Complete),
+            (37, Coverage::Complete),
+            (30, Coverage::Incomplete),
+            (60, Coverage::Incomplete),
+            (90, Coverage::Complete),
+        ] {
+            check_accepted(&[40, 97, 97], read, expected);
+        }
+        check_accepted(&[5, 97, 97], 5, Coverage::Complete);
+        check_accepted(&[5, 97, 97], 30, Coverage::Incomplete);
     }
 
     #[test]

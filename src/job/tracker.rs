@@ -11,7 +11,7 @@ use super::backup_run::BackupRun;
 use super::follow::{Silence, abandon_silent, follow_host, follow_snapshot, key_properties};
 use super::pending_runs::PendingRuns;
 use super::setup::Setup;
-use super::{Job, JobKind, Outcome};
+use super::{Job, JobKind};
 use crate::interval::Interval;
 use crate::sample::hooks::{HookMessage, Step};
 use crate::sample::processes::Maker;
