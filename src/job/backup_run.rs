@@ -15,9 +15,34 @@ const SUCCESS_TO_CLEANUP_MS: i64 = 5_000;
 
 /// `SIGPIPE`: the process behind it ended first, and mylvmbackup knows its status.
 const BROKEN_PIPE: u32 = 13;
-/// Other programs end with 1 without an error. `tar` does so if a file shrank or changed, which a snapshot's do only if it
-/// cannot be read.
-const LEAST_ERROR: u32 = 2;
+/// Programs that read or pack the data. Others below a backup, such as those of a person's hook scripts, may fail without
+/// harm. `tar` ends with 1 if a file shrank or changed, which a snapshot's do only if it cannot be read.
+const READERS: [&str; 24] = [
+    "tar",
+    "gtar",
+    "bsdtar",
+    "star",
+    "cpio",
+    "rsync",
+    "rsnap",
+    "rsnapshot",
+    "cp",
+    "gzip",
+    "pigz",
+    "zstd",
+    "pzstd",
+    "xz",
+    "pixz",
+    "bzip2",
+    "pbzip2",
+    "lbzip2",
+    "lzop",
+    "lz4",
+    "lzma",
+    "7z",
+    "7za",
+    "7zr",
+];
 
 /// The phases of a backup, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,13 +169,11 @@ impl BackupRun {
     /// Learns of a process that failed below its own. mylvmbackup knows the status of its children and of the last process
     /// of a pipe; those before it matter while it backs up.
     pub fn learn_failure(&mut self, process: &FailedProcess) {
-        let backs_up = self.began(Phase::Backup).is_some_and(|began| began <= process.at)
+        let backs_up = self.began(Phase::Backup).is_some_and(|began| began < process.at)
             && self.report.is_none_or(|report| process.at <= report.at);
-        let is_failure = match process.failure {
-            ExitFailure::Signal(signal) => signal != BROKEN_PIPE,
-            ExitFailure::Status(status) => status >= LEAST_ERROR || process.name == "tar",
-        };
-        if backs_up && is_failure && !process.is_child && self.failed_process.is_none() {
+        let is_reader = READERS.contains(&&*process.name);
+        let is_failure = process.failure != ExitFailure::Signal(BROKEN_PIPE);
+        if backs_up && is_reader && is_failure && !process.is_child && self.failed_process.is_none() {
             let FailedProcess { at, name, failure, .. } = process.clone();
             self.failed_process = Some(ProcessFailure { at, name, failure });
         }

@@ -384,6 +384,18 @@ fn a_snapshot_that_a_person_created_is_no_backup() {
 }
 
 #[test]
+fn a_process_that_failed_before_the_backup_read_anything_does_no_harm() {
+    let mut night = Night::new();
+    night.begins();
+    let began = night.jobs(JobKind::Snapshot)[0].backup_run.as_ref().unwrap().last_at;
+    let line = format!("7\t{}\tdescendant\t512\ttar\n", began.as_millisecond());
+    night.seen(ALIVE, &[], &[(Part::Exits, &line)]);
+    night.reads(96);
+    night.ends_well();
+    assert_eq!(night.outcome(), Some(Outcome::Succeeded));
+}
+
+#[test]
 fn a_snapshot_belongs_to_the_run_that_named_it() {
     for report in ["backupsuccess", "backupfailure"] {
         let mut night = Night::new();
@@ -418,7 +430,10 @@ fn a_reader_that_is_killed_makes_its_backup_incomplete_or_untrustworthy() {
         ("descendant\t9\ttar", 96, Outcome::Untrustworthy),
         ("descendant\t512\ttar", 96, Outcome::Untrustworthy),
         ("descendant\t256\ttar", 96, Outcome::Untrustworthy),
+        ("descendant\t256\tgzip", 96, Outcome::Untrustworthy),
         ("descendant\t256\tgrep", 96, Outcome::Succeeded),
+        ("descendant\t768\tsystemctl", 96, Outcome::Succeeded),
+        ("descendant\t9\tcurl", 96, Outcome::Succeeded),
         ("descendant\t13\ttar", 96, Outcome::Succeeded),
         ("child\t512\tprebackup", 96, Outcome::Succeeded),
     ] {

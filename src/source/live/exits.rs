@@ -50,6 +50,8 @@ struct Exit {
     parent: u32,
     /// As from `waitpid(2)`.
     status: u32,
+    /// The second in which it exited.
+    second: i64,
     name: String,
 }
 
@@ -83,8 +85,8 @@ impl ProcessExits {
         for exit in exits.iter().filter(|exit| exit.status != 0) {
             let Some(run) = self.run_above(exit.parent, runs) else { continue };
             if self.lines.len() < MAX_LINES {
-                let (at, direct) =
-                    (at.as_millisecond(), if run == exit.parent { "child" } else { "descendant" });
+                let at = at.as_millisecond().min(exit.second * 1000 + 999);
+                let direct = if run == exit.parent { "child" } else { "descendant" };
                 let name = exit.name.replace(char::is_control, "?");
                 self.lines.push(format!("{run}\t{at}\t{direct}\t{}\t{name}\n", exit.status));
             }
@@ -92,13 +94,15 @@ impl ProcessExits {
     }
 
     /// The exits since the last reading: lines `RUN<TAB>MILLISECONDS<TAB>child|descendant<TAB>STATUS<TAB>NAME`.
+    /// The time is the end of the second of the exit, or that of the collection if earlier.
     pub fn read_new(&mut self) -> Option<PartReading> {
         let text: String = std::mem::take(&mut self.lines).concat();
         (!text.is_empty()).then(|| timed(Part::Exits, || Ok(text)))
     }
 
     fn run_above(&self, parent: u32, runs: &[u32]) -> Option<u32> {
-        let above = |pid: &u32| self.parents.get(pid).copied().or_else(|| parent_in(&self.proc, *pid));
+        // PIDs are reused, so a process that runs comes first.
+        let above = |pid: &u32| parent_in(&self.proc, *pid).or_else(|| self.parents.get(pid).copied());
         let mut chain = std::iter::successors(Some(parent), above).take(MAX_DEPTH);
         chain.find(|pid| runs.contains(pid))
     }
@@ -189,8 +193,12 @@ fn parse(message: &[u8]) -> Option<Exit> {
     let (_, stats) = attributes(process).find(|(kind, _)| *kind == STATS)?;
     // Offsets in `struct taskstats`, which only grows at its end.
     let name = stats.get(80..112)?.split(|byte| *byte == 0).next()?;
+    // The kernel computes the second of the start from that of the exit and the elapsed microseconds, rounded down.
+    let elapsed_us = u64::from_ne_bytes(stats.get(144..152)?.try_into().ok()?);
+    let second = i64::from(number_u32(stats.get(136..)?)?) + (elapsed_us / 1_000_000) as i64;
     Some(Exit {
         status: number_u32(stats.get(4..)?)?,
+        second,
         name: String::from_utf8_lossy(name).into_owned(),
         pid: number_u32(stats.get(128..)?)?,
         parent: number_u32(stats.get(132..)?)?,
