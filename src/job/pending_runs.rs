@@ -47,7 +47,7 @@ impl PendingRuns {
     pub fn take(&mut self, message: &HookMessage, at: Timestamp, listening_since: Timestamp) {
         if message.step == Step::Preconnect {
             // A new run with the PID of an earlier one.
-            self.0.retain(|pending| pending.run.run != message.run);
+            self.0.retain(|pending| pending.run.run != message.run || pending.run.runs());
         }
         let index = self.0.iter().position(|pending| pending.run.run == message.run);
         let index = index.unwrap_or_else(|| {

@@ -132,11 +132,12 @@ impl JobTracker {
     /// Processes a hook's message; returns its job if that changed.
     pub fn take_hook(&mut self, message: &HookMessage, at: Timestamp) -> Option<Job> {
         let listening_since = self.began_at.unwrap_or(at);
-        let continues = message.step != Step::Preconnect && !self.pending_runs.contains(message.run);
+        let is_new = |run: &BackupRun| message.step == Step::Preconnect && (run.is_over() || !run.runs());
         // PIDs are reused: the message is from the latest run.
         let mut runs = self.running.iter_mut().rev();
         let is_its = |job: &&mut Job| job.backup_run.as_ref().is_some_and(|run| run.run == message.run);
-        let Some(job) = runs.find(is_its).filter(|_| continues) else {
+        let found = runs.find(is_its).filter(|_| !self.pending_runs.contains(message.run));
+        let Some(job) = found.filter(|job| !job.backup_run.as_ref().is_some_and(is_new)) else {
             self.pending_runs.take(message, at, listening_since);
             return self.find_runs();
         };

@@ -396,6 +396,17 @@ fn a_process_that_failed_before_the_backup_read_anything_does_no_harm() {
 }
 
 #[test]
+fn a_second_message_of_a_runs_beginning_begins_no_other_run() {
+    let mut night = Night::new();
+    night.begins();
+    night.reads(50);
+    night.tick(ALIVE, &["preconnect"]);
+    night.reads(46);
+    night.ends_well();
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Succeeded), ""));
+}
+
+#[test]
 fn a_snapshot_belongs_to_the_run_that_named_it() {
     for report in ["backupsuccess", "backupfailure"] {
         let mut night = Night::new();
