@@ -82,8 +82,9 @@ step() {
 verify_unit() {
     local folder
     folder=$(mktemp -d)
-    sed "s|^ExecStart=[^ ]*/cowbell|ExecStart=$PWD/target/release/cowbell|" systemd/cowbell.service >"$folder/cowbell.service"
-    systemd-analyze verify "$folder/cowbell.service"
+    cp systemd/*.service systemd/*.socket "$folder"
+    sed -i "s|^ExecStart=[^ ]*/cowbell|ExecStart=$PWD/target/release/cowbell|" "$folder"/*.service
+    systemd-analyze verify "$folder"/*
     rm -r "$folder"
 }
 

@@ -83,6 +83,15 @@ enum Command {
         /// Recorded seconds per second, or `max`
         #[arg(long, default_value = "1", requires = "replay")]
         speed: Speed,
+        /// Take readings from `cowbell reader` at this socket, so that this process needs no rights
+        #[arg(long, value_name = "SOCKET", conflicts_with = "replay")]
+        reader: Option<PathBuf>,
+    },
+    /// Read this machine for `cowbell serve --reader`; needs root, but no network
+    Reader {
+        /// The socket, unless systemd passes one
+        #[arg(long, value_name = "PATH", default_value = "/run/cowbell/reader")]
+        socket: PathBuf,
     },
     /// Run a command and record it as a job
     Run(client::run::Plan),
@@ -161,7 +170,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let main = runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let web = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let web = web.context("cannot start threads")?;
-    let is_loop = matches!(cli.command, None | Some(Command::Serve { .. } | Command::Demo { .. }));
+    let is_loop = matches!(
+        cli.command,
+        None | Some(Command::Serve { .. } | Command::Demo { .. } | Command::Reader { .. })
+    );
     let runtime = if is_loop { &main } else { &web };
     let code = runtime.block_on(dispatch(cli, config, web.handle()));
     // Does not wait for blocked threads.
@@ -189,9 +201,12 @@ fn give_memory_back() {
 
 async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Result<ExitCode> {
     let Common { db, root, .. } = cli.common;
-    match cli.command.unwrap_or(Command::Serve { replay: None, speed: Speed::Times(1.0) }) {
-        Command::Serve { replay: None, .. } => serve::this_machine(config, db, Root(root), web).await?,
-        Command::Serve { replay: Some(file), speed } => {
+    match cli.command.unwrap_or(Command::Serve { replay: None, speed: Speed::Times(1.0), reader: None }) {
+        Command::Serve { replay: None, reader, .. } => {
+            serve::this_machine(config, db, Root(root), reader, web).await?;
+        }
+        Command::Reader { socket } => serve::reader(config, &socket, Root(root)).await?,
+        Command::Serve { replay: Some(file), speed, .. } => {
             serve::recording(config, db, Player::open(&file, speed)?, web).await?;
         }
         Command::Demo { speed } => {
@@ -254,7 +269,7 @@ async fn record(
     // An incomplete recording can be played too.
     made.keep();
     let mut recorder = Recorder::new(output, &Header::of_this_machine(interval)).with_context(named)?;
-    let (hook_listener, _) = serve::hook_listener(config);
+    let (hook_listener, _) = serve::hook_listener(crate::check::hook_socket(config));
     let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener);
     let mut source = Source::Live(Box::new(live));
     let shutdown = serve::signalled()?;

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +21,9 @@ use crate::daemon::{self, Outlets, Terms};
 use crate::notify::Notifier;
 use crate::source::Source;
 use crate::source::files::Root;
-use crate::source::hooks::HookListener;
+use crate::source::hooks::{self, HookListener};
 use crate::source::live::Live;
+use crate::source::reader::{Inherited, Reader, Remote};
 use crate::source::recording::{Header, Player};
 use crate::store::{self, TickOrigin};
 use crate::web::{self, Site};
@@ -31,6 +32,8 @@ use crate::web::{self, Site};
 const COMMANDS: usize = 64;
 /// Maximum number of queued commands for recorders.
 const ACCEPTED: usize = 256;
+/// The reader's `WatchdogSec` is several times this.
+const FEED_EVERY: Duration = Duration::from_secs(10);
 /// The time limit for pending requests when the program stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -39,16 +42,48 @@ pub async fn this_machine(
     config: Config,
     db: Option<PathBuf>,
     root: Root,
+    reader: Option<PathBuf>,
     web: &Handle,
 ) -> anyhow::Result<()> {
     let interval = config.interval.0;
     let header = Header::of_this_machine(interval);
     let path = store::path(db.as_deref())?;
-    let (hook_listener, problem) = hook_listener(&config);
-    let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path)).with_note(problem);
+    let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path));
+    if let Some(socket) = reader {
+        let source = Source::Remote(Box::new(Remote::new(socket, root, interval)?));
+        return serve(config, source, terms, path, web).await;
+    }
+    let (hook_listener, problem) = hook_listener(check::hook_socket(&config));
+    tracing::info!("this process reads LVM and serves HTTP; the service has a process for each");
     let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener);
-    let source = Source::Live(Box::new(live));
-    serve(config, source, terms, path, web).await
+    serve(config, Source::Live(Box::new(live)), terms.with_note(problem), path, web).await
+}
+
+/// Reads this machine for a daemon, until a signal. Its hooks are received beside its socket, unless configured.
+pub async fn reader(config: Config, socket: &Path, root: Root) -> anyhow::Result<()> {
+    let shutdown = signalled()?;
+    let hooks = config
+        .hooks
+        .socket
+        .as_ref()
+        .map_or_else(|| socket.with_file_name(hooks::FILE_NAME), |path| path.0.clone());
+    let mut reader = Reader::open(Inherited::take(), socket, root, config.interval.0, config.lvm.source)?;
+    (reader.hooks, _) = hook_listener(Some(hooks));
+    let feeding = tokio::spawn(feed_watchdog());
+    reader.serve(&shutdown).await?;
+    feeding.abort();
+    Ok(())
+}
+
+/// Reports readiness, then feeds the watchdog.
+async fn feed_watchdog() {
+    let mut sign = NotifyState::Ready;
+    loop {
+        // systemd restarts a reader that stays silent.
+        let _ = sd_notify::notify(&[sign]);
+        sign = NotifyState::Watchdog;
+        tokio::time::sleep(FEED_EVERY).await;
+    }
 }
 
 /// Shows a recording, with a temporary database unless one is named.
@@ -66,9 +101,9 @@ pub async fn recording(
     serve(config, player.into(), Terms::of(header), path, web).await
 }
 
-/// The listener for hooks at the configured path, or else in systemd's runtime directory. If it fails, cowbell only warns.
-pub fn hook_listener(config: &Config) -> (Option<HookListener>, Option<String>) {
-    match check::hook_socket(config).map(|path| HookListener::open(&path)).transpose() {
+/// The listener for hooks at a path. If it fails, cowbell only warns.
+pub fn hook_listener(path: Option<PathBuf>) -> (Option<HookListener>, Option<String>) {
+    match path.map(|path| HookListener::open(&path)).transpose() {
         Ok(hook_listener) => (hook_listener, None),
         Err(why) => {
             tracing::warn!("{why}");

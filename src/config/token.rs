@@ -26,7 +26,7 @@ impl Token {
             |why: String| ConfigError(format!("in the option `token_file` of [changes]: {shown} {why}"));
         let cannot = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound => refuse(format!(
-                "does not exist: make it with `openssl rand -hex 24 | install -m 600 /dev/stdin {shown}`"
+                "does not exist: make it with `openssl rand -hex 24 | install -m 640 -g cowbell /dev/stdin {shown}`"
             )),
             _ => refuse(format!("cannot be read: {error}")),
         };

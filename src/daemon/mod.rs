@@ -56,7 +56,7 @@ pub async fn run(
         match reading {
             Some(reading) => {
                 watcher.take(&reading, outlets).await;
-                source.watch(&watcher.jobs.backup_processes());
+                source.watch(&watcher.jobs.backup_processes()).await;
             }
             None => {
                 watcher.publish_end(&source, outlets);

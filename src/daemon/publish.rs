@@ -66,7 +66,7 @@ impl Watcher {
     pub(super) fn publish_end(&self, source: &Source, outlets: &Outlets) {
         let error = match source {
             Source::Recorded(player) => player.error(),
-            Source::Live(_) => None,
+            Source::Live(_) | Source::Remote(_) => None,
         };
         let how = error.unwrap_or("the recording is at its end");
         tracing::info!("{how}");

@@ -10,6 +10,7 @@ pub mod hooks;
 pub mod live;
 pub mod lvm;
 pub mod own;
+pub mod reader;
 pub mod recording;
 pub mod usage;
 
@@ -269,9 +270,10 @@ pub struct MarkEnd {
     pub status: Option<i32>,
 }
 
-/// The machine, or a recording of one.
+/// The machine, read by this process or by `cowbell reader`, or a recording of one.
 pub enum Source {
     Live(Box<live::Live>),
+    Remote(Box<reader::Remote>),
     Recorded(Box<recording::Player>),
 }
 
@@ -280,19 +282,22 @@ impl Source {
     pub async fn next(&mut self) -> Option<Reading> {
         match self {
             Self::Live(live) => Some(live.next().await),
+            Self::Remote(remote) => Some(remote.next().await),
             Self::Recorded(player) => player.next().await,
         }
     }
 
     /// Watches only these processes of backups. A recording contains the processes that were watched when it was made.
-    pub fn watch(&mut self, pids: &[u32]) {
-        if let Self::Live(live) = self {
-            live.watch(pids);
+    pub async fn watch(&mut self, pids: &[u32]) {
+        match self {
+            Self::Live(live) => live.watch(pids),
+            Self::Remote(remote) => remote.watch(pids).await,
+            Self::Recorded(_) => {}
         }
     }
 
     /// Whether readings cannot wait.
     pub fn is_live(&self) -> bool {
-        matches!(self, Self::Live(_))
+        !matches!(self, Self::Recorded(_))
     }
 }

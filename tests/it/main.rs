@@ -43,6 +43,7 @@ mod outcomes;
 mod outlook;
 mod phases;
 mod printing;
+mod reader;
 mod recordings;
 mod reports;
 mod run;

@@ -30,6 +30,7 @@ const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
 const TASKSTATS_GET: u8 = 1;
 const REGISTER_CPUS: u16 = 3;
+const DEREGISTER_CPUS: u16 = 4;
 const OF_PROCESS: u16 = 4;
 const STATS: u16 = 3;
 
@@ -39,6 +40,8 @@ pub struct ProcessExits {
     sys: PathBuf,
     /// `None` while no backup runs, or without the right to read exits.
     socket: Option<OwnedFd>,
+    /// From systemd, for a service without a network; `None` to open one.
+    inherited: Option<OwnedFd>,
     parents: HashMap<u32, u32>,
     lines: Vec<String>,
 }
@@ -58,14 +61,25 @@ struct Exit {
 impl ProcessExits {
     pub fn below(root: &Root) -> Self {
         let (proc, sys) = (root.0.join("proc"), root.0.join("sys"));
-        Self { proc, sys, socket: None, parents: HashMap::new(), lines: Vec::new() }
+        Self { proc, sys, socket: None, inherited: None, parents: HashMap::new(), lines: Vec::new() }
+    }
+
+    /// Uses this socket in place of a new one.
+    pub fn inherit(&mut self, socket: Option<OwnedFd>) {
+        self.inherited = socket;
     }
 
     /// Begins or ends listening. Without the right to listen, no exit is reported.
     pub fn listen(&mut self, is_wanted: bool) {
         match (is_wanted, &self.socket) {
-            (true, None) => self.socket = connect(&self.sys).ok(),
-            (false, Some(_)) => (self.socket, self.parents) = (None, HashMap::new()),
+            (true, None) => self.socket = connect(&self.sys, self.inherited.as_ref()).ok(),
+            (false, Some(_)) => {
+                // An inherited socket stays open.
+                if let Some(socket) = &self.inherited {
+                    let _ = register(&self.sys, socket, DEREGISTER_CPUS);
+                }
+                (self.socket, self.parents) = (None, HashMap::new());
+            }
             _ => {}
         }
     }
@@ -108,16 +122,9 @@ impl ProcessExits {
     }
 }
 
-fn connect(sys: &Path) -> std::io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: a new file descriptor, which nothing else owns.
-    let socket = unsafe {
-        let number = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_GENERIC);
-        if number < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        OwnedFd::from_raw_fd(number)
-    };
+fn connect(sys: &Path, inherited: Option<&OwnedFd>) -> std::io::Result<OwnedFd> {
+    let socket = inherited.map_or_else(open_netlink, OwnedFd::try_clone)?;
+    rustix::io::ioctl_fionbio(&socket, true)?;
     let size = std::ptr::from_ref(&BUFFER_BYTES).cast();
     // SAFETY: the pointer is to a `c_int` of that length. Without the right, the usual size remains.
     unsafe {
@@ -129,16 +136,8 @@ fn connect(sys: &Path) -> std::io::Result<OwnedFd> {
             size_of::<libc::c_int>() as u32,
         )
     };
+    register(sys, &socket, REGISTER_CPUS)?;
     let mut buffer = [0; 8192];
-    send(&socket, &message(CONTROL_FAMILY, GET_FAMILY, FAMILY_NAME, b"TASKSTATS\0"))?;
-    let length = receive(&socket, &mut buffer)?;
-    let reply = buffer.get(HEADERS..length).unwrap_or_default();
-    let family =
-        attributes(reply).find(|(kind, _)| *kind == FAMILY_ID).and_then(|(_, value)| number_u16(value));
-    let family = family.ok_or(std::io::ErrorKind::Unsupported)?;
-    let processors = fs::read_to_string(sys.join("devices/system/cpu/possible"))?;
-    let mask = format!("{}\0", processors.trim());
-    send(&socket, &message(family, TASKSTATS_GET, REGISTER_CPUS, mask.as_bytes()))?;
     // An answer is an error: the kernel confirms only what asks for it.
     match receive(&socket, &mut buffer) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(socket),
@@ -146,6 +145,31 @@ fn connect(sys: &Path) -> std::io::Result<OwnedFd> {
         Ok(_) => Err(std::io::ErrorKind::PermissionDenied.into()),
         Err(error) => Err(error),
     }
+}
+
+fn open_netlink() -> std::io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: a new file descriptor, which nothing else owns.
+    unsafe {
+        let number = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_GENERIC);
+        if number < 0 { Err(std::io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(number)) }
+    }
+}
+
+/// Begins or ends the messages on exits on all processors.
+fn register(sys: &Path, socket: &OwnedFd, command: u16) -> std::io::Result<()> {
+    let mut buffer = [0; 8192];
+    // Messages that are left over.
+    while receive(socket, &mut buffer).is_ok() {}
+    send(socket, &message(CONTROL_FAMILY, GET_FAMILY, FAMILY_NAME, b"TASKSTATS\0"))?;
+    let length = receive(socket, &mut buffer)?;
+    let reply = buffer.get(HEADERS..length).unwrap_or_default();
+    let family =
+        attributes(reply).find(|(kind, _)| *kind == FAMILY_ID).and_then(|(_, value)| number_u16(value));
+    let family = family.ok_or(std::io::ErrorKind::Unsupported)?;
+    let processors = fs::read_to_string(sys.join("devices/system/cpu/possible"))?;
+    let mask = format!("{}\0", processors.trim());
+    send(socket, &message(family, TASKSTATS_GET, command, mask.as_bytes()))
 }
 
 /// A request with one attribute.

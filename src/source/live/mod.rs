@@ -8,6 +8,7 @@ mod makers;
 mod reports;
 mod watched;
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use futures_util::future::OptionFuture;
@@ -44,7 +45,7 @@ pub struct Live {
     exits: ProcessExits,
     kernel_log: KernelLog,
     names: Names,
-    usage: UsageQuery,
+    usage: Option<UsageQuery>,
     lvm: Option<LvmReports>,
     /// Parts that the configuration disables, for the first reading.
     disabled: Vec<PartReading>,
@@ -73,6 +74,19 @@ struct Names {
 impl Live {
     /// Reads below `root` at each `interval`.
     pub fn new(root: Root, interval: Duration, source: LvmSource) -> std::io::Result<Self> {
+        let device_mapper = if source.uses_dm() { Some(DmSource::start()?) } else { None };
+        let live = Self::unprivileged(root, interval)?;
+        Ok(Self {
+            usage: Some(UsageQuery::below(&live.root)),
+            device_mapper,
+            lvm: source.uses_lvm().then(LvmReports::new),
+            disabled: disabled(source),
+            ..live
+        })
+    }
+
+    /// Reads only what every user may read: no device-mapper, no LVM, no file systems on snapshots.
+    pub fn unprivileged(root: Root, interval: Duration) -> std::io::Result<Self> {
         let files = Files {
             diskstats: root.keep("proc/diskstats"),
             vmstat: root.keep("proc/vmstat"),
@@ -81,7 +95,7 @@ impl Live {
             mounts: Mounts::below(&root),
         };
         Ok(Self {
-            usage: UsageQuery::below(&root),
+            usage: None,
             makers: Makers::below(&root),
             watched: WatchedProcesses::below(&root),
             exits: ProcessExits::below(&root),
@@ -91,10 +105,10 @@ impl Live {
             ticker: Ticker::every(interval)?,
             interval,
             hook_listener: None,
-            device_mapper: if source.uses_dm() { Some(DmSource::start()?) } else { None },
+            device_mapper: None,
             names: Names::default(),
-            lvm: source.uses_lvm().then(LvmReports::new),
-            disabled: disabled(source),
+            lvm: None,
+            disabled: Vec::new(),
             read_at: None,
             extra: ExtraTicks::new(),
         })
@@ -103,6 +117,17 @@ impl Live {
     /// Receives messages of hooks too.
     pub fn with_hooks(self, hook_listener: Option<HookListener>) -> Self {
         Self { hook_listener, ..self }
+    }
+
+    /// Its hooks, which the next one continues to receive.
+    pub fn into_hooks(self) -> Option<HookListener> {
+        self.hook_listener
+    }
+
+    /// Reads exits through a netlink socket of the host's network namespace.
+    pub fn with_netlink(mut self, socket: Option<OwnedFd>) -> Self {
+        self.exits.inherit(socket);
+        self
     }
 
     /// Waits for the next tick or hook message.
@@ -142,7 +167,8 @@ impl Live {
         }
     }
 
-    async fn read(&mut self) -> Reading {
+    /// Reads now.
+    pub async fn read(&mut self) -> Reading {
         let started = Instant::now();
         self.read_at = Some(started);
         self.extra.ticked();
@@ -216,15 +242,16 @@ impl Live {
 
     /// The usage of file systems on snapshots, according to the last names and mounts.
     fn read_usage(&mut self, texts: &[PartReading]) -> Option<PartReading> {
+        let usage = self.usage.as_mut()?;
         for text in texts {
             match (text.part, &text.result) {
-                (Part::Mounts, ReadResult::Text(mounts)) => self.usage.set_mounts(mounts),
-                (Part::Mounts, ReadResult::Error(_)) => self.usage.set_mounts(""),
-                (Part::Sysfs, ReadResult::Text(names)) => self.usage.set_names(names),
+                (Part::Mounts, ReadResult::Text(mounts)) => usage.set_mounts(mounts),
+                (Part::Mounts, ReadResult::Error(_)) => usage.set_mounts(""),
+                (Part::Sysfs, ReadResult::Text(names)) => usage.set_names(names),
                 _ => {}
             }
         }
-        self.usage.poll()
+        usage.poll()
     }
 
     fn ask_for_report(&mut self, texts: &[PartReading]) {

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Judges cowbell.service in a Debian of its own, as root: installs it by the README's own
+# Judges the service in a Debian of its own, as root: installs it by the README's own
 # commands, then lives a bad day with it. Run by tests/lab/service in the folder that holds
 # what it brought; one line `ok` or `WRONG` for each thing, `info` for figures.
 job=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
@@ -34,8 +34,9 @@ api() {
     curl -fsS -m 5 "$here/api/v1/$1"
 }
 
+# property NAME [UNIT]
 property() {
-    systemctl show -P "$1" cowbell
+    systemctl show -P "$1" "${2:-cowbell}"
 }
 
 is_active() {
@@ -59,7 +60,7 @@ took() {
 # unit gives, nor what is written here by systemd, the journal, LVM's archive and this check.
 files_on_disk() {
     find /etc /usr /var /root /opt /srv /boot -xdev \
-        \( -path "$state" -o -path '*.wants/cowbell.service' -o -path '/etc/cowbell*' -o -path '*/cowbell.service.d*'  -o -path /var/log/journal -o -path /var/lib/systemd -o -path '/var/tmp/systemd-private-*' \
+        \( -path "$state" -o -path '*.wants/cowbell*' -o -path '/etc/cowbell*' -o -path '*/cowbell.service.d*'  -o -path /var/log/journal -o -path /var/lib/systemd -o -path '/var/tmp/systemd-private-*' \
         -o -path /etc/lvm/archive -o -path /etc/lvm/backup \) -prune \
         -o -type d -printf '%p\n' -o -printf '%p %s %T@ %C@ %m %U\n' | sort
 }
@@ -101,9 +102,10 @@ starts_and_is_ready() {
 }
 
 keeps_state_to_itself() {
-    check "state directory" "root root 750" "$(stat -c '%U %G %a' "$state")"
-    check "state files are for root alone" "root 600" "$(find "$state" -type f -printf '%u %m\n' | sort -u)"
-    check "hooks are heard from root alone" "root 600, root 700" "$(stat -c '%U %a' /run/cowbell/hooks), $(stat -c '%U %a' /run/cowbell)"
+    check "state directory" "cowbell cowbell 750" "$(stat -c '%U %G %a' "$state")"
+    check "state files are for its user alone" "cowbell 600" "$(find "$state" -type f -printf '%u %m\n' | sort -u)"
+    check "hooks are heard from root alone" "root 600, root 755" "$(stat -c '%U %a' /run/cowbell/hooks), $(stat -c '%U %a' /run/cowbell)"
+    check "readings are for its group alone" "root cowbell 660" "$(stat -c '%U %G %a' /run/cowbell/reader)"
     info "state" "$(find "$state" -type f -printf '%f %s  ')"
 }
 
@@ -112,7 +114,12 @@ is_in_its_sandbox() {
     local status=/proc/$(property MainPID)/status
     check "system calls are filtered" 2 "$(awk '/^Seccomp:/ { print $2 }' "$status")"
     check "no new privileges" 1 "$(awk '/^NoNewPrivs:/ { print $2 }' "$status")"
-    info "capabilities" "$(awk '/^CapEff:/ { print $2 }' "$status") $(property CapabilityBoundingSet)"
+    check "capabilities of what serves HTTP" "0000000000000000 0000000000000000" "$(awk '/^Cap(Bnd|Eff):/ { print $2 }' "$status" | xargs)"
+    check "its user" cowbell "$(stat -c %U "/proc/$(property MainPID)")"
+    status=/proc/$(property MainPID cowbell-reader)/status
+    check "the reader: no new privileges, system calls are filtered" "1 2" "$(awk '/^(Seccomp|NoNewPrivs):/ { print $2 }' "$status" | xargs)"
+    info "capabilities of the reader" "$(awk '/^CapEff:/ { print $2 }' "$status") $(property CapabilityBoundingSet cowbell-reader)"
+    check "networks of the reader" lo: "$(awk 'NR > 2 { print $1 }' "/proc/$(property MainPID cowbell-reader)/net/dev" | xargs)"
     check "a disk cannot be opened for writing" "denied" "$(in_its_cgroup)"
     check "descriptors of block devices" "" "$(ls -l "/proc/$(property MainPID)/fd" | grep -o '/dev/\(dm\|ubd\|vg\).*' || true)"
 }
@@ -120,7 +127,7 @@ is_in_its_sandbox() {
 # The same rules for devices, in a unit that tries.
 in_its_cgroup() {
     local rules=() rule
-    while read -r rule; do rules+=(-p "$rule"); done < <(sed -n '/^Device\(Policy\|Allow\)=/p' "$job/systemd/cowbell.service")
+    while read -r rule; do rules+=(-p "$rule"); done < <(sed -n '/^Device\(Policy\|Allow\)=/p' "$job/systemd/cowbell-reader.service")
     if systemd-run -q --wait "${rules[@]}" /bin/sh -c ': <>/dev/ubdb' 2>/dev/null; then echo allowed; else echo denied; fi
 }
 
@@ -213,11 +220,11 @@ mounts_are_not_pinned() {
         mkdir -p "$place"
         mount -o ro,noload /dev/vg0/mounted "$place"
     done
-    systemctl restart cowbell
-    info "mounts of it that the service holds" "$(grep -c vg0-mounted "/proc/$(property MainPID)/mountinfo" || true) of ${#places[@]}"
+    systemctl restart cowbell-reader cowbell
+    info "mounts of it that the service holds" "$(cat "/proc/$(property MainPID)/mountinfo" "/proc/$(property MainPID cowbell-reader)/mountinfo" | grep -c vg0-mounted || true) of ${#places[@]}"
     umount "${places[@]}"
     rmdir "${places[@]}"
-    check "mounts that stay in the service" "" "$(awk '/vg0-mounted/ { print $5 }' "/proc/$(property MainPID)/mountinfo")"
+    check "mounts that stay in the service" "" "$(awk '/vg0-mounted/ { print $5 }' "/proc/$(property MainPID)/mountinfo" "/proc/$(property MainPID cowbell-reader)/mountinfo")"
     check_that "lvremove after it was mounted and cowbell restarted" lvremove -y vg0/mounted
 }
 
@@ -342,12 +349,56 @@ leaves_nothing_else() {
 }
 
 is_as_tight_as_can_be() {
-    check_that "systemd-analyze verify" systemd-analyze verify cowbell.service
-    systemd-analyze security --no-pager cowbell >"$OUT/security.txt" || true
-    info "exposure" "$(tail -n 1 "$OUT/security.txt" | sed 's/[^ -~]*//g')"
-    check "denied by the sandbox, says the journal" "" "$(journalctl -u cowbell -o cat --no-pager | grep -i 'not permitted\|read-only file system\|permission denied' | head -n 3 || true)"
+    local unit most
+    while read -r unit most; do
+        check_that "systemd-analyze verify $unit" systemd-analyze verify "$unit.service"
+        systemd-analyze security --no-pager "$unit" >"$OUT/security-$unit.txt" || true
+        check "exposure of $unit is at most $most" yes "$(exposure "$unit" "$most")"
+    done <<<$'cowbell 1.3\ncowbell-reader 4.0'
+    check "denied by the sandbox, says the journal" "" "$(journalctl -u cowbell -u cowbell-reader -o cat --no-pager | grep -i 'not permitted\|read-only file system\|permission denied' | head -n 3 || true)"
 }
 
+
+# exposure UNIT MOST: `yes`, or what it is.
+exposure() {
+    local found
+    found=$(sed -n 's/.*exposure level for.*: \([0-9.]*\) .*/\1/p' "$OUT/security-$1.txt")
+    info "exposure of $1" "$found" >&2
+    awk -v found="$found" -v most="$2" 'BEGIN { print (found != "" && found <= most) ? "yes" : found }'
+}
+
+dm_error() {
+    api status | jq -r '.parts[] | select(.name == "dm") | .error // "none"'
+}
+
+dm_says() {
+    [[ $(dm_error) == *"$1"* ]]
+}
+
+# Without the reader, usage is unknown with the reason, all else goes on, and it comes back by itself.
+lives_without_its_reader() {
+    local pid before start
+    pid=$(property MainPID cowbell-reader)
+    before=$(api status | jq .ticks.taken)
+    kill -STOP "$pid"
+    within 30 dm_says "has not answered"
+    check "with a stopped reader" "cowbell-reader has not answered" "$(dm_error | sed 's/ for .*//')"
+    check "ticks go on" ok "$(curl -fs -m 5 "$here/healthz" >/dev/null && echo ok)"
+    check "usage is unknown" null "$(api volumes | jq '.[] | select(.lv == "data_snapshot") | .fill_percent')"
+    check_that "throughput is known" eval 'api devices | jq -e "any(.read_bytes_per_s != null)"'
+    start=$(milliseconds)
+    kill -CONT "$pid"
+    within 30 dm_says none
+    info "usage is known again after SIGCONT in" "$(($(milliseconds) - start)) ms"
+    check_that "volumes agree with lvs after SIGCONT" volumes_agree
+    start=$(milliseconds)
+    kill -9 "$pid"
+    within 30 eval '[[ $(property MainPID cowbell-reader) != "$pid" ]] && dm_says none'
+    check "after kill -9 of the reader" none "$(dm_error)"
+    info "usage is known again after kill -9 in" "$(($(milliseconds) - start)) ms"
+    check_that "volumes agree with lvs after kill -9" volumes_agree
+    check "the daemon went on" "true 0" "$(api status | jq --argjson before "$before" '.ticks.taken > $before') $(property NRestarts)"
+}
 
 # The machine goes down and comes up; systemd brings cowbell back, and the snapshot's job goes on.
 reboots() {
@@ -383,6 +434,7 @@ mkdir -p /var/log/journal    # of both boots
 journalctl --flush
 configure
 install_as_the_readme_says install
+install_as_the_readme_says systemd-sysusers
 files_on_disk >"$OUT/files-before"
 info "systemd" "$(systemctl --version | head -n 1), $(lvm version | awk '/LVM version/ { print "LVM " $3 }'), kernel $(uname -r)"
 modprobe -r dm_mod    # volumes that are made later have to be seen all the same
@@ -399,6 +451,7 @@ mounts_are_not_pinned
 rings_in_the_journal
 watchdog_ends_what_hangs
 comes_back_after_kill
+lives_without_its_reader
 stops_at_once
 bad_configuration_is_said_once
 leaves_nothing_else

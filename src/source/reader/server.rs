@@ -1,0 +1,184 @@
+//! The privileged half: reads this machine for one client at a time.
+
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::Context;
+use futures_util::{SinkExt, StreamExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio_util::codec::{Framed, LinesCodec};
+use tokio_util::sync::CancellationToken;
+
+use super::{MAX_REQUEST, SEND_TIMEOUT, parse_request};
+use crate::config::LvmSource;
+use crate::source::Reading;
+use crate::source::files::Root;
+use crate::source::hooks::HookListener;
+use crate::source::live::Live;
+use crate::source::recording::Header;
+
+/// The pause after a connection that failed before it was accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Sockets from systemd.
+#[derive(Default)]
+pub struct Inherited {
+    listener: Option<OwnedFd>,
+    /// A netlink socket of the host's network namespace, for reading exits.
+    netlink: Option<OwnedFd>,
+}
+
+/// What to read, and for whom.
+pub struct Reader {
+    pub root: Root,
+    pub interval: Duration,
+    pub lvm: LvmSource,
+    pub hooks: Option<HookListener>,
+    netlink: Option<OwnedFd>,
+    listener: UnixListener,
+    /// The group whose processes may connect, besides root.
+    group: u32,
+}
+
+impl Inherited {
+    /// Takes the sockets of this process's unit, once.
+    pub fn take() -> Self {
+        let mut sockets = Self::default();
+        for number in sd_notify::listen_fds().into_iter().flatten() {
+            // SAFETY: systemd passes this descriptor to this process alone, and it is taken once.
+            let socket = unsafe { OwnedFd::from_raw_fd(number) };
+            match is_netlink(socket.as_fd()) {
+                true => sockets.netlink = Some(socket),
+                false => sockets.listener = Some(socket),
+            }
+        }
+        sockets
+    }
+}
+
+fn is_netlink(socket: BorrowedFd<'_>) -> bool {
+    rustix::net::sockopt::socket_domain(socket)
+        .is_ok_and(|domain| domain == rustix::net::AddressFamily::NETLINK)
+}
+
+impl Reader {
+    /// Listens on systemd's socket, or else at `path`.
+    pub fn open(
+        sockets: Inherited,
+        path: &Path,
+        root: Root,
+        interval: Duration,
+        lvm: LvmSource,
+    ) -> anyhow::Result<Self> {
+        let cannot = || format!("cannot listen for the daemon at {}", path.display());
+        let listener = match sockets.listener {
+            Some(socket) => {
+                let socket = std::os::unix::net::UnixListener::from(socket);
+                socket
+                    .set_nonblocking(true)
+                    .and_then(|()| UnixListener::from_std(socket))
+                    .with_context(cannot)?
+            }
+            None => {
+                // A socket that is left over; any other error shows at `bind`.
+                let _ = std::fs::remove_file(path);
+                UnixListener::bind(path).with_context(cannot)?
+            }
+        };
+        let group = std::fs::metadata(path).with_context(cannot)?.gid();
+        Ok(Self { root, interval, lvm, hooks: None, netlink: sockets.netlink, listener, group })
+    }
+
+    /// Serves one client after the other, until the token is cancelled.
+    pub async fn serve(mut self, shutdown: &CancellationToken) -> anyhow::Result<()> {
+        loop {
+            let client = tokio::select! {
+                () = shutdown.cancelled() => return Ok(()),
+                client = self.listener.accept() => client,
+            };
+            let Ok((client, _)) = client else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            if let Err(why) = self.admit(&client) {
+                refuse(client, &why);
+                continue;
+            }
+            let netlink = self.netlink.as_ref().and_then(|socket| socket.try_clone().ok());
+            let live = Live::new(self.root.clone(), self.interval, self.lvm)?;
+            let mut live = live.with_hooks(self.hooks.take()).with_netlink(netlink);
+            if let Err(why) = self.stream(&mut live, client, shutdown).await {
+                tracing::warn!("closed the daemon's connection: {why}");
+            }
+            self.hooks = live.into_hooks();
+        }
+    }
+
+    /// Only root, this process's own user, and the socket's group may read.
+    fn admit(&self, client: &UnixStream) -> Result<(), String> {
+        let peer = client.peer_cred().map_err(|error| error.to_string())?;
+        let own = rustix::process::geteuid().as_raw();
+        if [0, own].contains(&peer.uid()) || peer.gid() == self.group {
+            return Ok(());
+        }
+        Err(format!(
+            "user {} with group {} is not root and not in group {}",
+            peer.uid(),
+            peer.gid(),
+            self.group
+        ))
+    }
+
+    /// Sends readings until the client leaves.
+    async fn stream(
+        &self,
+        live: &mut Live,
+        client: UnixStream,
+        shutdown: &CancellationToken,
+    ) -> Result<(), String> {
+        let mut client = Framed::new(client, LinesCodec::new_with_max_length(MAX_REQUEST));
+        send(&mut client, &Header::of_this_machine(self.interval)).await?;
+        loop {
+            let mut pids = None;
+            let reading: Reading = {
+                let mut next = pin!(live.next());
+                loop {
+                    tokio::select! {
+                        () = shutdown.cancelled() => return Ok(()),
+                        reading = &mut next => break reading,
+                        request = client.next() => match request {
+                            Some(line) => pids = Some(parse_request(&line.map_err(|error| error.to_string())?)?),
+                            None => return Ok(()),
+                        },
+                        Ok((other, _)) = self.listener.accept() => refuse(other, "another client is connected"),
+                    }
+                }
+            };
+            if let Some(pids) = pids {
+                live.watch(&pids);
+            }
+            send(&mut client, &reading).await?;
+        }
+    }
+}
+
+async fn send(
+    client: &mut Framed<UnixStream, LinesCodec>,
+    value: &impl serde::Serialize,
+) -> Result<(), String> {
+    let line = serde_json::to_string(value).map_err(|error| error.to_string())?;
+    match tokio::time::timeout(SEND_TIMEOUT, client.send(line)).await {
+        Ok(sent) => sent.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("it took nothing for {} s", SEND_TIMEOUT.as_secs())),
+    }
+}
+
+/// Tells a client why it is not served, without waiting for it.
+fn refuse(client: UnixStream, why: &str) {
+    tracing::warn!("refused a connection: {why}");
+    // A client that is gone needs no answer.
+    let _ = client.try_write(format!("{why}\n").as_bytes());
+}
