@@ -15,6 +15,7 @@ use crate::interval::Interval;
 use crate::job::Job;
 use crate::job::curves::{Curves, overflows};
 use crate::job::earlier::past_runs;
+use crate::job::sizing::never_overflows;
 use crate::sample::PartState;
 use crate::source::Part;
 use crate::source::dm::usage_unknown;
@@ -119,15 +120,18 @@ pub fn forecast<'a>(
     }
     let earlier = past_runs(job, ended);
     let left = RemainingReads::of(job.bytes_read, job.setup.file_system_bytes, &earlier);
-    let room = overflows(interval, snapshot).and_then(|(volume, state)| room(interval, volume, state));
+    let room = overflows(interval, snapshot).and_then(|(volume, state)| room(job, interval, volume, state));
     Some(outlook(left, room, curves.of(job.id).unwrap_or(&Curve::default()), &earlier))
 }
 
-fn room(interval: &Interval, volume: &Volume, state: &VolumeState) -> Option<Room> {
+fn room(job: &Job, interval: &Interval, volume: &Volume, state: &VolumeState) -> Option<Room> {
     let fill = state.fill.filter(|fill| fill.unit > 0)?;
+    let origin = job.setup.origin_bytes.filter(|_| volume.kind == VolumeKind::Snapshot);
+    let most = origin.map(|origin| never_overflows(origin, job.setup.chunk_bytes));
     Some(Room {
         is_pool: volume.kind == VolumeKind::ThinPool,
         free_bytes: fill.total_bytes().saturating_sub(fill.used_bytes()),
+        most_bytes: most.map(|most| most.saturating_sub(fill.used_bytes())),
         volume: Extensible::new(volume, interval.topology.group(&volume.vg), "-L"),
     })
 }

@@ -75,8 +75,12 @@ pub fn forecast(course: &Course, every: usize) -> Box<dyn FnMut(usize) -> Said +
         }
         let left = RemainingReads::of(Some(tick.read as u64), Some(course.expected), &course.earlier);
         let free_bytes = (tick.total - tick.used) as u64;
-        let room =
-            Room { is_pool: false, free_bytes, volume: Extensible::new(&Volume::default(), None, "-L") };
+        let room = Room {
+            is_pool: false,
+            free_bytes,
+            most_bytes: None,
+            volume: Extensible::new(&Volume::default(), None, "-L"),
+        };
         let said = outlook(left, Some(room), &curve, &course.earlier);
         Said {
             done: said.done.map(Guess::from),

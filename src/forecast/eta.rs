@@ -126,6 +126,14 @@ impl Eta {
 }
 
 impl Growth {
+    /// If it cannot grow by more than `most`.
+    pub fn at_most(self, most: Option<u64>, free: Option<f64>) -> Self {
+        let (Some(most), Some(free)) = (most, free) else { return self };
+        let upper = self.upper_bytes.map_or(most, |upper| upper.min(most));
+        let add = (upper as f64 - free).max(0.0) as u64;
+        Self { likely_bytes: self.likely_bytes.min(most), upper_bytes: Some(upper), add_bytes: Some(add) }
+    }
+
     /// Until the backup is done.
     pub fn until(done: Eta, usage: &Sums, free: f64, usual_speed: Option<f64>) -> Option<Self> {
         let seconds = done.likely_s?;

@@ -25,6 +25,8 @@ use crate::topology::Extensible;
 
 /// Earlier, there is no verdict: mounting and the first writes are unlike the rest.
 const LEAST_SEEN_S: f64 = 10.0;
+/// Reading has stopped after this long without a read.
+const IDLE_S: f64 = 60.0;
 
 /// The forecast of a running backup. Times are from now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -33,7 +35,9 @@ pub struct Outlook {
     /// The snapshot, or a thin snapshot's pool; `null` if its usage is unknown.
     pub overflows: Option<String>,
     pub free_bytes: Option<u64>,
-    /// `null` before the first read, or if it is unknown what is left.
+    /// Whether it is large enough for a copy of every chunk of its origin.
+    pub cannot_overflow: bool,
+    /// `null` before the first read, if it is unknown what is left, or if nothing was read for a minute.
     pub done: Option<Eta>,
     /// `null` before it first grew, or if its usage is unknown.
     pub full: Option<Eta>,
@@ -61,10 +65,16 @@ pub enum OutlookVerdict {
 pub struct Room {
     pub is_pool: bool,
     pub free_bytes: u64,
+    /// How much it can grow at most, until every chunk of its origin is copied; `None` for a pool or if unknown.
+    pub most_bytes: Option<u64>,
     pub volume: Extensible,
 }
 
 impl Room {
+    fn cannot_overflow(&self) -> bool {
+        self.most_bytes.is_some_and(|most| most <= self.free_bytes)
+    }
+
     /// `snapshot vg0/data_snapshot` or `thin pool vg0/pool`
     fn name(&self) -> String {
         format!("{} {}", if self.is_pool { "thin pool" } else { "snapshot" }, self.volume.name)
@@ -74,12 +84,19 @@ impl Room {
 /// The forecast, from what was seen of this run and of earlier ones.
 pub fn outlook(left: RemainingReads, room: Option<Room>, curve: &Curve, earlier: &PastRuns) -> Outlook {
     let (reads, usage) = (curve.reads(), curve.usage());
-    let done = reads.as_ref().and_then(|reads| Eta::done(reads, &left, earlier.read_speed()));
+    let idle_s = reads.as_ref().map_or(0.0, |reads| reads.idle_s());
+    // A reader that stopped does not tell when it will be done.
+    let done = reads.as_ref().filter(|_| idle_s < IDLE_S || left.left_bytes == Some(0));
+    let done = done.and_then(|reads| Eta::done(reads, &left, earlier.read_speed()));
     let free = room.as_ref().map(|room| room.free_bytes as f64);
     let usage = usage.filter(|_| room.is_some());
-    let full = usage.as_ref().and_then(|usage| Eta::full(usage, free?, earlier.growth_speed()));
+    let cannot_overflow = room.as_ref().is_some_and(Room::cannot_overflow);
+    let growing = usage.as_ref().filter(|_| !cannot_overflow);
+    let full = growing.and_then(|usage| Eta::full(usage, free?, earlier.growth_speed()));
     let growth = usage.as_ref().and_then(|usage| Growth::until(done?, usage, free?, earlier.growth_speed()));
+    let growth = growth.map(|growth| growth.at_most(room.as_ref().and_then(|room| room.most_bytes), free));
     let verdict = match (done, full) {
+        _ if cannot_overflow => OutlookVerdict::DoneFirst,
         (None, None) => OutlookVerdict::TooEarly,
         (Some(done), Some(full)) if done.seen_s.min(full.seen_s) >= LEAST_SEEN_S => verdict(done, full),
         // If it stayed empty for as long as the backup will take, it will rarely fill in that time.
@@ -96,6 +113,7 @@ pub fn outlook(left: RemainingReads, room: Option<Room>, curve: &Curve, earlier:
     let mut outlook = Outlook {
         remedy: room.as_ref().zip(add).map(|(room, add)| Remedy::of(&room.volume, add, full_with)),
         overflows: room.as_ref().map(Room::name),
+        cannot_overflow,
         free_bytes: room.as_ref().map(|room| room.free_bytes),
         left,
         done,
@@ -104,7 +122,6 @@ pub fn outlook(left: RemainingReads, room: Option<Room>, curve: &Curve, earlier:
         verdict,
         text: String::new(),
     };
-    let idle_s = reads.map_or(0.0, |reads| reads.idle_s());
     outlook.text = text::sentences(&outlook, room.is_some_and(|room| room.is_pool), idle_s);
     outlook
 }

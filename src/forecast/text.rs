@@ -1,10 +1,7 @@
 //! The sentences of a forecast.
 
-use super::{Eta, EtaBasis, Outlook, OutlookVerdict};
+use super::{Eta, EtaBasis, IDLE_S, Outlook, OutlookVerdict};
 use crate::units::duration_text;
-
-/// Reading has stopped after this long without a read.
-const IDLE_S: f64 = 60.0;
 
 /// One sentence for each time, and one for the verdict.
 pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: f64) -> String {
@@ -14,7 +11,7 @@ pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: f64) -> String {
 
 fn done(outlook: &Outlook, idle_s: f64) -> String {
     match outlook.done {
-        Some(_) if idle_s >= IDLE_S => format!("Nothing was read for {}.", duration_text(idle_s)),
+        _ if idle_s >= IDLE_S => format!("Nothing was read for {}.", duration_text(idle_s)),
         Some(done) => done.sentence("the backup is done", "The backup is done"),
         None if outlook.left.left_bytes.is_some() => "Nothing was read yet.".into(),
         None => "The time of completion is unknown.".into(),
@@ -24,6 +21,9 @@ fn done(outlook: &Outlook, idle_s: f64) -> String {
 fn full(outlook: &Outlook) -> String {
     match (&outlook.overflows, outlook.full) {
         (None, _) => "The snapshot's usage is unknown.".into(),
+        (Some(name), _) if outlook.cannot_overflow => {
+            format!("{} cannot overflow: it can hold a copy of its whole origin.", capital(name))
+        }
         (Some(name), None) => format!("{} did not grow yet.", capital(name)),
         (Some(name), Some(full)) => {
             full.sentence(&format!("{name} is full"), &format!("{} is full", capital(name)))
@@ -34,6 +34,7 @@ fn full(outlook: &Outlook) -> String {
 fn verdict(outlook: &Outlook, is_pool: bool) -> Option<String> {
     let remedy = outlook.remedy.as_ref().map_or("make it larger now", |remedy| &remedy.text);
     Some(match outlook.verdict {
+        OutlookVerdict::DoneFirst if outlook.cannot_overflow => return None,
         OutlookVerdict::DoneFirst => "The backup will be done first.".into(),
         OutlookVerdict::FullFirst if is_pool => {
             format!("The pool will be full first, for all its volumes: {remedy}.")

@@ -377,8 +377,9 @@ dm_says() {
 
 # Without the reader, usage is unknown with the reason, all else goes on, and it comes back by itself.
 lives_without_its_reader() {
-    local pid before start
+    local pid before start restarts
     pid=$(property MainPID cowbell-reader)
+    restarts=$(property NRestarts)
     before=$(api status | jq .ticks.taken)
     kill -STOP "$pid"
     within 30 dm_says "has not answered"
@@ -397,7 +398,31 @@ lives_without_its_reader() {
     check "after kill -9 of the reader" none "$(dm_error)"
     info "usage is known again after kill -9 in" "$(($(milliseconds) - start)) ms"
     check_that "volumes agree with lvs after kill -9" volumes_agree
-    check "the daemon went on" "true 0" "$(api status | jq --argjson before "$before" '.ticks.taken > $before') $(property NRestarts)"
+    check "the daemon went on" "true $restarts" "$(api status | jq --argjson before "$before" '.ticks.taken > $before') $(property NRestarts)"
+}
+
+# The reader has no network, but systemd's netlink socket tells it which processes of a backup failed.
+sees_a_reader_that_was_killed() {
+    cp /usr/bin/sleep /tmp/tar
+    cat >/tmp/mylvmbackup <<-'END'
+	#!/usr/bin/perl
+	use Socket;
+	socket my $out, AF_UNIX, SOCK_DGRAM, 0;
+	connect $out, pack_sockaddr_un "/run/cowbell/hooks";
+	sub hook { send $out, "mylvmbackup $$ @_", 0; select undef, undef, undef, 1.5 }
+	hook $_ for "preconnect", "presnapshot";
+	system "lvcreate -qq -s -L 16M -n read vg0/data >/dev/null";
+	hook $_ for "preunlock", "premount", "prebackup";
+	system "/tmp/tar 60 & sleep 1; kill -9 \$!; wait \$!; true";
+	hook $_ for "backupsuccess", "precleanup";
+	system "lvremove -qq -y vg0/read";
+	END
+    chmod +x /tmp/mylvmbackup
+    /tmp/mylvmbackup
+    within 60 has_ended read
+    check "a killed tar is seen" "tar was killed by signal 9" \
+        "$(api "jobs/$(jobs_of read '.[0].id')/figures" | jq -r .account.warning | grep -o 'tar was killed by signal 9')"
+    rm /tmp/tar /tmp/mylvmbackup
 }
 
 # The machine goes down and comes up; systemd brings cowbell back, and the snapshot's job goes on.
@@ -452,6 +477,7 @@ rings_in_the_journal
 watchdog_ends_what_hangs
 comes_back_after_kill
 lives_without_its_reader
+sees_a_reader_that_was_killed
 stops_at_once
 bad_configuration_is_said_once
 leaves_nothing_else
