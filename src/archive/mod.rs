@@ -109,9 +109,10 @@ pub fn examine(input: impl Read) -> Result<Examination, TarError> {
         }
     };
     match end {
-        Ok(()) if walk.rest()? => {
-            found.notes.add("There are other bytes behind the end of the tar archive.".into())
-        }
+        Ok(()) if walk.rest()? => found.findings.add(
+            "There are other bytes behind the end of the tar archive: tar reads no files from there on."
+                .into(),
+        ),
         Ok(()) => {}
         // The caller knows why the stream broke.
         Err(TarError::Read(_)) => {}

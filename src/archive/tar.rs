@@ -74,7 +74,7 @@ impl<R: Read> Walk<R> {
                 return Err(TarError::NoEnd { at: self.at });
             }
             if zeros::is_zero(&block) {
-                return Ok(None);
+                return self.end(at).map(|()| None);
             }
             if !has_checksum(&block) {
                 return Err(if at == 0 && &block[257..262] != b"ustar" {
@@ -117,6 +117,16 @@ impl<R: Read> Walk<R> {
         }
         let padding = (BLOCK as u64 - member.stored % BLOCK as u64) % BLOCK as u64;
         self.stored(padding, member, &mut |_| {})
+    }
+
+    /// Reads the second of the two blocks of zeros at the archive's end. Some programs write only one.
+    fn end(&mut self, at: u64) -> Result<(), TarError> {
+        let mut block = [0; BLOCK];
+        let read = self.fill(&mut block)?;
+        match zeros::is_zero(&block[..read]) {
+            true => Ok(()),
+            false => Err(TarError::Header { at, found: "a block of zeros that is not the archive's end" }),
+        }
     }
 
     /// Reads what is behind the archive's end; returns whether there is anything other than zeros.

@@ -121,12 +121,24 @@ fn findings_are_counted_beyond_a_screen() {
 }
 
 #[test]
-fn bytes_behind_the_end_are_noted() {
+fn bytes_behind_the_end_are_damage() {
     let mut bytes = archive(&[header(b"data", b'0', b"0")]);
+    bytes.extend([0; 9000]);
+    assert!(found(&bytes).findings.is_empty());
     bytes.extend([1; 5]);
-    let found = found(&bytes);
-    assert_eq!(found.notes.list, ["There are other bytes behind the end of the tar archive."]);
-    assert!(found.findings.is_empty(), "{found:?}");
+    assert!(finding(&bytes).starts_with("There are other bytes behind the end of the tar archive"));
+}
+
+#[test]
+fn a_lone_block_of_zeros_is_no_end_of_an_archive() {
+    let member = || header(b"data", b'0', b"0");
+    let text = finding(&archive(&[member(), vec![0; 512], member()]));
+    assert_eq!(
+        text,
+        "The tar archive is damaged at byte 512: expected the header of a member, but found a block of zeros that is not \
+         the archive's end."
+    );
+    assert!(found(&[member(), vec![0; 512]].concat()).findings.is_empty(), "an old tar writes one");
 }
 
 /// The first page of a tablespace, with its flags, pages and free limit.
