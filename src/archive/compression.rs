@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use sha2::{Digest, Sha256};
 
-use super::{Examination, TarError, examine};
+use super::{Examination, TarError, examine, zeros};
 
 /// Bytes that are read at once.
 const BUFFER: usize = 256 * 1024;
@@ -92,16 +92,18 @@ fn decompressed(input: &mut (impl BufRead + Send)) -> (&'static str, anyhow::Res
 }
 
 fn gunzipped(input: &mut impl BufRead) -> anyhow::Result<Examination> {
-    let mut input = Watched { input: MultiGzDecoder::new(input), failure: None };
+    let mut input =
+        Watched { input: Members { decoder: Some(GzDecoder::new(input)), has_rest: false }, failure: None };
     let examined = examine(&mut input);
     let broken = input.failure.map(|error| match error.kind() {
         ErrorKind::UnexpectedEof => "The compressed data ends early: the archive is truncated.".to_string(),
-        ErrorKind::InvalidInput if error.to_string().contains("header") => {
-            "There are bytes behind the compressed data that gzip cannot read.".into()
-        }
         _ => format!("The compressed data is damaged: {error}."),
     });
-    with_broken_stream(examined, broken)
+    let mut examination = with_broken_stream(examined, broken)?;
+    if input.input.has_rest {
+        examination.notes.add("There are other bytes behind the compressed data, which gzip ignores.".into());
+    }
+    Ok(examination)
 }
 
 /// Puts a broken stream first, since it causes what follows.
@@ -196,6 +198,46 @@ impl<F: FnMut(f64)> Read for Hashed<F> {
         self.read += read as u64;
         (self.progress)(self.read as f64 / self.size.max(1) as f64);
         Ok(read)
+    }
+}
+
+/// The members of a gzip file, one after the other. Zeros may follow, as padding of a tape or disk.
+struct Members<R> {
+    /// `None` behind the last one.
+    decoder: Option<GzDecoder<R>>,
+    /// Whether anything but zeros follows.
+    has_rest: bool,
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(decoder) = &mut self.decoder {
+            let read = decoder.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            self.begin_next()?;
+        }
+        Ok(0)
+    }
+}
+
+impl<R: BufRead> Members<R> {
+    /// Begins the next member, or reads what follows the last one.
+    fn begin_next(&mut self) -> io::Result<()> {
+        let Some(mut input) = self.decoder.take().map(GzDecoder::into_inner) else { return Ok(()) };
+        if input.fill_buf()?.first() == GZIP.first() {
+            self.decoder = Some(GzDecoder::new(input));
+            return Ok(());
+        }
+        while let rest = input.fill_buf()?
+            && !rest.is_empty()
+        {
+            self.has_rest |= !zeros::is_zero(rest);
+            let length = rest.len();
+            input.consume(length);
+        }
+        Ok(())
     }
 }
 
