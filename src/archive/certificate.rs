@@ -35,16 +35,23 @@ pub struct Certificate {
     pub host: Option<String>,
     pub figures: Figures,
     pub findings: Sentences,
+    /// Certificates of earlier versions have none.
+    #[serde(default)]
+    pub doubts: Sentences,
     pub notes: Sentences,
 }
 
 impl Certificate {
     pub fn new(archive: &Path, verified: Verified, checked_at: Timestamp, took_s: f64) -> Self {
         let Verified { size, sha256, compression, examination } = verified;
-        let is_sound = examination.findings.is_empty();
+        let verdict = match (examination.findings.is_empty(), examination.doubts.is_empty()) {
+            (false, _) => ArchiveVerdict::Damaged,
+            (true, false) => ArchiveVerdict::Unknown,
+            (true, true) => ArchiveVerdict::Sound,
+        };
         Self {
             cowbell_certificate: VERSION,
-            verdict: if is_sound { ArchiveVerdict::Sound } else { ArchiveVerdict::Damaged },
+            verdict,
             archive: archive.into(),
             size,
             sha256,
@@ -55,6 +62,7 @@ impl Certificate {
             host: None,
             figures: examination.figures,
             findings: examination.findings,
+            doubts: examination.doubts,
             notes: examination.notes,
         }
     }

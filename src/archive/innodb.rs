@@ -14,6 +14,8 @@ const MOST_TORN_PAGES: u64 = 16;
 /// many times the log, are not in it.
 const MOST_UNWRITTEN: u64 = 64 << 20;
 const MOST_PER_LOGGED: u64 = 4;
+/// The redo log may have the content of up to this many bytes, and usually has. More of them are a doubt.
+const MOST_USUAL: u64 = 4 << 20;
 /// Maximum files in memory that wait for the redo log.
 const MOST_PENDING: usize = 1_000;
 
@@ -132,36 +134,37 @@ impl InnoDb {
     fn judge(&mut self, file: &Pending, found: &mut Examination) {
         let name = &file.name;
         if file.has_no_head {
-            let size = size_text(file.size);
-            match self.is_lost(file, None) {
-                true => {
-                    found.findings.add(format!("{name} ({size}) begins with zeros: tar could not read it."))
-                }
-                false => found
-                    .notes
-                    .add(format!("{name} ({size}) begins with zeros. The redo log may have its content.")),
-            }
+            let text = format!("{name} ({}) begins with zeros", size_text(file.size));
+            self.judge_zeros(file, None, text, found);
         }
         let [at_end, within] = file.lost;
         if let Some(lost) = at_end {
             let (pages, from) = (count_text(lost.pages, "page", "pages"), lost.from);
-            match self.is_lost(file, Some(lost)) {
-                true => found.findings.add(format!(
-                    "{name} is zero from byte {from} to its end, with {pages} in use: tar could not read it."
-                )),
-                false => found.notes.add(format!(
-                    "{name} has {pages} in use that are zero, from byte {from} to its end. The redo log may have their content."
-                )),
-            }
+            let text = format!("{name} is zero from byte {from} to its end, with {pages} in use");
+            self.judge_zeros(file, Some(lost), text, found);
         }
-        if let Some(lost) = within.filter(|lost| self.is_lost(file, Some(*lost))) {
+        let Some(lost) = within else { return };
+        let pages = count_text(lost.pages, "page", "pages");
+        let text = format!("{name} has {pages} in use that are zero, the first at byte {}", lost.from);
+        if self.is_lost(file, within) {
             self.broken_pages += lost.pages;
-            let pages = count_text(lost.pages, "page", "pages");
-            self.note_broken(format!(
-                "{name} has {pages} in use that are zero, the first at byte {}",
-                lost.from
-            ));
+            self.note_broken(text);
+        } else if lost.bytes > MOST_USUAL {
+            self.judge_zeros(file, within, text, found);
         }
+    }
+
+    /// Judges zeros at a file's beginning or end.
+    fn judge_zeros(&self, file: &Pending, lost: Option<Lost>, text: String, found: &mut Examination) {
+        if self.is_lost(file, lost) {
+            return found.findings.add(format!("{text}: tar could not read it."));
+        }
+        if lost.map_or(file.size, |lost| lost.bytes) <= MOST_USUAL {
+            return found.notes.add(format!("{text}. The redo log may have the content."));
+        }
+        found.doubts.add(format!(
+            "{text}. The redo log may have the content, or tar could not read it: restore it to be sure."
+        ));
     }
 
     /// Whether recovery cannot bring back a file's first page, or other pages.

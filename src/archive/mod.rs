@@ -75,6 +75,8 @@ pub struct Examination {
     pub figures: Figures,
     /// Damage.
     pub findings: Sentences,
+    /// What may be damage.
+    pub doubts: Sentences,
     /// What is no damage, or not for certain.
     pub notes: Sentences,
 }

@@ -17,7 +17,7 @@ use crate::source::{ArchiveSummary, ArchiveVerdict, clock, recording};
 use crate::store::in_words;
 use crate::units::{count_text, grouped, size_text, took_text};
 
-/// The exit status if an archive cannot be judged.
+/// The exit status if an archive cannot be judged, or if its job does not know it.
 const UNKNOWN: u8 = 2;
 /// Maximum characters of a finding that goes to the daemon.
 const LONGEST_FINDING: usize = 1_000;
@@ -67,14 +67,19 @@ async fn certified(
 ) -> anyhow::Result<ExitCode> {
     certificate.host = Some(recording::Header::of_this_machine(Duration::ZERO).host);
     let written = told(certificate.write());
+    let mut is_told = command.job.is_none();
     if let Some(id) = certificate.job {
         let path = written.as_ref().map(|path| path.display().to_string());
-        told(certify(daemon, id, &summary(&certificate, path)).await);
+        is_told = told(certify(daemon, id, &summary(&certificate, path)).await).is_some();
     }
     let text = if command.json { certificate.json()? } else { text(&certificate) };
     let place = written.filter(|_| !command.json).map(|path| format!("\nCertificate: {}\n", path.display()));
     print(&(text + &place.unwrap_or_default()))?;
-    Ok(ExitCode::from(u8::from(certificate.verdict == ArchiveVerdict::Damaged)))
+    Ok(ExitCode::from(match certificate.verdict {
+        ArchiveVerdict::Damaged => 1,
+        ArchiveVerdict::Sound if is_told => 0,
+        ArchiveVerdict::Sound | ArchiveVerdict::Unknown => UNKNOWN,
+    }))
 }
 
 /// The value, or a sentence on standard error.
@@ -83,7 +88,7 @@ fn told<T>(result: anyhow::Result<T>) -> Option<T> {
 }
 
 fn summary(certificate: &Certificate, path: Option<String>) -> ArchiveSummary {
-    let finding = certificate.findings.list.first();
+    let finding = certificate.findings.list.first().or(certificate.doubts.list.first());
     ArchiveSummary {
         archive: certificate.archive.display().to_string(),
         verdict: certificate.verdict,
@@ -127,7 +132,7 @@ fn text(certificate: &Certificate) -> String {
     ];
     let mut text = format!("{}: {}\n\n", verdict.text(), archive.display());
     text.extend(rows.iter().map(|(name, value)| format!("{name:<10} {value}\n")));
-    for sentences in [&certificate.findings, &certificate.notes] {
+    for sentences in [&certificate.findings, &certificate.doubts, &certificate.notes] {
         text.extend(sentences.list.first().map(|_| "\n"));
         text.extend(sentences.list.iter().map(|sentence| format!("{sentence}\n")));
         text.extend((sentences.more > 0).then(|| format!("… and {} more\n", sentences.more)));

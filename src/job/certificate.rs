@@ -16,7 +16,7 @@ impl Job {
         if let Some(before) = &self.certificate
             && before.verdict == ArchiveVerdict::Damaged
             && before.archive != archive.archive
-            && archive.verdict == ArchiveVerdict::Sound
+            && archive.verdict != ArchiveVerdict::Damaged
         {
             let (id, before) = (self.id, &before.archive);
             return Err(format!("job {id} has another archive, which is damaged: {before}"));

@@ -9,6 +9,8 @@ use utoipa::ToSchema;
 pub enum ArchiveVerdict {
     Sound,
     Damaged,
+    /// It may be damaged: only a restore shows.
+    Unknown,
 }
 
 impl ArchiveVerdict {
@@ -16,6 +18,7 @@ impl ArchiveVerdict {
         match self {
             Self::Sound => "sound",
             Self::Damaged => "damaged",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -34,7 +37,7 @@ pub struct ArchiveSummary {
     pub files: u64,
     /// Bytes of those files.
     pub bytes: u64,
-    /// The first damage that was found.
+    /// The first damage, or possible damage, that was found.
     pub finding: Option<String>,
     /// The certificate; `null` if it could not be written.
     pub certificate: Option<String>,
