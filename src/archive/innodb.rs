@@ -16,6 +16,8 @@ const MOST_UNWRITTEN: u64 = 64 << 20;
 const MOST_PER_LOGGED: u64 = 4;
 /// The redo log may have the content of up to this many bytes, and usually has. More of them are a doubt.
 const MOST_USUAL: u64 = 4 << 20;
+/// Maximum files of the redo log in memory. MySQL has 32, and MariaDB 100 at most.
+const MOST_LOGS: usize = 128;
 /// Maximum files in memory that wait for the redo log.
 const MOST_PENDING: usize = 1_000;
 
@@ -26,6 +28,8 @@ pub struct InnoDb {
     /// More of them.
     unjudged: u64,
     redo: Vec<redo::Report>,
+    /// Whether there are more.
+    has_more_redo: bool,
     /// Sentences about broken pages. How many there are decides what they mean.
     broken: Vec<String>,
     broken_pages: u64,
@@ -87,7 +91,10 @@ impl InnoDb {
                 "{name}, the redo log, is zero before its end at byte {end}: tar could not read it."
             ));
         }
-        self.redo.push(report);
+        match self.redo.len() < MOST_LOGS {
+            true => self.redo.push(report),
+            false => self.has_more_redo = true,
+        }
     }
 
     /// Judges what waits.
@@ -182,7 +189,8 @@ impl InnoDb {
         let is_head_of_ibdata = file.is_ibdata && lost.is_none();
         let mut logs = self.redo.iter().filter(|log| log.checkpoint.is_some()).peekable();
         // Without a redo log in the archive nothing can bring it back.
-        (self.redo.is_empty() || logs.peek().is_some())
+        !self.has_more_redo
+            && (self.redo.is_empty() || logs.peek().is_some())
             && logs.all(|log| is_head_of_ibdata || is_unchanged(log) || is_older(log) || is_more(log))
     }
 }
