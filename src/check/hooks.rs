@@ -26,8 +26,9 @@ const NAMES: [&str; 10] = [
 const PACKAGED_IN_PERL: [&str; 2] = ["preflush", "backupfailure"];
 /// The socket of the service, and the hooks' default.
 const USUAL: &str = "/run/cowbell/hooks";
-/// The directory of the scripts, as in `docs/mylvmbackup.md`.
-const SCRIPTS: &str = "/usr/local/lib/cowbell/mylvmbackup";
+/// The directories of the scripts: of packages, and as in `docs/mylvmbackup.md` for a build from source.
+const PACKAGED: &str = "/usr/share/cowbell/mylvmbackup";
+const FROM_SOURCE: &str = "/usr/local/lib/cowbell/mylvmbackup";
 
 /// Checks hooks and socket on a host with mylvmbackup.
 pub async fn check(config: &Config, root: &Root, plan: &BackupPlan, daemon_runs: bool) -> Vec<Finding> {
@@ -91,34 +92,36 @@ async fn linked(root: &Root, plan: &BackupPlan) -> Vec<Finding> {
             }
         }
     }
-    judge(&plan.hooksdir, &found, backup::exists(root, SCRIPTS))
+    let scripts = [PACKAGED, FROM_SOURCE].into_iter().find(|folder| backup::exists(root, folder));
+    judge(&plan.hooksdir, &found, scripts)
 }
 
 /// Evaluates the hooks: their names, what each is, and whether a Perl hook takes precedence.
-fn judge(folder: &str, found: &[(&str, HookScript, bool)], has_scripts: bool) -> Vec<Finding> {
+fn judge(folder: &str, found: &[(&str, HookScript, bool)], scripts: Option<&str>) -> Vec<Finding> {
     let named = |is_it: &dyn Fn(&str, HookScript, bool) -> bool, end: &str| {
         let found = found.iter().filter(|(name, hook, has_perl_form)| is_it(name, *hook, *has_perl_form));
         found.map(|(name, ..)| format!("{name}{end}")).collect::<Vec<_>>().join(", ")
     };
     let is = |state: HookScript| named(&|_, hook, _| hook == state, "");
     let in_perl = named(&|name, _, has_perl_form| has_perl_form && !PACKAGED_IN_PERL.contains(&name), ".pm");
-    let first = match has_scripts {
-        true => "",
-        false => {
+    let first = match scripts {
+        Some(_) => "",
+        None => {
             "`sudo mkdir -p /usr/local/lib/cowbell; sudo cp -R systemd/mylvmbackup /usr/local/lib/cowbell/` in cowbell's \
              sources, then "
         }
     };
+    let scripts = scripts.unwrap_or(FROM_SOURCE);
     let problems = [
         (
             is(HookScript::Missing),
             "mylvmbackup's hooks are not linked for these steps".to_string(),
-            format!("run {first}`sudo ln -s {SCRIPTS}/[pb]* {folder}/`, which replaces nothing"),
+            format!("run {first}`sudo ln -s {scripts}/[pb]* {folder}/`, which replaces nothing"),
         ),
         (
             is(HookScript::Another),
             format!("{folder} has other hooks, which do not call cowbell's"),
-            format!("let each call the script of its name in {SCRIPTS}"),
+            format!("let each call the script of its name in {scripts}"),
         ),
         (
             is(HookScript::NotExecutable),
@@ -128,7 +131,7 @@ fn judge(folder: &str, found: &[(&str, HookScript, bool)], has_scripts: bool) ->
         (
             in_perl,
             format!("{folder} has Perl hooks, which override the scripts of the same name"),
-            format!("let each call the script in {SCRIPTS}"),
+            format!("let each call the script in {scripts}"),
         ),
     ];
     let found = problems.into_iter().filter(|(names, ..)| !names.is_empty());
@@ -146,7 +149,7 @@ mod tests {
 
     fn check(change: impl Fn(&str) -> (HookScript, bool)) -> String {
         let found: Vec<_> = NAMES.iter().map(|name| (*name, change(name).0, change(name).1)).collect();
-        judge("/hooks", &found, true).iter().map(Finding::line).collect()
+        judge("/hooks", &found, Some(PACKAGED)).iter().map(Finding::line).collect()
     }
 
     #[test]
@@ -156,7 +159,7 @@ mod tests {
         assert!(all.contains("preconnect, preflush, presnapshot") && all.contains("[pb]* /hooks/`"), "{all}");
         let one =
             check(|name| (if name == "premount" { HookScript::Missing } else { HookScript::Ours }, false));
-        let without_scripts = judge("/hooks", &[("premount", HookScript::Missing, false)], false)[0].line();
+        let without_scripts = judge("/hooks", &[("premount", HookScript::Missing, false)], None)[0].line();
         assert!(
             without_scripts.contains("premount; run `sudo mkdir -p /usr/local/lib/cowbell; sudo cp"),
             "{without_scripts}"
