@@ -4,7 +4,8 @@
 #   tests/run.sh [--all]
 #
 # As root on Debian it installs what is missing. As another user it says what is missing, and exits with 2.
-# Only root can run the lab, a real LVM host in a virtual machine. --all runs all of its scenarios.
+# Only root can run the lab, a real LVM host in a virtual machine. --all runs all of its scenarios, and builds and tests
+# the packages.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH=$PATH:/usr/sbin:/sbin CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
@@ -21,6 +22,7 @@ needed() {
 	systemd-analyze systemd
 	END
     ((EUID != 0)) || needed_by_the_lab
+    [[ $mode != --all ]] || needed_by_the_packages
 }
 
 needed_by_the_lab() {
@@ -43,6 +45,18 @@ needed_by_the_lab() {
 	debootstrap debootstrap
 	mylvmbackup mylvmbackup
 	mariadbd mariadb-server
+	END
+}
+
+needed_by_the_packages() {
+    cat <<-END
+	python3 python3-venv
+	debootstrap debootstrap
+	readelf binutils
+	zstd zstd
+	rpm rpm
+	lintian lintian
+	rpmlint rpmlint
 	END
 }
 
@@ -97,6 +111,7 @@ browser_tests() {
 }
 
 (($# == 0)) || [[ $* == --all ]] || { echo "run.sh: expected nothing or --all, but found \"$*\"" >&2; exit 2; }
+mode=${1:-}
 # As root no test has a reason to be skipped.
 ((EUID != 0)) || export CI=${CI:-true}
 current='what the tests need'
@@ -114,5 +129,9 @@ if ((EUID == 0)); then
     step 'lab: scenarios on real LVM hosts' tests/lab/all "$@"
 else
     echo '== lab: left out, it needs root'
+fi
+if [[ $mode == --all ]]; then
+    step 'build of the packages' systemd/package/build x86_64
+    ((EUID != 0)) || step 'packages' tests/packages
 fi
 echo "All passed, in $((SECONDS / 60)) min $((SECONDS % 60)) s."
