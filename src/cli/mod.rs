@@ -241,8 +241,10 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
 fn configuration(cli: &Cli) -> Result<Config, ConfigError> {
     let common = &cli.common;
     // The others need no more of it than the daemon's address.
-    let needs_file =
-        matches!(cli.command, None | Some(Command::Serve { .. } | Command::Record { .. } | Command::Check));
+    let needs_file = matches!(
+        cli.command,
+        None | Some(Command::Serve { .. } | Command::Reader { .. } | Command::Record { .. } | Command::Check)
+    );
     let is_hidden = !needs_file && common.config.is_none() && config::default_is_hidden();
     let mut config = if is_hidden { Config::default() } else { config::load(common.config.as_deref())? };
     if let Some(listen) = &common.listen {
