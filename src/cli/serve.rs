@@ -26,7 +26,7 @@ use crate::source::live::Live;
 use crate::source::reader::{Inherited, Reader, Remote};
 use crate::source::recording::{Header, Player};
 use crate::store::{self, TickOrigin};
-use crate::web::{self, Site};
+use crate::web::{self, Access, Site};
 
 /// Maximum number of queued commands for the loop.
 const COMMANDS: usize = 64;
@@ -54,7 +54,6 @@ pub async fn this_machine(
         return serve(config, source, terms, path, web).await;
     }
     let (hook_listener, problem) = hook_listener(check::hook_socket(&config));
-    tracing::info!("this process reads LVM and serves HTTP; the service has a process for each");
     let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener);
     serve(config, Source::Live(Box::new(live)), terms.with_note(problem), path, web).await
 }
@@ -140,11 +139,14 @@ async fn serve(
         store,
         commands: source.is_live().then_some(commands),
         accepted: accepted.clone(),
-        token,
+        access: Access { hosts: config.hosts.clone().into(), token },
         shutdown: shutdown.clone(),
         costs: Default::default(),
     };
     announce(site_address);
+    if matches!(source, Source::Live(_)) {
+        tracing::info!("this process reads LVM and serves HTTP; the service has a process for each");
+    }
     if let Some(loopback) = web.spawn(loopback_beside(site_address)).await?? {
         web.spawn(web::serve(loopback, site.clone()));
     }
@@ -158,7 +160,7 @@ async fn serve(
     outlets.store.close().await;
     service.abort();
     match tokio::time::timeout(STOP_TIMEOUT, pages).await {
-        Ok(ended) => ended?.context("the pages ended early"),
+        Ok(ended) => ended.context("the pages ended early"),
         // The remaining connections are closed.
         Err(_) => Ok(()),
     }

@@ -37,6 +37,8 @@ pub const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 pub struct Config {
     /// Address and port of the web pages and the API.
     pub listen: Listen,
+    /// Names of this site, besides its addresses and `localhost`.
+    pub hosts: Vec<String>,
     pub interval: TickInterval,
     pub lvm: Lvm,
     pub store: Store,
@@ -50,6 +52,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: Listen(SocketAddr::from(([127, 0, 0, 1], 2692))),
+            hosts: Vec::new(),
             interval: TickInterval(Duration::from_secs(1)),
             lvm: Lvm::default(),
             store: Store::default(),

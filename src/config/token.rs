@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use super::ConfigError;
@@ -33,6 +33,10 @@ impl Token {
         let about = std::fs::metadata(path).map_err(cannot)?;
         if !about.is_file() {
             return Err(refuse("is not a regular file: name a file that holds a token".into()));
+        }
+        let own = rustix::process::geteuid().as_raw();
+        if ![0, own].contains(&about.uid()) {
+            return Err(refuse(format!("belongs to user {}: run `chown root {shown}`", about.uid())));
         }
         if about.permissions().mode() & OTHERS != 0 {
             return Err(refuse(format!("is accessible to every user: run `chmod o= {shown}`")));

@@ -1,136 +1,101 @@
-//! Limits connections and closes silent ones, so that clients cannot use up file descriptors and memory.
+//! Accepts connections, with limits on their number and on the time for a request's head, so that clients cannot use up
+//! file descriptors and memory, or keep others out.
 
-use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use axum::Router;
+use axum::extract::Extension;
+use axum::extract::connect_info::ConnectInfo;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
 
-/// Concurrent connections; further ones wait. A browser keeps up to six.
+/// Concurrent connections; further ones are closed. A browser keeps up to six.
 const MOST_CONNECTIONS: usize = 128;
-/// The time limit for the first byte of a connection.
-const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Of these, connections from other machines: the rest remains for this one.
+const MOST_REMOTE: usize = 112;
+/// The time limit for the head of a request, and for the pause before the next one.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause after an error of `accept(2)`, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-pub struct ConnectionLimit {
-    listener: TcpListener,
-    permits: Arc<Semaphore>,
+/// Places for connections.
+#[derive(Clone)]
+struct Places {
+    all: Arc<Semaphore>,
+    remote: Arc<Semaphore>,
 }
 
-impl ConnectionLimit {
-    pub fn new(listener: TcpListener) -> Self {
-        Self { listener, permits: Arc::new(Semaphore::new(MOST_CONNECTIONS)) }
-    }
-}
-
-impl Listener for ConnectionLimit {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        // Fails only if the semaphore is closed, which never happens.
-        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
-        let (stream, address) = Listener::accept(&mut self.listener).await;
-        let silent = Some(Box::pin(tokio::time::sleep(FIRST_BYTE_TIMEOUT)));
-        (Connection { stream, silent, _permit: permit }, address)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-}
-
-/// A connection with its permit.
-pub struct Connection {
-    stream: TcpStream,
-    /// The timeout, until the first byte arrives.
-    silent: Option<Pin<Box<Sleep>>>,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.stream).poll_read(context, into);
-        if read.is_ready() {
-            self.silent = None;
-        } else if let Some(silent) = &mut self.silent
-            && silent.as_mut().poll(context).is_ready()
-        {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+impl Places {
+    fn new() -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
+            remote: Arc::new(Semaphore::new(MOST_REMOTE)),
         }
-        read
+    }
+
+    /// `None` if there is none for this client.
+    fn take(&self, client: SocketAddr) -> Option<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)> {
+        let is_remote = !client.ip().to_canonical().is_loopback();
+        let remote = is_remote.then(|| Arc::clone(&self.remote).try_acquire_owned()).transpose().ok()?;
+        Some((Arc::clone(&self.all).try_acquire_owned().ok()?, remote))
     }
 }
 
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+/// Serves until the token is cancelled, and then completes pending responses.
+pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
+    let (places, open) = (Places::new(), GracefulShutdown::new());
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, client)) = accepted else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        if let Some(place) = places.take(client) {
+            let connection = open.watch(connection(stream, client, router.clone()));
+            tokio::spawn(async move {
+                // A client's error concerns nobody else.
+                let _ = connection.await;
+                drop(place);
+            });
+        }
     }
+    drop(listener);
+    open.shutdown().await;
+}
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
+type Http1 = http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>>;
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
+fn connection(stream: TcpStream, client: SocketAddr, router: Router) -> Http1 {
+    let service = TowerToHyperService::new(router.layer(Extension(ConnectInfo(client))));
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    builder.serve_connection(TokioIo::new(stream), service)
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_silent_connection_is_closed() {
-        let mut limit = ConnectionLimit::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
-        let mut outside = TcpStream::connect(limit.local_addr().unwrap()).await.unwrap();
-        let (mut connection, _) = limit.accept().await;
-        let error = connection.read_u8().await.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        outside.write_u8(1).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn connections_above_the_limit_wait() {
-        let mut limit = ConnectionLimit::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
-        let address = limit.local_addr().unwrap();
-        let mut inside = Vec::new();
-        for _ in 0..MOST_CONNECTIONS {
-            let outside = TcpStream::connect(address).await.unwrap();
-            inside.push((limit.accept().await, outside));
-        }
-        let _waiting = TcpStream::connect(address).await.unwrap();
-        let next = tokio::time::timeout(Duration::from_millis(50), limit.accept()).await;
-        assert!(next.is_err(), "one more than there are places");
-        inside.pop();
-        limit.accept().await;
+    #[test]
+    fn places_are_kept_for_this_machine() {
+        let places = Places::new();
+        let take = |ip: &str| places.take(SocketAddr::new(ip.parse().unwrap(), 1));
+        let mut taken: Vec<_> = std::iter::from_fn(|| take("10.0.0.5")).collect();
+        assert_eq!(taken.len(), MOST_REMOTE);
+        taken.extend(std::iter::from_fn(|| take("127.0.0.1")));
+        assert_eq!(taken.len(), MOST_CONNECTIONS);
+        assert!(take("::1").is_none());
+        taken.pop();
+        assert!(take("10.0.0.5").is_none() && take("::ffff:127.0.0.1").is_some());
     }
 }

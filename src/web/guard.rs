@@ -1,4 +1,4 @@
-//! Access control for changes: they need the token, or must come from this machine.
+//! Access control: requests must name this site, and changes need the token, or must come from this machine.
 //!
 //! A foreign page can make a browser send requests, and DNS rebinding can make them look local. So changes without a
 //! token must be JSON, arrive over loopback, address a loopback host, and have no foreign origin.
@@ -17,25 +17,63 @@ use crate::config::Token;
 const WRONG_TOKEN: &str =
     "wrong token: expected `Authorization: Bearer` with the content of the daemon's `token_file`";
 
+/// Maximum number of characters to repeat of a foreign name.
+const LONGEST_HOST: usize = 100;
 /// Headers of a proxy, whose clients are on other machines.
 const PROXY_HEADERS: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
 
-/// Passes reading requests, and permitted changes.
-pub async fn check_changes(
-    State(token): State<Option<Arc<Token>>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
-        return next.run(request).await;
-    }
+fn is_own_name(name: &str, hosts: &[String]) -> bool {
+    let is_same = |own: &String| own.eq_ignore_ascii_case(name);
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok() || hosts.iter().any(is_same)
+}
+
+/// A `Host` header without its port and brackets.
+fn host_name(host: &str) -> &str {
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
+        if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
+    });
+    name.trim_start_matches('[').trim_end_matches(']')
+}
+
+/// What requests are checked against.
+#[derive(Clone)]
+pub struct Access {
+    /// Further names of this site.
+    pub hosts: Arc<[String]>,
+    pub token: Option<Arc<Token>>,
+}
+
+/// Passes reading requests for this site's own names, and permitted changes.
+pub async fn check_access(State(access): State<Access>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    match check(peer, request.headers(), token.as_deref()) {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let checked = match access.check_name(&request) {
+        Ok(()) if !reads => check(peer, request.headers(), access.token.as_deref()),
+        checked => checked,
+    };
+    match checked {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
 }
 
+impl Access {
+    /// A page of another site can make its name lead here (DNS rebinding), but cannot change the name that the browser sends.
+    fn check_name(&self, request: &Request) -> Result<(), Problem> {
+        let host = text(request.headers(), header::HOST);
+        let is_ours = host.is_empty() || is_own_name(host_name(host), &self.hosts);
+        let has_token = || self.token.as_deref().is_some_and(|token| has_token(request.headers(), token));
+        if is_ours || request.uri().path() == "/healthz" || has_token() {
+            return Ok(());
+        }
+        let shown: String = host.chars().take(LONGEST_HOST).collect();
+        Err(Problem::Forbidden(format!(
+            "this site has no name {shown:?}: use its address or localhost, or add the name to `hosts` in the configuration"
+        )))
+    }
+}
+
+/// An address, `localhost`, or a configured name.
 fn check(peer: Option<IpAddr>, headers: &HeaderMap, token: Option<&Token>) -> Result<(), Problem> {
     let offers_token = headers.contains_key(header::AUTHORIZATION);
     if let Some(token) = token.filter(|_| offers_token) {
@@ -89,13 +127,7 @@ fn refusal(peer: Option<IpAddr>, headers: &HeaderMap) -> Option<&'static str> {
 
 /// Whether a `Host` header is a loopback name, with any port, as a tunnel may have another.
 fn is_loopback_name(host: &str) -> bool {
-    if let Ok(address) = host.parse::<SocketAddr>() {
-        return address.ip().is_loopback();
-    }
-    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
-        if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
-    });
-    let name = name.trim_start_matches('[').trim_end_matches(']');
+    let name = host_name(host);
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -110,6 +142,27 @@ mod tests {
             (Ok(()), None) => {}
             (Err(Problem::Forbidden(found)), Some(part)) => assert!(found.contains(part), "{found:?}"),
             (found, _) => panic!("expected {expected:?}, but found {found:?}"),
+        }
+    }
+
+    #[test]
+    fn only_own_names_are_served() {
+        let own = |host: &str| is_own_name(host_name(host), &["db1.example.com".into()]);
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:2692",
+            "[::1]:2692",
+            "::1",
+            "LOCALHOST:1",
+            "10.0.0.5:2692",
+            "DB1.example.com:80",
+        ] {
+            assert!(own(host), "{host}");
+        }
+        for host in
+            ["evil.example", "localhost.evil.example:2692", "127.0.0.1.evil.example", "db1.example.com.evil"]
+        {
+            assert!(!own(host), "{host}");
         }
     }
 

@@ -13,7 +13,6 @@ mod openapi;
 mod pages;
 mod slow;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -21,7 +20,6 @@ use axum::extract::{DefaultBodyLimit, Path};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response_with_state};
 use axum::routing::{MethodRouter, get, post, put};
-use axum::serve::ListenerExt;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -31,7 +29,6 @@ use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::commands::Request;
-use crate::config::Token;
 use crate::present::Present;
 use crate::source::Reading;
 use crate::store::StoreReader;
@@ -41,6 +38,7 @@ pub use api::{
     StatusBody, VmBody, VolumeBody,
 };
 pub use costs::Costs;
+pub use guard::Access;
 
 /// The size limit for request bodies, except imported files.
 const LONGEST_BODY: usize = 64 * 1024;
@@ -61,8 +59,8 @@ pub struct Site {
     pub commands: Option<mpsc::Sender<Request>>,
     /// Commands that were carried out, as readings.
     pub accepted: broadcast::Sender<Arc<Reading>>,
-    /// For changes from other machines.
-    pub token: Option<Arc<Token>>,
+    /// Who may read and change.
+    pub access: Access,
     /// Ends live streams.
     pub shutdown: CancellationToken,
     /// Cached costs of jobs.
@@ -120,7 +118,7 @@ pub fn router(site: Site) -> Router {
         .method_not_allowed_fallback(api::no_such_method);
     pages
         .merge(api)
-        .layer(from_fn_with_state(site.token.clone(), guard::check_changes))
+        .layer(from_fn_with_state(site.access.clone(), guard::check_access))
         .layer(from_fn(slow::limit_body_time))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(SetResponseHeaderLayer::if_not_present(
@@ -144,12 +142,9 @@ fn fixed_header(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer
 }
 
 /// Serves until the token is cancelled, and then completes pending responses.
-pub async fn serve(listener: TcpListener, site: Site) -> std::io::Result<()> {
+pub async fn serve(listener: TcpListener, site: Site) {
     let shutdown = site.shutdown.clone();
-    let service = router(site).into_make_service_with_connect_info::<SocketAddr>();
-    // The tap does nothing, but makes `ConnectInfo` available for our own listener.
-    let listener = connections::ConnectionLimit::new(listener).tap_io(|_| {});
-    axum::serve(listener, service).with_graceful_shutdown(shutdown.cancelled_owned()).await
+    connections::serve(listener, router(site), shutdown).await;
 }
 
 /// Percent-encodes a part of an address.

@@ -1,11 +1,15 @@
 //! Requests that no honest page makes: each is answered with a sentence, and none with a 500.
 
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::daemon::{Daemon, Start};
-use crate::http;
+use crate::machine::Machine;
 use crate::tape::{Snapshot, Tape};
-use std::time::Duration;
+use crate::{http, wait_for};
 
 fn playing() -> (Tape, Daemon) {
     let tape = Tape::of(Duration::from_secs(1), &[Snapshot::Filled(75.0); 5]);
@@ -401,4 +405,50 @@ fn an_invalid_token_ends_the_daemon_with_a_sentence() {
         let status = crate::daemon::said(crate::daemon::cowbell().args(["status", "--config"]).arg(&config));
         assert!(!status.err.contains("token"), "a query needs no token: {status:?}");
     }
+}
+
+#[test]
+fn a_name_that_is_not_ours_reads_nothing() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let get = |target: &str, host: &str| {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        http::send(daemon.port, request.as_bytes()).unwrap()
+    };
+    for target in ["/api/v1/devices", "/api/v1/live"] {
+        let refused = get(target, "rebound.example:2692");
+        assert_eq!(refused.status, 403, "{refused:?}");
+        assert_eq!(
+            refused.sentence(),
+            "this site has no name \"rebound.example:2692\": use its address or localhost, or add the name to `hosts` in the \
+             configuration"
+        );
+    }
+    for host in ["localhost:1", "127.0.0.1", "[::1]:2692", "10.0.0.5"] {
+        assert_eq!(get("/api/v1/devices", host).status, 200, "{host}");
+    }
+    assert_eq!(get("/healthz", "rebound.example").status, 200);
+    let mut named = Start::watching(&machine);
+    named.config = "hosts = [\"db1.example.com\"]\n".into();
+    let daemon = named.start();
+    let request = "GET /api/v1/devices HTTP/1.1\r\nHost: db1.example.com\r\nConnection: close\r\n\r\n";
+    assert_eq!(http::send(daemon.port, request.as_bytes()).unwrap().status, 200);
+}
+
+#[test]
+fn requests_that_are_never_completed_keep_nobody_out_for_long() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let half_sent: Vec<TcpStream> = (0..300)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", daemon.port)).unwrap();
+            // The daemon may have closed it already.
+            let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0");
+            stream
+        })
+        .collect();
+    wait_for("an answer", || {
+        http::try_get(daemon.port, "/healthz").ok().filter(|answer| answer.status == 200)
+    });
+    drop(half_sent);
 }
