@@ -47,9 +47,9 @@ pub struct Access {
 pub async fn check_access(State(access): State<Access>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    let checked = match access.check_name(&request) {
-        Ok(()) if !reads => check(peer, request.headers(), access.token.as_deref()),
-        checked => checked,
+    let checked = match reads {
+        true => access.check_name(&request),
+        false => check(peer, request.headers(), access.token.as_deref()),
     };
     match checked {
         Ok(()) => next.run(request).await,
