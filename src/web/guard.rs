@@ -172,6 +172,7 @@ mod tests {
         check("127.0.0.1", &[json.clone(), host.clone()], None);
         check("::ffff:127.0.0.1", &[json.clone(), (header::HOST, "[::1]:80")], None);
         check(
+            "::1",
             &[json.clone(), (header::HOST, "localhost:9999"), (header::ORIGIN, "http://localhost:9999")],
             None,
         );
