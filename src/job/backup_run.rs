@@ -121,6 +121,9 @@ pub struct BackupRun {
     /// When its process started, in clock ticks since boot; `None` if the process was not observed.
     #[serde(default)]
     pub process_started: Option<u64>,
+    /// Whether it copies only what has changed since an earlier run.
+    #[serde(default)]
+    pub is_incremental: bool,
     /// Whether the running cowbell process itself has seen its process run.
     #[serde(skip)]
     pub was_seen_running: bool,

@@ -40,6 +40,8 @@ pub struct PendingRun {
     run: BackupRun,
     /// The snapshot's name, as `vg0/data_snapshot`.
     snapshot: Option<String>,
+    /// The volume to be backed up, as `vg0/data`.
+    origin: Option<String>,
 }
 
 impl PendingRuns {
@@ -51,11 +53,13 @@ impl PendingRuns {
         }
         let index = self.0.iter().position(|pending| pending.run.run == message.run);
         let index = index.unwrap_or_else(|| {
-            self.0.push(PendingRun { run: BackupRun::new(message.run, at), snapshot: None });
+            self.0.push(PendingRun { run: BackupRun::new(message.run, at), snapshot: None, origin: None });
             self.0.len() - 1
         });
         let pending = &mut self.0[index];
         pending.snapshot = message.snapshot.clone().or(pending.snapshot.take());
+        pending.origin = message.origin.clone().or(pending.origin.take());
+        pending.run.is_incremental |= message.is_incremental;
         pending.run.take(message.step, at, listening_since);
         let surplus = self.0.len().saturating_sub(MOST);
         self.0.drain(..surplus);
@@ -104,16 +108,17 @@ impl PendingRuns {
 }
 
 impl PendingRun {
-    /// The job of a failed run. Its origin is known if a volume of the usual name exists.
+    /// The job of a failed run. Its origin is known if the hook named it, or has its usual name, and exists.
     pub fn into_job(self, id: i64, machine: &Setup, topology: &Topology) -> Job {
-        let Self { run, snapshot } = self;
+        let Self { run, snapshot, origin } = self;
+        let usual = || snapshot.as_deref()?.strip_suffix(SUFFIX).map(String::from);
+        let origin = origin.or_else(usual).filter(|origin| topology.volume(origin).is_some());
+        let (of_vg, origin) = origin.as_deref().and_then(|name| name.split_once('/')).unzip();
         let (vg, lv) = snapshot.as_deref().and_then(|name| name.split_once('/')).unzip();
         let key = format!("{NAMELESS}:{}:{}", run.run, run.first_at.as_millisecond());
         let mut job = Job::new(id, JobKind::Snapshot, &key, lv.unwrap_or(NAMELESS), run.first_at);
-        (job.vg, job.lv) = (vg.map(String::from), lv.map(String::from));
-        let origin = vg.zip(lv.and_then(|lv| lv.strip_suffix(SUFFIX)));
-        let origin = origin.filter(|(vg, lv)| topology.volume(&format!("{vg}/{lv}")).is_some());
-        job.origin = origin.map(|(_, lv)| lv.into());
+        (job.vg, job.lv) = (vg.or(of_vg).map(String::from), lv.map(String::from));
+        job.origin = origin.map(String::from);
         job.setup = Setup { snapshots: Some(0), ..machine.clone() };
         let ended_at = run.last_at;
         job.backup_run = Some(run);

@@ -1,6 +1,6 @@
 //! Messages from mylvmbackup's hooks: one datagram for each step of a run, such as `mylvmbackup 4711 presnapshot
-//! vg0/snap`: program, PID, hook, and for `presnapshot` the snapshot's name, if known. Everything else is rejected
-//! here.
+//! vg0/snap origin=vg0/data type=rsnap`: program, PID, hook, and for the first steps the snapshot's name, its origin and the
+//! setting `backuptype`, as far as known. Everything else is rejected here.
 
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -46,6 +46,10 @@ pub struct HookMessage {
     pub step: Step,
     /// The snapshot to be created, as `vg0/data_snapshot`; `None` if the hook does not know it.
     pub snapshot: Option<String>,
+    /// The volume to be backed up, as `vg0/data`.
+    pub origin: Option<String>,
+    /// Whether it copies only what has changed.
+    pub is_incremental: bool,
 }
 
 /// Parses one datagram.
@@ -57,14 +61,25 @@ pub fn parse(text: &str) -> Result<HookMessage, String> {
     };
     let mut words = text.strip_suffix('\n').unwrap_or(text).split(' ');
     let (tool, run, step) = (words.next(), words.next(), words.next().and_then(Step::named));
-    let (snapshot, rest) = (words.next(), words.next());
     let run = run.filter(|run| run.bytes().all(|byte| byte.is_ascii_digit()));
     let run = run.and_then(|run| run.parse().ok()).filter(|run| *run > 0);
-    match (tool, run, step, rest) {
-        (Some("mylvmbackup"), Some(run), Some(step), None) if snapshot.is_none_or(is_name) => {
-            Ok(HookMessage { run, step, snapshot: snapshot.map(String::from) })
-        }
-        _ => Err(expected()),
+    let (Some("mylvmbackup"), Some(run), Some(step)) = (tool, run, step) else { return Err(expected()) };
+    let mut message = HookMessage { run, step, snapshot: None, origin: None, is_incremental: false };
+    words.all(|word| message.take(word)).then_some(message).ok_or_else(expected)
+}
+
+impl HookMessage {
+    /// Takes another word, each kind once; false if it is none.
+    fn take(&mut self, word: &str) -> bool {
+        let (place, name) = match word.split_once('=') {
+            Some(("type", kind)) => {
+                self.is_incremental = kind == "rsnap";
+                return kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            }
+            Some(("origin", name)) => (&mut self.origin, name),
+            _ => (&mut self.snapshot, word),
+        };
+        place.is_none() && is_name(name) && place.insert(name.into()) == name
     }
 }
 
@@ -96,7 +111,7 @@ mod tests {
         ] {
             assert_eq!(
                 parse(&format!("mylvmbackup 4711 {name}")),
-                Ok(HookMessage { run: 4711, step, snapshot: None })
+                Ok(HookMessage { run: 4711, step, snapshot: None, origin: None, is_incremental: false })
             );
         }
         assert_eq!(
@@ -110,6 +125,9 @@ mod tests {
     fn a_message_may_name_the_snapshot() {
         let message = parse("mylvmbackup 4711 presnapshot vg0/my-data_snapshot").unwrap();
         assert_eq!(message.snapshot.as_deref(), Some("vg0/my-data_snapshot"));
+        let message = parse("mylvmbackup 4711 preconnect origin=vg0/data type=rsnap").unwrap();
+        assert_eq!((message.origin.as_deref(), message.snapshot), (Some("vg0/data"), None));
+        assert!(message.is_incremental);
     }
 
     #[test]
@@ -121,6 +139,9 @@ mod tests {
             "mylvmbackup 4711 logerr",
             "mylvmbackup 4711 premount now",
             "mylvmbackup 4711 presnapshot vg0/data now",
+            "mylvmbackup 4711 presnapshot vg0/data vg0/other",
+            "mylvmbackup 4711 presnapshot origin=data",
+            "mylvmbackup 4711 presnapshot type=<b>",
             "mylvmbackup 4711 presnapshot vg0/../data",
             "mylvmbackup 4711 presnapshot vg0/<b>",
             "mylvmbackup 4711 presnapshot /data",

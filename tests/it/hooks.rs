@@ -326,11 +326,20 @@ fn the_hook_names_the_snapshot_that_its_run_is_about_to_make() {
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let config = config.to_str().unwrap();
     for (step, arguments, expected) in [
-        ("presnapshot", &["--configfile", config][..], " vg0/db1_snapshot"),
-        ("presnapshot", &[&format!("--configfile={config}"), "--lvname=db2"], " vg0/db2_snapshot"),
-        ("presnapshot", &["--configfile", config, "--backuplv=night"], " vg0/night"),
-        ("presnapshot", &["--configfile", config, "--backuplv=night%H"], ""),
-        ("preconnect", &["--configfile", config], " vg0/db1_snapshot"),
+        ("presnapshot", &["--configfile", config][..], " vg0/db1_snapshot origin=vg0/db1"),
+        (
+            "presnapshot",
+            &[&format!("--configfile={config}"), "--lvname=db2"],
+            " vg0/db2_snapshot origin=vg0/db2",
+        ),
+        ("presnapshot", &["--configfile", config, "--backuplv=night"], " vg0/night origin=vg0/db1"),
+        ("presnapshot", &["--configfile", config, "--backuplv=night%H"], " origin=vg0/db1"),
+        (
+            "preconnect",
+            &["--configfile", config, "--backuptype=rsnap"],
+            " vg0/db1_snapshot origin=vg0/db1 type=rsnap",
+        ),
+        ("preconnect", &["--configfile", config], " vg0/db1_snapshot origin=vg0/db1"),
         ("premount", &["--configfile", config], ""),
     ] {
         let mut run = Command::new(&program)
