@@ -1,6 +1,6 @@
 //! The archive of a job, as `cowbell verify-archive` found it. A damaged archive makes a success worthless.
 
-use super::{Job, Outcome};
+use super::{Job, JobKind, Outcome};
 use crate::source::{ArchiveSummary, ArchiveVerdict};
 
 impl Job {
@@ -11,7 +11,8 @@ impl Job {
         self.certificate.as_ref().filter(|archive| is_doubtful && archive.verdict == ArchiveVerdict::Damaged)
     }
 
-    /// Takes the summary of its archive, which may change its outcome. A sound archive changes no outcome.
+    /// Takes the summary of its archive, which may change its outcome. A sound archive changes it only if the same archive
+    /// was damaged before.
     pub(super) fn certify(&mut self, archive: &ArchiveSummary) -> Result<(), String> {
         if let Some(before) = &self.certificate
             && before.verdict == ArchiveVerdict::Damaged
@@ -21,8 +22,12 @@ impl Job {
             let (id, before) = (self.id, &before.archive);
             return Err(format!("job {id} has another archive, which is damaged: {before}"));
         }
+        let was_damaged = self.damaged_archive().is_some();
         self.certificate = Some(archive.clone());
-        self.distrust_damaged();
+        match self.ended_at {
+            Some(at) if was_damaged && self.kind == JobKind::Snapshot => self.end(at, self.reported()),
+            _ => self.distrust_damaged(),
+        }
         Ok(())
     }
 

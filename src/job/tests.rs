@@ -169,6 +169,10 @@ fn a_damaged_archive_makes_a_success_untrustworthy_before_and_after_the_end() {
         job.end(at(110), job.reported());
         assert_eq!(certified(job, verdict).outcome, Some(expected), "{report:?} {verdict:?} at last");
     }
+    let mut repaired = reported(Some(true));
+    repaired.end(at(110), repaired.reported());
+    let repaired = certified(certified(repaired, Damaged), Sound);
+    assert_eq!(repaired.outcome, Some(Outcome::Succeeded), "the same archive, made again");
     let mut unheard = reported(None);
     unheard.backup_run = None;
     assert_eq!(ended(certified(unheard, Damaged)), Outcome::Untrustworthy);
