@@ -6,8 +6,6 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Alert, Rule, Rules, Severity};
-use crate::job::completeness::Completeness;
-use crate::job::pending_runs::NAMELESS;
 use crate::job::{Harm, Job, JobKind, Outcome};
 
 /// The alert expires after a week.
@@ -26,11 +24,8 @@ impl Rules {
         if is_good && (job.kind == JobKind::Snapshot || job.backup_of.is_none()) {
             let how = format!("{} has a good backup again.", name(job));
             let is_before = |alert: &Alert| job.ended_at.is_some_and(|ended| alert.raised_at <= ended);
-            let is_nameless =
-                |alert: &Alert| job.backup_run.is_some() && (&*alert.vg, &*alert.lv) == ("", NAMELESS);
             let is_over = |alert: &Alert| {
-                (is_of(alert, job) && *alert.uuid == *job.key)
-                    || (is_before(alert) && (is_of(alert, job) || is_nameless(alert)))
+                is_same(job, &alert.vg, &alert.lv) && (*alert.uuid == *job.key || is_before(alert))
             };
             return self.clear_backups(at, &how, is_over);
         }
@@ -46,7 +41,7 @@ impl Rules {
             jobs.iter().any(|other| {
                 other.outcome == Some(Outcome::Succeeded)
                     && other.started_at > job.started_at
-                    && subject(other) == subject(job)
+                    && is_same(other, &subject(job).0, &subject(job).1)
             })
         };
         let bad = jobs.iter().filter(is_new).filter(|job| !has_better(job));
@@ -63,8 +58,10 @@ impl Rules {
     /// Raises one alert per job. A backup and the command around it share one.
     fn raise_for(&mut self, job: &Job, severity: Severity, at: Timestamp) -> Option<Alert> {
         let is_known = |alert: &Alert| {
-            let is_same = alert.raised_at >= job.started_at && alert.severity >= severity;
-            alert.rule == Rule::BackupFailed && is_of(alert, job) && is_same
+            let is_newer = alert.raised_at >= job.started_at && alert.severity >= severity;
+            alert.rule == Rule::BackupFailed
+                && subject(job) == (alert.vg.clone(), alert.lv.clone())
+                && is_newer
         };
         if self.open.iter().any(is_known) {
             return None;
@@ -107,8 +104,10 @@ fn subject(job: &Job) -> (String, String) {
     (vg.into(), lv.into())
 }
 
-fn is_of(alert: &Alert, job: &Job) -> bool {
-    subject(job) == (alert.vg.clone(), alert.lv.clone())
+/// Whether a job backs up this volume, or from this snapshot: a run that made none may know only the snapshot's name.
+fn is_same(job: &Job, vg: &str, lv: &str) -> bool {
+    let is_snapshot = job.vg.as_deref() == Some(vg) && job.lv.as_deref() == Some(lv);
+    is_snapshot || subject(job) == (vg.into(), lv.into())
 }
 
 fn name(job: &Job) -> String {
@@ -121,8 +120,7 @@ fn sentence(job: &Job) -> String {
     // The alert lasts for days, so the sentence needs a date.
     let time =
         |at: Option<Timestamp>| at.map_or_else(String::new, |at| format!(" at {}", at.strftime("%F %T UTC")));
-    let found = job.completeness.as_ref().map(Completeness::text);
-    let found = found.unwrap_or_else(|| "how much it read is unknown".into());
+    let (doubt, accept) = (job.doubt(), job.way_to_accept());
     let ended = time(job.ended_at);
     let harm = job.harm().or(job.died_at.map(|at| (Harm::Death, at)));
     if let (None, Some(archive)) = (job.harm(), job.damaged_archive()) {
@@ -138,12 +136,10 @@ fn sentence(job: &Job) -> String {
              if that has no success."
         ),
         (Some(Outcome::Unknown), _) => format!(
-            "{backup} reported success{ended}, but whether it is complete is unclear: {found}. If it leaves files out on \
-             purpose, accept it once with `cowbell job accept {}`.",
-            job.id
+            "{backup} reported success{ended}, but whether it is complete is unclear: {doubt}.{accept}"
         ),
         (Some(Outcome::Incomplete), _) => {
-            format!("{backup} reported success{ended}, but is incomplete: {found}: {REPEAT}.")
+            format!("{backup} reported success{ended}, but is incomplete: {doubt}. So {REPEAT}.{accept}")
         }
         (Some(Outcome::Overflowed), harm) => format!(
             "{backup} is lost: its snapshot became invalid{}. Repeat it with a larger snapshot.",

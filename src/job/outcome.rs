@@ -125,7 +125,12 @@ impl Job {
     }
 
     fn compare(&mut self, before: &[Arc<Job>]) {
-        let is_good = |job: &&Self| job.outcome == Some(Outcome::Succeeded) && job.is_alike(self);
+        if self.is_incremental() {
+            return;
+        }
+        let is_good = |job: &&Self| {
+            job.outcome == Some(Outcome::Succeeded) && job.is_alike(self) && !job.is_incremental()
+        };
         let good = before.iter().rev().map(Arc::as_ref).filter(is_good);
         self.completeness = Completeness::of(self, good);
     }
@@ -160,12 +165,31 @@ impl Job {
     fn confirmed_success(&self) -> Outcome {
         let is_command = self.backup_run.is_none();
         match self.completeness.as_ref().map(|completeness| completeness.coverage) {
-            _ if self.accepted_at.is_some() => Outcome::Succeeded,
+            _ if self.accepted_at.is_some() || self.is_incremental() => Outcome::Succeeded,
             Some(Coverage::Complete) => Outcome::Succeeded,
             // An unknown program may make incremental backups, and read only what has changed.
             Some(Coverage::Incomplete) if !is_command => Outcome::Incomplete,
             _ => Outcome::Unknown,
         }
+    }
+
+    /// Whether it copies only what has changed, so that nothing says how much it has to read. No pipe hides its exit status.
+    pub fn is_incremental(&self) -> bool {
+        self.backup_run.as_ref().is_some_and(|run| run.is_incremental)
+    }
+
+    /// Why its reported success is not confirmed: `47 MiB were read, and its file system uses 169 MiB`.
+    pub fn doubt(&self) -> String {
+        let found = self.completeness.as_ref().map(Completeness::text);
+        found.unwrap_or_else(|| "how much it read is unknown".into())
+    }
+
+    /// How a person confirms it; empty if that is impossible.
+    pub fn way_to_accept(&self) -> String {
+        if !self.can_be_accepted() {
+            return String::new();
+        }
+        format!(" If it leaves files out on purpose, accept it once with `cowbell job accept {}`.", self.id)
     }
 
     fn has_read_too_little(&self) -> bool {

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::completeness::Completeness;
 use crate::job::{Harm, Job, JobKind, Outcome, tool};
 use crate::units::{count_text, size_text, took_text};
 
@@ -145,19 +144,12 @@ fn warning(job: &Job, style: &AccountStyle) -> Option<String> {
 fn unconfirmed(job: &Job) -> Option<String> {
     let Some(outcome @ (Outcome::Unknown | Outcome::Incomplete)) = job.outcome else { return None };
     job.report().filter(|report| report.succeeded)?;
-    let found = job
-        .completeness
-        .as_ref()
-        .map_or_else(|| "cowbell does not know how much it read".to_string(), Completeness::text);
     let what = match outcome {
         Outcome::Incomplete => "Do not rely on it: a part of the data is missing",
         _ => "Whether the backup is complete is unclear",
     };
     Some(match job.kind {
-        JobKind::Snapshot => format!(
-            "{what}: {found}. If it leaves files out on purpose, accept it once with `cowbell job accept {}`.",
-            job.id
-        ),
+        JobKind::Snapshot => format!("{what}: {}.{}", job.doubt(), job.way_to_accept()),
         _ => format!("{what}: see the job of its snapshot."),
     })
 }
@@ -228,9 +220,10 @@ fn made_by(job: &Job) -> Option<String> {
 
 /// What a good backup read.
 fn read(job: &Job) -> Option<String> {
-    let completeness = job.completeness.as_ref().filter(|_| job.outcome == Some(Outcome::Succeeded))?;
-    let text = completeness.text();
-    Some(format!("{text}."))
+    let completeness = job.completeness.as_ref().filter(|_| job.outcome == Some(Outcome::Succeeded));
+    let changes =
+        job.is_incremental().then_some("It copies only changes, so how much it read was not judged.");
+    completeness.map(|found| format!("{}.", found.text())).or(changes.map(String::from))
 }
 
 fn kept(job: &Job) -> Option<String> {

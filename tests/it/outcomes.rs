@@ -435,6 +435,66 @@ fn a_snapshot_that_a_person_creates_during_a_run_is_not_its_own() {
 }
 
 #[test]
+fn the_backup_of_another_volume_clears_no_alert() {
+    let mut night = Night::new();
+    night.seen(NONE, &["50 preconnect"], &[(Part::Backups, "50\t4000\t6 1\n")]);
+    night.seen(NONE, &[], &[(Part::Backups, "50\tended\n")]);
+    (0..5).for_each(|_| night.tick(NONE, &[]));
+    night.begins();
+    night.reads(100);
+    night.ends_well();
+    assert_eq!(night.rings(), "critical mylvmbackup");
+}
+
+#[test]
+fn a_good_backup_clears_the_alert_of_a_run_that_made_no_snapshot() {
+    for (names, rings) in [
+        ("vg0/data_snapshot origin=vg0/data", "critical data"),
+        ("origin=vg0/data", "critical data"),
+        ("vg0/data_snapshot", "critical data"),
+        ("vg0/nightly origin=vg0/data", "critical data"),
+        ("vg0/nightly", "critical nightly"),
+    ] {
+        let mut night = Night::new();
+        let word = format!("50 preconnect {names}");
+        night.seen(NONE, &[&word], &[(Part::Backups, "50\t4000\t6 1\n")]);
+        night.seen(NONE, &[], &[(Part::Backups, "50\tended\n")]);
+        (0..5).for_each(|_| night.tick(NONE, &[]));
+        assert_eq!(night.rings(), rings, "{names}");
+        if names == "vg0/nightly" {
+            continue;
+        }
+        night.begins();
+        night.reads(100);
+        night.ends_well();
+        assert_eq!(night.rings(), "", "{names}");
+    }
+}
+
+#[test]
+fn a_backup_that_copies_only_changes_is_not_judged_by_what_it_read() {
+    let mut night = Night::new();
+    night.tick(NONE, &["preconnect vg0/data_snapshot origin=vg0/data type=rsnap"]);
+    night.tick(ALIVE, &["presnapshot", "preunlock", "predisconnect", "premount", "prebackup"]);
+    night.reads(3);
+    night.ends_well();
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Succeeded), ""));
+}
+
+#[test]
+fn an_incomplete_backup_says_how_to_accept_it() {
+    let mut night = Night::new();
+    night.begins();
+    let mount = "24 23 253:3 / /mnt/backup rw - ext4 /dev/mapper/x rw\n";
+    let usage = format!("253:3\t/mnt/backup\t{WHOLE}\t0\t512\n");
+    night.seen(ALIVE, &[], &[(Part::Mounts, mount), (Part::Usage, &usage)]);
+    night.reads(3);
+    night.ends_well();
+    assert_eq!((night.outcome(), &*night.rings()), (Some(Outcome::Incomplete), "critical data"));
+    assert!(night.sentence().contains("`cowbell job accept 1`"), "{}", night.sentence());
+}
+
+#[test]
 fn a_reader_that_is_killed_makes_its_backup_incomplete_or_untrustworthy() {
     for (exit, percent, expected) in [
         ("descendant\t9\ttar", 50, Outcome::Incomplete),
