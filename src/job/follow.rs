@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
-use super::{Job, Outcome};
+use super::{DiskError, Job, Outcome};
 use crate::interval::Interval;
 use crate::topology::Volume;
 
@@ -33,7 +33,7 @@ impl Silence {
 
 /// The properties whose changes are stored at once.
 pub(super) fn key_properties(job: &Job) -> impl PartialEq + use<> {
-    let harm = (job.died_at, job.io_error_at, job.removed_at, job.unmounted_at);
+    let harm = (job.died_at, job.io_error_at, job.disk_error.clone(), job.removed_at, job.unmounted_at);
     let made_by = (job.program.is_some(), job.command_key.clone());
     (job.ended_at, harm, job.report(), job.lv.clone(), job.mounted_on.clone(), made_by)
 }
@@ -88,22 +88,32 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
     if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
         job.count_reads(counters.sectors_read.bytes());
     }
-    if job.io_error_at.is_none()
-        && let Some(device) =
-            interval.read_errors.iter().find(|device| is_below(job, interval, volume, device))
-    {
-        (job.io_error_at, job.io_error_device) = (Some(interval.at), Some(device.clone()));
-    }
+    update_read_errors(job, interval, volume);
     true
 }
 
-/// Whether a snapshot's reads use this device: its own, its COW area, its origin's data, or one of their PVs.
-fn is_below(job: &Job, interval: &Interval, volume: &Volume, device: &str) -> bool {
+fn update_read_errors(job: &mut Job, interval: &Interval, volume: &Volume) {
+    for device in &interval.read_errors {
+        if is_own(interval, volume, device) {
+            if job.io_error_at.is_none() {
+                (job.io_error_at, job.io_error_device) = (Some(interval.at), Some(device.clone()));
+            }
+        } else if job.disk_error.is_none() && is_disk_below(job, device) {
+            job.disk_error = Some(DiskError { at: interval.at, device: device.clone() });
+        }
+    }
+}
+
+/// Whether only a snapshot's reads, or its origin's, use this device: its own, its COW area, or its origin's data.
+fn is_own(interval: &Interval, volume: &Volume, device: &str) -> bool {
     let topology = &interval.topology;
     let real = topology.origin_of(volume).and_then(|origin| origin.real);
     let own = [volume.device, volume.cow, real].into_iter().flatten();
-    let is_own = own.filter_map(|index| topology.devices.get(index)).any(|own| *own.name == *device);
-    is_own || job.setup.origin_pvs.iter().chain(&job.setup.cow_pvs).flatten().any(|pv| pv == device)
+    own.filter_map(|index| topology.devices.get(index)).any(|own| *own.name == *device)
+}
+
+fn is_disk_below(job: &Job, device: &str) -> bool {
+    job.setup.origin_pvs.iter().chain(&job.setup.cow_pvs).flatten().any(|pv| pv == device)
 }
 
 /// Ends a command that has been silent for too long; its end is its last mark.

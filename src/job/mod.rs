@@ -32,7 +32,7 @@ use crate::source::{ArchiveSummary, Label, MarkKind, Note, PhaseMark};
 use crate::topology::{State, VolumeState};
 use backup_run::BackupRun;
 use completeness::Completeness;
-pub use outcome::{Harm, Outcome, Report};
+pub use outcome::{DiskError, Harm, Outcome, Report};
 pub use phases::{MOST_PHASES, PhaseSpan};
 use setup::Setup;
 pub use tracker::{CommandError, Effect, JobChange, JobTracker};
@@ -68,6 +68,9 @@ pub struct Job {
     /// The device with that error, such as `sda`; `None` if the snapshot returned only errors.
     #[serde(default)]
     pub io_error_device: Option<String>,
+    /// The first read error of a disk below its snapshot, which may have been on another part of the disk.
+    #[serde(default)]
+    pub disk_error: Option<DiskError>,
     /// When its snapshot was last seen, if it was removed while the backup ran.
     #[serde(default)]
     pub removed_at: Option<Timestamp>,

@@ -69,6 +69,14 @@ impl Report {
     }
 }
 
+/// A read error of a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskError {
+    pub at: Timestamp,
+    /// Such as `sda`.
+    pub device: String,
+}
+
 /// How a backup can lose its snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {
@@ -165,10 +173,12 @@ impl Job {
     fn confirmed_success(&self) -> Outcome {
         let is_command = self.backup_run.is_none();
         match self.completeness.as_ref().map(|completeness| completeness.coverage) {
-            _ if self.accepted_at.is_some() || self.is_incremental() => Outcome::Succeeded,
-            Some(Coverage::Complete) => Outcome::Succeeded,
+            _ if self.accepted_at.is_some() => Outcome::Succeeded,
             // An unknown program may make incremental backups, and read only what has changed.
             Some(Coverage::Incomplete) if !is_command => Outcome::Incomplete,
+            _ if self.reported_disk_error().is_some() => Outcome::Unknown,
+            Some(Coverage::Complete) => Outcome::Succeeded,
+            _ if self.is_incremental() => Outcome::Succeeded,
             _ => Outcome::Unknown,
         }
     }
@@ -180,6 +190,9 @@ impl Job {
 
     /// Why its reported success is not confirmed: `47 MiB were read, and its file system uses 169 MiB`.
     pub fn doubt(&self) -> String {
+        if let Some(error) = self.reported_disk_error().filter(|_| self.outcome == Some(Outcome::Unknown)) {
+            return format!("{}, a disk below its snapshot, had a read error", error.device);
+        }
         let found = self.completeness.as_ref().map(Completeness::text);
         found.unwrap_or_else(|| "how much it read is unknown".into())
     }
@@ -189,7 +202,18 @@ impl Job {
         if !self.can_be_accepted() {
             return String::new();
         }
-        format!(" If it leaves files out on purpose, accept it once with `cowbell job accept {}`.", self.id)
+        let when = match self.reported_disk_error() {
+            Some(_) => "its archive is sound",
+            None => "it leaves files out on purpose",
+        };
+        format!(" If {when}, accept it once with `cowbell job accept {}`.", self.id)
+    }
+
+    /// A read error of a disk below its snapshot before its success was reported.
+    fn reported_disk_error(&self) -> Option<&DiskError> {
+        let report = self.report().filter(|report| report.succeeded)?;
+        let is_before = |at: Timestamp| at.as_millisecond() < report.at.as_millisecond() + LATE_ERROR_MS;
+        self.disk_error.as_ref().filter(|error| is_before(error.at))
     }
 
     fn has_read_too_little(&self) -> bool {

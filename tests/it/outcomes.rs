@@ -270,9 +270,11 @@ fn a_snapshot_that_is_removed_while_it_is_read_is_said_so() {
 }
 
 #[test]
-fn a_read_error_on_a_disk_below_makes_it_untrustworthy() {
+fn a_read_error_of_its_snapshot_makes_it_untrustworthy_and_one_of_a_disk_below_unclear() {
     for (message, expected) in [
-        ("I/O error, dev sda, sector 8 op 0x0:(READ) flags 0x0\n", Outcome::Untrustworthy),
+        ("I/O error, dev sda, sector 8 op 0x0:(READ) flags 0x0\n", Outcome::Unknown),
+        ("Buffer I/O error on dev dm-3, logical block 0, async page read\n", Outcome::Untrustworthy),
+        ("Buffer I/O error on dev dm-2, logical block 0, async page read\n", Outcome::Untrustworthy),
         ("EXT4-fs error (device dm-3): ext4_find_entry: reading directory\n", Outcome::Untrustworthy),
         ("I/O error, dev sdz, sector 8 op 0x0:(READ) flags 0x0\n", Outcome::Succeeded),
         ("I/O error, dev sda, sector 8 op 0x1:(WRITE) flags 0x0\n", Outcome::Succeeded),
@@ -283,6 +285,8 @@ fn a_read_error_on_a_disk_below_makes_it_untrustworthy() {
         night.seen(ALIVE, &[], &[(Part::KernelLog, message)]);
         night.ends_well();
         assert_eq!(night.outcome(), Some(expected), "{message}");
+        let is_of_disk = expected == Outcome::Unknown;
+        assert_eq!(night.sentence().contains("sda, a disk below its snapshot, had a read error"), is_of_disk);
     }
 }
 
