@@ -197,6 +197,11 @@ impl BackupRun {
         self.phases.iter().find(|start| start.phase == phase).map(|start| start.at)
     }
 
+    /// Whether it has created a snapshot, whether or not that was seen.
+    pub fn has_made_snapshot(&self) -> bool {
+        self.began(Phase::Mount).is_some() || self.report.is_some_and(|report| report.succeeded)
+    }
+
     /// Whether it has reached its last step.
     pub fn is_over(&self) -> bool {
         self.began(Phase::Cleanup).is_some()

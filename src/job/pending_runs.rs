@@ -1,12 +1,12 @@
 //! Runs of mylvmbackup from hooks, until their snapshot appears. The `presnapshot` hook usually knows its name;
 //! otherwise a new snapshot belongs to the run that was about to create one. A snapshot that another program was seen to
-//! create belongs to no run. A run that fails without a snapshot becomes a job.
+//! create belongs to no run. A run that ends without a snapshot becomes a job.
 
 use jiff::Timestamp;
 
 use super::backup_run::{BackupRun, Phase};
 use super::setup::Setup;
-use super::{Job, JobKind, Outcome};
+use super::{Job, JobKind, Outcome, Report};
 use crate::sample::backups::BackupProcess;
 use crate::sample::hooks::{HookMessage, Step};
 use crate::topology::Topology;
@@ -27,7 +27,7 @@ const APPEARS_WITHIN_MS: i64 = 3_000;
 const UNOBSERVED_SILENCE_MS: i64 = 45_000;
 /// mylvmbackup's default suffix of a snapshot's name.
 const SUFFIX: &str = "_snapshot";
-/// The name of a failed run's job if the snapshot's name is unknown.
+/// The name of such a run's job if the snapshot's name is unknown.
 pub const NAMELESS: &str = "mylvmbackup";
 
 /// Runs without a snapshot yet, in order of their first message.
@@ -86,10 +86,10 @@ impl PendingRuns {
         Some(self.0.remove(index).run)
     }
 
-    /// Removes runs that are over without a snapshot; returns those that failed.
-    pub fn take_failed(&mut self, now: Timestamp) -> Vec<PendingRun> {
+    /// Removes runs that are over without a snapshot; returns those that were observed from their beginning.
+    pub fn take_over(&mut self, now: Timestamp) -> Vec<PendingRun> {
         let over = self.0.extract_if(.., |pending| pending.is_given_up(now));
-        over.filter(PendingRun::has_failed).collect()
+        over.filter(PendingRun::has_begun).collect()
     }
 
     /// Removes and returns the run that created this job's snapshot.
@@ -108,7 +108,7 @@ impl PendingRuns {
 }
 
 impl PendingRun {
-    /// The job of a failed run. Its origin is known if the hook named it, or has its usual name, and exists.
+    /// The job of a run that failed, or whose snapshot was never seen. Its origin is known if the hook named it, or has its usual name, and exists.
     pub fn into_job(self, id: i64, machine: &Setup, topology: &Topology) -> Job {
         let Self { run, snapshot, origin } = self;
         let usual = || snapshot.as_deref()?.strip_suffix(SUFFIX).map(String::from);
@@ -119,10 +119,12 @@ impl PendingRun {
         let mut job = Job::new(id, JobKind::Snapshot, &key, lv.unwrap_or(NAMELESS), run.first_at);
         (job.vg, job.lv) = (vg.or(of_vg).map(String::from), lv.map(String::from));
         job.origin = origin.map(String::from);
-        job.setup = Setup { snapshots: Some(0), ..machine.clone() };
-        let ended_at = run.last_at;
+        let snapshots = (!run.has_made_snapshot()).then_some(0);
+        job.setup = Setup { snapshots, ..machine.clone() };
+        let (ended_at, report) = (run.last_at, run.report);
         job.backup_run = Some(run);
-        job.end(ended_at, Outcome::Failed);
+        // A success without a snapshot that was seen is not confirmed.
+        job.end(ended_at, report.map_or(Outcome::Failed, Report::outcome));
         job
     }
 
@@ -148,7 +150,7 @@ impl PendingRun {
     fn is_given_up(&self, now: Timestamp) -> bool {
         let since_ms = now.as_millisecond() - self.run.last_at.as_millisecond();
         let waits_ms = match () {
-            () if self.run.began(Phase::Mount).is_some() => SEEN_WITHIN_MS,
+            () if self.run.has_made_snapshot() => SEEN_WITHIN_MS,
             () if self.run.is_over() => 0,
             () if self.run.ended_at().is_some() => APPEARS_WITHIN_MS,
             // Its process runs in a container, or ended before it was observed.
@@ -159,13 +161,16 @@ impl PendingRun {
         is_over && !(0..waits_ms).contains(&since_ms)
     }
 
-    /// Whether it failed, if it was observed from its beginning or when it began to create a snapshot.
-    fn has_failed(&self) -> bool {
-        if self.run.phases.is_empty() || self.run.phases[0].phase == Phase::Cleanup {
-            return false;
+    /// Whether it was observed from its beginning, or when it began to create a snapshot.
+    fn has_begun(&self) -> bool {
+        let has_begun = self.run.phases.first().is_some_and(|first| first.phase != Phase::Cleanup);
+        if has_begun {
+            tracing::warn!(
+                "mylvmbackup (process {}) ended, and no snapshot of it was seen: see its log",
+                self.run.run
+            );
         }
-        tracing::warn!("mylvmbackup (process {}) ended without a snapshot: see its log", self.run.run);
-        self.run.report.is_none_or(|report| !report.succeeded)
+        has_begun
     }
 }
 

@@ -124,7 +124,7 @@ impl JobTracker {
             .collect();
         self.began_at.get_or_insert(interval.at);
         self.judge_links(&mut changed);
-        changed.extend(self.begin_failed_runs(interval));
+        changed.extend(self.begin_unmade_runs(interval));
         self.file_ended();
         changed
     }
@@ -250,10 +250,10 @@ impl JobTracker {
         found
     }
 
-    /// Turns runs that failed without a snapshot into jobs.
-    fn begin_failed_runs(&mut self, interval: &Interval) -> Vec<Job> {
+    /// Turns runs that ended without a snapshot into jobs.
+    fn begin_unmade_runs(&mut self, interval: &Interval) -> Vec<Job> {
         let before = self.running.len();
-        for pending in self.pending_runs.take_failed(interval.at) {
+        for pending in self.pending_runs.take_over(interval.at) {
             let id = self.next_id();
             self.running.push(pending.into_job(id, &self.machine, &interval.topology));
         }

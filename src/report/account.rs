@@ -68,6 +68,7 @@ fn heading(job: &Job, style: &AccountStyle) -> String {
             format!("Snapshot {vg}/{lv} of {vg}/{origin}{}", if job.is_backup() { "" } else { ", no backup" })
         }
         (JobKind::Snapshot, Some(vg), Some(lv), None) => format!("Snapshot {vg}/{lv}"),
+        (JobKind::Snapshot, ..) => "Run of mylvmbackup whose snapshot was not seen".to_string(),
         (JobKind::Mark, ..) => "Marked span".to_string(),
         _ => "Command".to_string(),
     };

@@ -319,6 +319,21 @@ fn a_run_without_room_for_its_snapshot_rings() {
 }
 
 #[test]
+fn a_run_whose_snapshot_was_never_seen_is_not_confirmed() {
+    for (report, expected, rings) in [
+        ("backupsuccess", Outcome::Unknown, "warning data"),
+        ("backupfailure", Outcome::Failed, "critical data"),
+    ] {
+        let mut night = Night::new();
+        night.tick(NONE, &["preconnect vg0/x origin=vg0/data", "presnapshot", "premount", "prebackup"]);
+        night.tick(NONE, &[report, "precleanup"]);
+        (0..65).for_each(|_| night.tick(NONE, &[]));
+        assert_eq!((night.outcome(), &*night.rings()), (Some(expected), rings));
+        assert!(!night.sentence().contains("no snapshot was made"), "{}", night.sentence());
+    }
+}
+
+#[test]
 fn a_command_above_the_backup_is_no_better_than_it_and_one_beside_it_is_untouched() {
     for (process, expected) in
         [(Some(6), Outcome::Untrustworthy), (Some(60), Outcome::Succeeded), (None, Outcome::Succeeded)]
