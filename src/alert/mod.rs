@@ -120,7 +120,7 @@ impl Rules {
         };
         let index = index.unwrap_or_else(|| self.raise(rule, severity, &volume.uuid, interval.at));
         let thresholds = rule.thresholds(&self.settings);
-        let outlook = (rule != Rule::PoolMetadata).then(|| outlook(volume)).flatten();
+        let outlook = rule.has_outlook().then(|| outlook(volume)).flatten();
         let alert = &mut self.open[index];
         alert.severity = severity;
         alert.worst = alert.worst.max(severity);

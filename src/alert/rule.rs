@@ -34,6 +34,11 @@ impl Rule {
         variant_name(self).replace('_', " ")
     }
 
+    /// Whether the forecast of a running backup is part of its sentence.
+    pub fn has_outlook(self) -> bool {
+        matches!(self, Self::SnapshotFill | Self::PoolData)
+    }
+
     pub(super) fn concerns(self, kind: VolumeKind) -> bool {
         match self {
             Self::SnapshotFill | Self::SnapshotInvalid => kind == VolumeKind::Snapshot,

@@ -3,7 +3,7 @@
 use super::rule::CLEARANCE;
 use super::{Alert, Rule, Severity};
 use crate::config::Thresholds;
-use crate::forecast::{Outlook, OutlookVerdict};
+use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::topology::{Extensible, Group, State, Volume, VolumeState};
 use crate::units::{Fill, size_text};
@@ -85,8 +85,7 @@ fn remedy(
     if fill.unit == 0 {
         return format!("Extend it with `lvextend` (`lvs {name}` shows its size), or stop the writes.");
     }
-    let knows = |outlook: &&Outlook| outlook.remedy.is_some() || outlook.verdict == OutlookVerdict::DoneFirst;
-    if let Some(outlook) = outlook.filter(knows) {
+    if let Some(outlook) = outlook.filter(|outlook| outlook.is_conclusive()) {
         return outlook.text.clone();
     }
     let option = if rule == Rule::PoolMetadata { "--poolmetadatasize" } else { "-L" };

@@ -6,7 +6,6 @@ use askama::Template;
 
 use super::device::KeyFigure;
 use super::shown;
-use super::text::with_commands;
 use crate::job::Job;
 use crate::job::figures::{EndMeans, Figures, OriginPhases, OriginWork, PvWork};
 use crate::job::setup::Setup;
@@ -30,7 +29,7 @@ struct JobCost {
 
 /// Advice with its reason.
 struct Help {
-    text: Vec<(bool, String)>,
+    text: String,
     reason: String,
     setting: Option<String>,
 }
@@ -64,12 +63,12 @@ fn facts_section(job: &Job, setup: &Setup) -> Result<String, Problem> {
 
 fn helps(cost: &Cost) -> Vec<Help> {
     let advice = cost.report.advice.iter().map(|advice| Help {
-        text: with_commands(&advice.text),
+        text: advice.text.clone(),
         reason: advice.reason.clone(),
         setting: advice.setting.clone(),
     });
     let sizing = cost.report.sizing.iter().map(|sizing| Help {
-        text: with_commands("Set the size of the next COW area according to earlier runs."),
+        text: "Set the size of the next COW area according to earlier runs.".into(),
         reason: sizing.text.clone(),
         setting: Some(sizing.setting.clone()),
     });

@@ -7,8 +7,9 @@ use axum::extract::State;
 
 use super::charts::{self, ChoiceLink, Figure, Sketch, Trace, View};
 use super::rows::{self, JobTable};
-use super::{Answer, Content, text};
-use crate::alert::Severity;
+use super::{Answer, Content};
+use crate::alert::{Alert, Severity};
+use crate::forecast::Outlook;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::series::quantity::{DeviceQuantity, Quantity};
@@ -45,8 +46,7 @@ struct Verdict {
     /// `ok`, `warning`, `critical` or `unknown`
     grade: &'static str,
     word: &'static str,
-    /// Plain parts and commands.
-    sentence: Vec<(bool, String)>,
+    sentence: String,
     more: Vec<String>,
 }
 
@@ -88,9 +88,9 @@ fn verdict(present: &Arc<Present>) -> Verdict {
     }
     more.extend(present.ended.iter().map(|how| format!("This is a recording of {}: {how}.", present.host)));
     more.extend(running(present));
-    more.extend(outlooks(present));
+    more.extend(outlooks(present, worst));
     more.extend(present.store.error.clone());
-    Verdict { grade, word, sentence: text::with_commands(&sentence), more }
+    Verdict { grade, word, sentence, more }
 }
 
 /// Why the usage of some volume is unknown: its alerts cannot be raised.
@@ -127,11 +127,19 @@ fn running(present: &Present) -> Option<String> {
     (!running.is_empty()).then(|| format!("Running: {}.", running.join(", ")))
 }
 
-/// Forecasts for the backups that started last.
-fn outlooks(present: &Present) -> Vec<String> {
+/// Forecasts for the backups that started last, except the one in the sentence of the shown alert.
+fn outlooks(present: &Present, shown: Option<&Alert>) -> Vec<String> {
+    let is_shown = |outlook: &Outlook| {
+        let is_its = |alert: &Alert| {
+            let name = format!(" {}/{}", alert.vg, alert.lv);
+            alert.rule.has_outlook() && outlook.overflows.as_deref().is_some_and(|full| full.ends_with(&name))
+        };
+        outlook.is_conclusive() && shown.is_some_and(is_its)
+    };
     let running = present.jobs.iter().rev().filter(|job| job.is_running() && job.kind == JobKind::Snapshot);
     let forecasts = running.take(MOST_OUTLOOKS).filter_map(|job| {
         let outlook = present.outlook(job).filter(|outlook| outlook.done.or(outlook.full).is_some())?;
+        let outlook = Some(outlook).filter(|outlook| !is_shown(outlook))?;
         Some(format!("{}: {}", job.name, outlook.text))
     });
     forecasts.collect()
