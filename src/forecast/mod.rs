@@ -78,8 +78,9 @@ pub struct Room {
 }
 
 impl Room {
-    fn cannot_overflow(&self) -> bool {
-        self.most_bytes.is_some_and(|most| most <= self.free_bytes)
+    /// With so many bytes more.
+    fn cannot_overflow(&self, more: u64) -> bool {
+        self.most_bytes.is_some_and(|most| most <= self.free_bytes.saturating_add(more))
     }
 
     /// `snapshot vg0/data_snapshot` or `thin pool vg0/pool`
@@ -97,7 +98,7 @@ pub fn outlook(left: RemainingReads, room: Option<Room>, curve: &Curve, earlier:
     let done = done.and_then(|reads| Eta::done(reads, &left, earlier.read_speed()));
     let free = room.as_ref().map(|room| room.free_bytes as f64);
     let usage = usage.filter(|_| room.is_some());
-    let cannot_overflow = room.as_ref().is_some_and(Room::cannot_overflow);
+    let cannot_overflow = room.as_ref().is_some_and(|room| room.cannot_overflow(0));
     let growing = usage.as_ref().filter(|_| !cannot_overflow);
     let full = growing.and_then(|usage| Eta::full(usage, free?, earlier.growth_speed()));
     let growth = usage.as_ref().and_then(|usage| Growth::until(done?, usage, free?, earlier.growth_speed()));
@@ -114,7 +115,11 @@ pub fn outlook(left: RemainingReads, room: Option<Room>, curve: &Curve, earlier:
         }
         _ => OutlookVerdict::Open,
     };
-    let full_with = |more: u64| Eta::full(usage.as_ref()?, free? + more as f64, earlier.growth_speed());
+    let full_with = |more: u64| {
+        let growing =
+            usage.as_ref().filter(|_| !room.as_ref().is_some_and(|room| room.cannot_overflow(more)));
+        Eta::full(growing?, free? + more as f64, earlier.growth_speed())
+    };
     let is_short = verdict != OutlookVerdict::DoneFirst;
     let add = growth.and_then(|growth| growth.add_bytes).filter(|add| *add > 0 && is_short);
     let mut outlook = Outlook {

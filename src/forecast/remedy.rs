@@ -16,7 +16,7 @@ pub struct Remedy {
     pub added_bytes: u64,
     /// Whether that is enough until the backup is done, in 19 of 20 cases.
     pub is_enough: bool,
-    /// When the volume is full with it.
+    /// When the volume is full with it; `null` if it then holds a copy of its whole origin.
     pub full: Option<Eta>,
     /// Without a capital and a full stop.
     pub text: String,
@@ -47,7 +47,14 @@ impl Remedy {
             Some(command) if self.is_enough => {
                 let if_free =
                     if volume.free.is_none() { format!(" if VG {vg} has free space") } else { String::new() };
-                format!("run `{command}`{if_free}, which makes it last {lasts}, long enough for the backup")
+                match self.full {
+                    Some(_) => {
+                        format!(
+                            "run `{command}`{if_free}, which makes it last {lasts}, long enough for the backup"
+                        )
+                    }
+                    None => format!("run `{command}`{if_free}, after which it cannot overflow"),
+                }
             }
             Some(command) => format!(
                 "{needs} only {} free: run `{command}`, which makes it last {lasts}, then slow the writes, or stop the \
