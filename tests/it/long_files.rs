@@ -116,7 +116,7 @@ fn while_somebody_takes_no_more_of_a_file_no_other_is_given_out() {
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();
     assert_eq!(import(&daemon, &file(LONG)).status, 201);
-    let mut slow = begun(&daemon, "GET /api/v1/jobs/1/export HTTP/1.1\r\nHost: here\r\n\r\n");
+    let mut slow = begun(&daemon, "GET /api/v1/jobs/1/export HTTP/1.1\r\nHost: localhost\r\n\r\n");
     slow.read_exact(&mut [0; 100]).unwrap();
     refused(&daemon.get("/api/v1/jobs/1/export"), "exported");
     drop(slow);
