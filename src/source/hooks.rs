@@ -66,17 +66,22 @@ impl Drop for HookListener {
     }
 }
 
-fn bind(path: &Path) -> Result<UnixDatagram, String> {
+/// Removes a stale socket; fails if the path is in use, or is not a socket.
+pub fn remove_stale(path: &Path, is_listening: bool) -> Result<(), String> {
     if path.symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()) {
         return Err("a file that is no socket exists there; remove it, or choose another path".into());
     }
-    if socket_state(path) == SocketState::Listening {
+    if is_listening {
         return Err("another program listens there, perhaps another cowbell".into());
     }
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.to_string()),
-        _ => {}
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.to_string()),
+        _ => Ok(()),
     }
+}
+
+fn bind(path: &Path) -> Result<UnixDatagram, String> {
+    remove_stale(path, socket_state(path) == SocketState::Listening)?;
     let socket = UnixDatagram::bind(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => "its directory does not exist; create it, or choose another path".into(),
         _ => error.to_string(),

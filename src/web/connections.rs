@@ -63,7 +63,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
         if let Some(place) = places.take(client) {
             let connection = open.watch(connection(stream, client, router.clone()));
             tokio::spawn(async move {
-                // A client's error concerns nobody else.
+                // After a client's error the other connections go on.
                 let _ = connection.await;
                 drop(place);
             });

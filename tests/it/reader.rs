@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::daemon::{Daemon, Start, cowbell};
+use crate::daemon::{Daemon, Start, cowbell, said};
 use crate::machine::Machine;
 use crate::wait_for;
 
@@ -112,6 +112,26 @@ fn a_reader_of_another_version_is_a_sentence() {
     let daemon = daemon(&machine, &path);
     dm_says(&daemon, Some("which is version 9.9.9, while this is version "));
     ticks_go_on(&daemon);
+}
+
+#[test]
+fn a_path_that_is_in_use_is_left_alone() {
+    let (machine, (folder, path)) = (Machine::new(), socket());
+    let file = folder.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    let _reader = Reader::of(&machine, &path);
+    for (taken, part) in
+        [(&file, "a file that is no socket exists there"), (&path, "another program listens there")]
+    {
+        let found = said(cowbell().args(["reader", "--root"]).arg(machine.root()).arg("--socket").arg(taken));
+        assert_eq!(found.code, Some(1), "{found:?}");
+        assert!(
+            found.err.contains("cannot listen for the daemon at ") && found.err.contains(part),
+            "{found:?}"
+        );
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "mine");
+    assert!(UnixStream::connect(&path).is_ok());
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::{MAX_REQUEST, SEND_TIMEOUT, parse_request};
 use crate::config::LvmSource;
 use crate::source::Reading;
 use crate::source::files::Root;
-use crate::source::hooks::HookListener;
+use crate::source::hooks::{HookListener, remove_stale};
 use crate::source::live::Live;
 use crate::source::recording::Header;
 
@@ -33,9 +33,9 @@ pub struct Inherited {
 
 /// What to read, and for whom.
 pub struct Reader {
-    pub root: Root,
-    pub interval: Duration,
-    pub lvm: LvmSource,
+    root: Root,
+    interval: Duration,
+    lvm: LvmSource,
     pub hooks: Option<HookListener>,
     netlink: Option<OwnedFd>,
     listener: UnixListener,
@@ -83,8 +83,8 @@ impl Reader {
                     .with_context(cannot)?
             }
             None => {
-                // A socket that is left over; any other error shows at `bind`.
-                let _ = std::fs::remove_file(path);
+                let is_listening = std::os::unix::net::UnixStream::connect(path).is_ok();
+                remove_stale(path, is_listening).map_err(anyhow::Error::msg).with_context(cannot)?;
                 UnixListener::bind(path).with_context(cannot)?
             }
         };
