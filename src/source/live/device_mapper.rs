@@ -10,9 +10,12 @@ use crate::source::dm::{Events, Scope, Worker};
 
 /// The device-mapper answers in microseconds, unless a pool's commit waits for the disk. A tick waits no longer than this.
 const DM_DEADLINE: Duration = Duration::from_millis(400);
-/// All devices are read again after this long, since a suspension causes no event.
+/// All devices are read again after this long, since a suspension causes no event. Nor does a resumption, so all devices
+/// are read at every tick while one is suspended.
 const ALL_AGE: Duration = Duration::from_secs(10);
 
+/// The end of a suspended device's line.
+const SUSPENDED: &str = "\tsuspended\n";
 /// The kernel's status of an invalid snapshot, and briefly of one whose merge begins. Only the layers tell them apart: a
 /// merging snapshot's origin lies on its COW area. That moment may pass before its event arrives.
 const INVALID: &str = " Invalid";
@@ -53,24 +56,33 @@ impl DmSource {
     /// Asks for the devices. The answer comes while the tick reads its files.
     pub fn request(&mut self) {
         self.asked_at = Instant::now();
-        let is_fresh = self.all_asked_at.is_some_and(|at| at.elapsed() < ALL_AGE);
-        self.scope = if is_fresh && self.events.is_some() { Scope::Fills } else { Scope::All };
+        self.scope = if self.is_fresh() && self.events.is_some() { Scope::Fills } else { Scope::All };
         self.worker.request(self.scope);
     }
 
     /// The answer, within the deadline.
     pub async fn read(&mut self, deadline: Duration) -> PartReading {
         let (scope, answer) = self.worker.read(DM_DEADLINE.min(deadline)).await;
-        match (&answer, scope) {
-            (Err(_), _) => self.all_asked_at = None,
-            // Changes since an old request was sent are not in its answer.
-            (Ok(_), Scope::All) if self.scope == Scope::All => self.all_asked_at = Some(self.asked_at),
-            _ => {}
-        }
+        self.judge(scope, &answer);
         if self.events.is_none() && answer.is_ok() {
             self.events = Events::open();
         }
         PartReading { part: Part::Dm, result: answer.into(), took_us: micros(self.asked_at.elapsed()) }
+    }
+
+    /// Whether only devices with usage can have changed since all were read.
+    fn is_fresh(&self) -> bool {
+        self.all_asked_at.is_some_and(|at| at.elapsed() < ALL_AGE)
+    }
+
+    fn judge(&mut self, scope: Scope, answer: &Result<String, String>) {
+        match (answer, scope) {
+            (Err(_), _) => self.all_asked_at = None,
+            (Ok(text), _) if text.contains(SUSPENDED) => self.all_asked_at = None,
+            // Changes since an old request was sent are not in its answer.
+            (Ok(_), Scope::All) if self.scope == Scope::All => self.all_asked_at = Some(self.asked_at),
+            _ => {}
+        }
     }
 
     /// Whether the kernel sends events.
@@ -85,5 +97,25 @@ impl DmSource {
             self.events = None;
         }
         self.all_asked_at = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_devices_are_read_again_while_one_is_suspended() {
+        let mut source = DmSource::start().expect("a thread");
+        let mut is_fresh_after = |scope, text: &str| {
+            source.judge(scope, &Ok(text.into()));
+            source.is_fresh()
+        };
+        let (data, snapshot) = ("253:0\tdata\tLVM-1", "253:1\tsnapshot\tLVM-2");
+        assert!(is_fresh_after(Scope::All, &format!("{data}\tactive\n\tstatus 0 8 linear \n")));
+        assert!(is_fresh_after(Scope::Fills, &format!("again\n{snapshot}\tactive\n")));
+        assert!(!is_fresh_after(Scope::Fills, &format!("again\n{snapshot}\tsuspended\n")));
+        assert!(!is_fresh_after(Scope::All, &format!("{data}\tsuspended\n\tstatus 0 8 linear \n")));
+        assert!(is_fresh_after(Scope::All, &format!("{data}\tactive\n\tstatus 0 8 linear \n")));
     }
 }
