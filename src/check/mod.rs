@@ -6,8 +6,8 @@ mod tonight;
 
 use std::path::Path;
 
-use crate::client::Daemon;
-use crate::config::Config;
+use crate::client;
+use crate::config::{Config, check_address};
 use crate::sample::{diskstats, host, lvm, sysfs};
 use crate::source::files::Root;
 use crate::source::{dm, lvm as report};
@@ -138,7 +138,7 @@ async fn tonights_backup(config: &Config, root: &Root, report: Option<lvm::Repor
 }
 
 async fn daemon_runs(config: &Config) -> bool {
-    Daemon::at(config.listen.0).answers().await
+    client::answers(config.listen.0).await
 }
 
 fn finding(found: Result<String, String>, without: &str) -> Finding {
@@ -195,11 +195,13 @@ async fn size_forecast(config: &Config, root: &Root, path: &Path) -> Finding {
     }
 }
 
-/// `None` without a configured token.
+/// `None` without a configured token, if none is needed.
 fn token(config: &Config) -> Option<Finding> {
     match config.changes.token() {
-        Ok(None) => None,
-        Ok(Some(_)) => Some(Finding::Good("the token for other machines can be read".into())),
+        Ok(None) => {
+            check_address(config.listen.0, false).err().map(|error| Finding::Fatal(error.to_string()))
+        }
+        Ok(Some(_)) => Some(Finding::Good("the token can be read".into())),
         Err(error) => Some(Finding::Fatal(error.to_string())),
     }
 }

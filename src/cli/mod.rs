@@ -3,6 +3,7 @@
 mod db;
 mod export;
 mod job;
+mod listeners;
 mod log;
 mod misuse;
 mod new_file;
@@ -200,7 +201,8 @@ fn give_memory_back() {
 }
 
 async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Result<ExitCode> {
-    let Common { db, root, .. } = cli.common;
+    let Common { db, root, listen, .. } = cli.common;
+    let daemon = Daemon::at(config.listen.0, listen.is_some());
     match cli.command.unwrap_or(Command::Serve { replay: None, speed: Speed::Times(1.0), reader: None }) {
         Command::Serve { replay: None, reader, .. } => {
             serve::this_machine(config, db, Root(root), reader, web).await?;
@@ -213,20 +215,19 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
             complain("two minutes of a database server whose backup fails; restart to see them again");
             serve::recording(config, db, Player::of_bytes(DEMO, speed)?, web).await?;
         }
-        Command::Record { file, length } => record(&config, Root(root), &file, length).await?,
+        Command::Record { file, length } => record(&config, daemon, Root(root), &file, length).await?,
         Command::Export(export) => return export::export(&store::path(db.as_deref())?, export).await,
         Command::Db(command) => return db::db(&store::path(db.as_deref())?, command).await,
         Command::Run(run) => {
-            let daemon = Daemon::at(config.listen.0);
             return Ok(ExitCode::from(client::run::run(&daemon, &run, &Root(root)).await?));
         }
         Command::Status => {
-            let (text, verdict) = client::status::status(&Daemon::at(config.listen.0)).await;
+            let (text, verdict) = client::status::status(&daemon).await;
             return Ok(judged(&text, verdict));
         }
-        Command::Job(command) => print(&job::job(&Daemon::at(config.listen.0), command).await?)?,
+        Command::Job(command) => print(&job::job(&daemon, command).await?)?,
         Command::VerifyArchive(command) => {
-            return Ok(verify_archive::verify_archive(&Daemon::at(config.listen.0), command).await);
+            return Ok(verify_archive::verify_archive(&daemon, command).await);
         }
         Command::Check => {
             let (text, would_serve) = check::check(&config, &Root(root), db.as_deref()).await;
@@ -261,6 +262,7 @@ fn configuration(cli: &Cli) -> Result<Config, ConfigError> {
 /// Records readings, and the commands that a daemon on the same host receives, until the time is up or a signal arrives.
 async fn record(
     config: &Config,
+    daemon: Daemon,
     root: Root,
     file: &std::path::Path,
     length: Option<jiff::SignedDuration>,
@@ -280,7 +282,7 @@ async fn record(
     tokio::pin!(over);
     complain(&format!("recording to {}; end it with Ctrl-C", file.display()));
     let (sender, mut commands) = tokio::sync::mpsc::channel(COMMANDS);
-    tokio::spawn(follow(Daemon::at(config.listen.0), sender));
+    tokio::spawn(follow(daemon, sender));
     loop {
         let reading = tokio::select! {
             () = shutdown.cancelled() => None,

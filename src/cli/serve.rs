@@ -1,19 +1,17 @@
 //! `cowbell serve` and `cowbell demo`: starts all parts in order, and stops them in reverse order.
 
-use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use sd_notify::NotifyState;
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::listeners::Listeners;
 use super::printing::print;
 use crate::check;
 use crate::config::Config;
@@ -121,9 +119,11 @@ async fn serve(
 ) -> anyhow::Result<()> {
     survive_file_size_limit()?;
     let holds = if source.is_live() { TickOrigin::ThisMachine } else { TickOrigin::Recording };
-    let token = config.changes.token()?.map(Arc::new);
-    let listener = web.spawn(listen(config.listen.0)).await??;
-    let site_address = listener.local_addr().unwrap_or(config.listen.0);
+    let access = Access { hosts: config.hosts.clone(), token: config.changes.token()?, ..Access::default() };
+    let listeners = {
+        let _web = web.enter();
+        Listeners::open(&config, access.token.is_some())?
+    };
     let (writer, store) = store::open(&path, holds, config.store).await?;
     let known = store.start_state().clone();
     let notifier = {
@@ -139,24 +139,24 @@ async fn serve(
         store,
         commands: source.is_live().then_some(commands),
         accepted: accepted.clone(),
-        access: Access { hosts: config.hosts.clone().into(), token },
+        access: watch::channel(Arc::new(access)).1,
+        prefix: config.proxy.prefix.0.as_str().into(),
+        streams: Arc::new(Semaphore::new(web::MOST_STREAMS)),
         shutdown: shutdown.clone(),
         costs: Default::default(),
     };
-    announce(site_address);
+    announce(&listeners);
     if matches!(source, Source::Live(_)) {
         tracing::info!("this process reads LVM and serves HTTP; the service has a process for each");
     }
-    if let Some(loopback) = web.spawn(loopback_beside(site_address)).await?? {
-        web.spawn(web::serve(loopback, site.clone()));
-    }
-    let pages = web.spawn(web::serve(listener, site));
+    let pages = web.spawn(web::serve(listeners.all, site));
     let service = tokio::spawn(tell_systemd(presents));
     let mut outlets = Outlets { store: writer, notifier, present, accepted };
 
     daemon::run(source, requests, terms.with_config(&config), known, &mut outlets, &shutdown).await;
 
     shutdown.cancel();
+    drop(listeners.control);
     outlets.store.close().await;
     service.abort();
     match tokio::time::timeout(STOP_TIMEOUT, pages).await {
@@ -166,38 +166,12 @@ async fn serve(
     }
 }
 
-async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let hint = match error.kind() {
-            ErrorKind::AddrInUse => "another program uses it, maybe a running cowbell",
-            ErrorKind::AddrNotAvailable => "this host does not have this address",
-            ErrorKind::PermissionDenied => "ports below 1024 need root",
-            _ => "the system refused",
-        };
-        anyhow!("cannot listen on {address}: {hint} ({error}); name another address with --listen")
-    })
-}
-
-/// A listener on loopback beside a network address, for changes and `cowbell run`.
-async fn loopback_beside(address: SocketAddr) -> anyhow::Result<Option<TcpListener>> {
-    let ip = address.ip();
-    if ip.is_loopback() || ip.is_unspecified() {
-        return Ok(None);
-    }
-    let loopback: IpAddr = if ip.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
-    listen(SocketAddr::new(loopback, address.port())).await.map(Some)
-}
-
-fn announce(address: SocketAddr) {
-    // cowbell watches even if nothing can be printed.
-    if let Err(error) = print(&format!("cowbell is at http://{address}/\n")) {
-        tracing::warn!("{}", store::in_words(&error));
-    }
-    if !address.ip().is_loopback() {
-        tracing::warn!(
-            "listening on {address}: all clients that reach this address can read the pages; \
-             to restrict access, listen on 127.0.0.1 and use `ssh -L`"
-        );
+fn announce(listeners: &Listeners) {
+    for place in &listeners.places {
+        // cowbell watches even if nothing can be printed.
+        if let Err(error) = print(&format!("cowbell is at {place}\n")) {
+            tracing::warn!("{}", store::in_words(&error));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::compare::JobSelection;
-use super::{Daemon, LONGEST_LIMIT, parsed};
+use super::{Daemon, LONGEST_LIMIT, accepted, failed, parsed};
 use crate::web::JobBody;
 
 /// The time limit for a long job, which is read from or written to a busy disk.
@@ -16,11 +16,11 @@ pub async fn export(daemon: &Daemon, id: i64) -> anyhow::Result<String> {
 
 /// Imports a file; returns a line to print.
 pub async fn import(daemon: &Daemon, file: Vec<u8>) -> anyhow::Result<String> {
-    let request = daemon.http()?.post(daemon.url("/api/v1/jobs/import")).timeout(TIME_LIMIT);
+    let request = daemon.http().await?.post(super::url("/api/v1/jobs/import")).timeout(TIME_LIMIT);
     let request = request.header("Content-Type", "application/json").body(file);
-    let answer = request.send().await.map_err(|error| daemon.unreachable(&error.into()))?;
+    let answer = request.send().await.map_err(|error| failed(error.into()))?;
     let status = answer.status();
-    let text = daemon.accepted(status.is_success(), answer.text().await.unwrap_or_default())?;
+    let text = accepted(status.is_success(), answer.text().await.unwrap_or_default())?;
     let job: JobBody = parsed(&text)?;
     let host = job.imported_from.map_or_else(String::new, |host| format!(" of {host}"));
     let how = if status.as_u16() == 201 { "is" } else { "exists already as" };

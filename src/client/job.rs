@@ -48,14 +48,14 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
 
 /// The jobs since `from`, of all pages, as one list.
 pub(super) async fn all(daemon: &Daemon, from: &str) -> anyhow::Result<String> {
-    let mut next = reqwest::Url::parse_with_params(&daemon.url("/api/v1/jobs"), [("from", from)])?;
+    let mut next = reqwest::Url::parse_with_params(&super::url("/api/v1/jobs"), [("from", from)])?;
     let mut jobs: Vec<String> = Vec::new();
     loop {
         let (page, link) = daemon.get(next, LONG_LIMIT).await?;
         let bare = page.strip_prefix('[').and_then(|page| page.strip_suffix(']'));
         jobs.extend(bare.filter(|bare| !bare.is_empty()).map(String::from));
         match link {
-            Some(path) => next = daemon.url(&path).parse()?,
+            Some(path) => next = super::url(&path).parse()?,
             None => return Ok(format!("[{}]", jobs.join(","))),
         }
     }

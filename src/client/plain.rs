@@ -1,28 +1,24 @@
-//! One HTTP request to the daemon over a plain connection.
+//! One HTTP request to the daemon.
 //!
 //! Creating a full HTTP client takes longer than many commands under `cowbell run`.
 
 use std::io;
-use std::net::SocketAddr;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Bytes of an answer at most; answers are numbers or sentences.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
 /// Sends a request with a JSON body; returns status and body of the answer.
 pub async fn exchange(
-    address: SocketAddr,
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
     method: &str,
     path: &str,
     body: &str,
 ) -> io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await?;

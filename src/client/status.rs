@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use serde::de::DeserializeOwned;
 
-use super::{Daemon, TIME_LIMIT, parsed};
+use super::{Daemon, TIME_LIMIT, failed, parsed, url};
 use crate::alert::{Alert, Severity};
 use crate::forecast::Outlook;
 use crate::job::JobKind;
@@ -55,8 +55,8 @@ pub async fn status(daemon: &Daemon) -> (String, Verdict) {
 }
 
 async fn ask(daemon: &Daemon) -> anyhow::Result<Answers> {
-    let health = daemon.http()?.get(daemon.url("/healthz")).send().await;
-    let health = health.map_err(|error| daemon.unreachable(&error.into()))?;
+    let health = daemon.http().await?.get(url("/healthz")).send().await;
+    let health = health.map_err(|error| failed(error.into()))?;
     let is_late = !health.status().is_success();
     let sentence = health.text().await.unwrap_or_default();
     let jobs: Vec<JobBody> = get(daemon, "/api/v1/jobs?from=-1h").await?;
@@ -84,7 +84,7 @@ async fn outlooks(daemon: &Daemon, jobs: &[JobBody]) -> HashMap<i64, Outlook> {
 }
 
 async fn get<T: DeserializeOwned>(daemon: &Daemon, path: &str) -> anyhow::Result<T> {
-    let answer = daemon.get(daemon.url(path).parse()?, TIME_LIMIT).await?.0;
+    let answer = daemon.get(url(path).parse()?, TIME_LIMIT).await?.0;
     parsed(&answer).with_context(|| format!("cannot read {path}"))
 }
 

@@ -20,9 +20,9 @@ use serde::Deserialize;
 pub use alerts::{Alerts, Thresholds};
 pub use lvm::{Lvm, LvmSource};
 pub use notify::Notify;
-pub use paths::{Changes, Hooks};
+pub use paths::{Changes, Hooks, Proxy};
 pub use store::{Age, Size, Store};
-pub use token::Token;
+pub use token::{Token, is_equal};
 
 /// The configuration file if `--config` names none; it may be missing.
 pub const DEFAULT_PATH: &str = "/etc/cowbell/cowbell.toml";
@@ -46,6 +46,7 @@ pub struct Config {
     pub notify: Vec<Notify>,
     pub hooks: Hooks,
     pub changes: Changes,
+    pub proxy: Proxy,
 }
 
 impl Default for Config {
@@ -60,6 +61,7 @@ impl Default for Config {
             notify: Vec::new(),
             hooks: Hooks::default(),
             changes: Changes::default(),
+            proxy: Proxy::default(),
         }
     }
 }
@@ -97,6 +99,20 @@ pub fn load(named: Option<&Path>) -> Result<Config, ConfigError> {
             path.display()
         ))),
     }
+}
+
+/// Fails for an address that other machines reach, without a token.
+pub fn check_address(address: SocketAddr, has_token: bool) -> Result<(), ConfigError> {
+    if address.ip().is_loopback() || has_token {
+        return Ok(());
+    }
+    Err(ConfigError::option(
+        "listen",
+        &format!(
+            "other machines reach {address}, which needs a token: set `token_file` in [changes], or listen on 127.0.0.1 \
+             and use `ssh -L`"
+        ),
+    ))
 }
 
 /// Whether this user may not read the file at [`DEFAULT_PATH`]: packages install it for root and the group cowbell only.
@@ -207,6 +223,8 @@ mod tests {
             ),
             ("[changes]\ntoken = \"secret\"", "unknown field `token`, expected `token_file`"),
             ("[hooks]\nsocket = \"hooks\"", "line 2, `socket = \"hooks\"`: expected an absolute path"),
+            ("[proxy]\nsocket = \"http\"", "line 2, `socket = \"http\"`: expected an absolute path"),
+            ("[proxy]\nprefix = \"/a/\"", "line 2, `prefix = \"/a/\"`: expected a path such as \"/cowbell\""),
             ("listen = ", "line 1"),
         ] {
             check(text, expected);
@@ -252,6 +270,7 @@ mod tests {
         config.notify.clear();
         config.hooks = Hooks::default();
         config.changes = Changes::default();
+        config.proxy = Proxy::default();
         assert_eq!(config, Config::default());
     }
 

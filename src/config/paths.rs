@@ -1,4 +1,4 @@
-//! `[hooks]` and `[changes]`, which name files.
+//! `[hooks]`, `[changes]` and `[proxy]`, which name files.
 
 use std::path::PathBuf;
 
@@ -14,12 +14,43 @@ pub struct Hooks {
     pub socket: Option<AbsolutePath<LONGEST_SOCKET_PATH>>,
 }
 
-/// Access for requests that change jobs.
+/// The token for changes over HTTP, and for reading from other machines.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Changes {
-    /// The file with the token for other machines. `None` accepts changes from this machine only.
+    /// The file with the token. `None` accepts changes over the control socket only.
     pub token_file: Option<AbsolutePath<LONGEST_PATH>>,
+}
+
+/// A web server in front of cowbell.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Proxy {
+    /// A Unix socket for it, besides `listen`.
+    pub socket: Option<AbsolutePath<LONGEST_SOCKET_PATH>>,
+    /// The path under which it serves the site.
+    pub prefix: PathPrefix,
+}
+
+/// Empty, or a path such as `/cowbell`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+pub struct PathPrefix(pub String);
+
+impl TryFrom<String> for PathPrefix {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+        let is_part = |part: &str| !part.is_empty() && part.bytes().all(is_allowed) && !part.starts_with('.');
+        let is_valid = text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_part));
+        match text.is_empty() || is_valid && text.len() <= LONGEST_PREFIX {
+            true => Ok(Self(text)),
+            false => Err(format!(
+                "expected a path such as \"/cowbell\", of letters, digits and -_.~, but found \"{text}\""
+            )),
+        }
+    }
 }
 
 impl Changes {
@@ -29,6 +60,8 @@ impl Changes {
     }
 }
 
+/// Longer paths are no prefix.
+const LONGEST_PREFIX: usize = 200;
 /// `sun_path` without its final NUL.
 const LONGEST_SOCKET_PATH: usize = 107;
 /// `PATH_MAX` without its final NUL.

@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 
 use super::Hook;
 use super::clock::now;
+use super::rate::Rate;
 
 /// The socket's name in the service's runtime directory.
 pub const FILE_NAME: &str = "hooks";
@@ -19,8 +20,7 @@ pub const FILE_NAME: &str = "hooks";
 const MAX_LENGTH: usize = 1024;
 /// Messages that may wait for the loop, which takes them within a tick. A run has ten.
 const QUEUE: usize = 64;
-/// Burst limit; afterwards one message each [`PAUSE`] is accepted. Several concurrent runs stay far below.
-const BURST: u32 = 100;
+/// The pause after an unreadable datagram.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Minimum time between log messages about dropped datagrams.
 const LOG_PAUSE: Duration = Duration::from_secs(60);
@@ -111,7 +111,7 @@ pub fn socket_state(path: &Path) -> SocketState {
 
 async fn listen(socket: UnixDatagram, hear: mpsc::Sender<Hook>) {
     let mut buffer = [0; MAX_LENGTH + 1];
-    let mut rate = Rate::new(Instant::now());
+    let mut rate = Rate::default();
     let mut logged_at: Option<Instant> = None;
     loop {
         let received = socket.recv(&mut buffer).await;
@@ -131,30 +131,6 @@ async fn listen(socket: UnixDatagram, hear: mpsc::Sender<Hook>) {
             logged_at = Some(Instant::now());
             tracing::warn!("dropped datagrams from hooks: they are {why}");
         }
-    }
-}
-
-/// A token bucket.
-struct Rate {
-    left: u32,
-    refilled_at: Instant,
-}
-
-impl Rate {
-    fn new(now: Instant) -> Self {
-        Self { left: BURST, refilled_at: now }
-    }
-
-    fn allows(&mut self, now: Instant) -> bool {
-        let pauses = now.saturating_duration_since(self.refilled_at).as_millis() / PAUSE.as_millis();
-        if pauses > 0 {
-            let more = u32::try_from(pauses).unwrap_or(u32::MAX);
-            self.left = self.left.saturating_add(more).min(BURST);
-            self.refilled_at = now;
-        }
-        let allows = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        allows
     }
 }
 
@@ -213,15 +189,5 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
         let error = HookListener::open(&folder.path().join("none/hooks")).err().unwrap();
         assert!(error.contains("its directory does not exist"), "{error}");
-    }
-
-    #[test]
-    fn a_flood_is_limited_to_ten_per_second() {
-        let start = Instant::now();
-        let mut rate = Rate::new(start);
-        let count = |rate: &mut Rate, at| (0..1_000).filter(|_| rate.allows(at)).count();
-        assert_eq!(count(&mut rate, start), 100);
-        assert_eq!(count(&mut rate, start + Duration::from_secs(1)), 10);
-        assert_eq!(count(&mut rate, start + Duration::from_secs(60)), 100);
     }
 }

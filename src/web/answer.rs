@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,6 +21,7 @@ const MISSING: HeaderName = HeaderName::from_static("cowbell-missing");
 pub enum Problem {
     Bad(String),
     Unauthorized(String),
+    TooMany(String),
     Forbidden(String),
     NotFound(String),
     Conflict(String),
@@ -44,6 +45,7 @@ impl IntoResponse for Problem {
         let (status, error) = match self {
             Self::Bad(sentence) => (StatusCode::BAD_REQUEST, sentence),
             Self::Unauthorized(sentence) => (StatusCode::UNAUTHORIZED, sentence),
+            Self::TooMany(sentence) => (StatusCode::TOO_MANY_REQUESTS, sentence),
             Self::Forbidden(sentence) => (StatusCode::FORBIDDEN, sentence),
             Self::NotFound(sentence) => (StatusCode::NOT_FOUND, sentence),
             Self::Conflict(sentence) => (StatusCode::CONFLICT, sentence),
@@ -79,6 +81,11 @@ impl From<ReadError> for Problem {
             }
         })
     }
+}
+
+/// The text of a header; empty without one, or if it is not text.
+pub fn header_text(headers: &HeaderMap, name: HeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// An answer, with a sentence if it is incomplete.

@@ -1,56 +1,107 @@
 //! Accepts connections, with limits on their number and on the time for a request's head, so that clients cannot use up
 //! file descriptors and memory, or keep others out.
 
-use std::net::SocketAddr;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Extension;
-use axum::extract::connect_info::ConnectInfo;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
+use super::peer::{Peer, Process};
+
 /// Concurrent connections; further ones are closed. A browser keeps up to six.
-const MOST_CONNECTIONS: usize = 128;
-/// Of these, connections from other machines: the rest remains for this one.
-const MOST_REMOTE: usize = 112;
+const MOST_CONNECTIONS: usize = 512;
+/// Of these, connections from other machines and through a proxy: the rest remains for this machine.
+const MOST_REMOTE: usize = 448;
+/// Further connections for operators over the control socket.
+const MOST_OPERATORS: usize = 16;
 /// The time limit for the head of a request, and for the pause before the next one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after an error of `accept(2)`, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Places for connections.
+/// Where clients connect.
+#[derive(Debug)]
+pub enum Listener {
+    /// For everybody who reaches its address.
+    Network(TcpListener),
+    /// For a proxy.
+    Proxy(UnixListener),
+    /// For commands on this machine. Processes of the group may change everything.
+    Control { socket: UnixListener, group: Option<u32> },
+}
+
+type Stream = Either<TcpStream, UnixStream>;
+
+impl Listener {
+    async fn accept(&self) -> io::Result<(Stream, Peer)> {
+        Ok(match self {
+            Self::Network(socket) => {
+                let (stream, client) = socket.accept().await?;
+                (Either::Left(stream), Peer::Host(client.ip()))
+            }
+            Self::Proxy(socket) => (Either::Right(socket.accept().await?.0), Peer::Proxy),
+            Self::Control { socket, group } => {
+                let (stream, _) = socket.accept().await?;
+                let peer = Peer::at_control(&stream, *group)?;
+                (Either::Right(stream), peer)
+            }
+        })
+    }
+}
+
+/// Places for connections, and the permits that hold one.
 #[derive(Clone)]
 struct Places {
     all: Arc<Semaphore>,
     remote: Arc<Semaphore>,
+    operators: Arc<Semaphore>,
 }
+
+type Place = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl Places {
     fn new() -> Self {
         Self {
             all: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
             remote: Arc::new(Semaphore::new(MOST_REMOTE)),
+            operators: Arc::new(Semaphore::new(MOST_OPERATORS)),
         }
     }
 
     /// `None` if there is none for this client.
-    fn take(&self, client: SocketAddr) -> Option<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)> {
-        let is_remote = !client.ip().to_canonical().is_loopback();
-        let remote = is_remote.then(|| Arc::clone(&self.remote).try_acquire_owned()).transpose().ok()?;
-        Some((Arc::clone(&self.all).try_acquire_owned().ok()?, remote))
+    fn take(&self, client: &Peer) -> Option<Place> {
+        let take = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
+        if matches!(client, Peer::Process(Process { is_operator: true, .. })) {
+            return Some((take(&self.operators)?, None));
+        }
+        let remote = if client.is_loopback() { None } else { Some(take(&self.remote)?) };
+        Some((take(&self.all)?, remote))
     }
 }
 
 /// Serves until the token is cancelled, and then completes pending responses.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
-    let (places, open) = (Places::new(), GracefulShutdown::new());
+pub async fn serve(listeners: Vec<Listener>, router: Router, shutdown: CancellationToken) {
+    let places = Places::new();
+    let mut serving = JoinSet::new();
+    for listener in listeners {
+        serving.spawn(serve_one(listener, router.clone(), places.clone(), shutdown.clone()));
+    }
+    serving.join_all().await;
+}
+
+async fn serve_one(listener: Listener, router: Router, places: Places, shutdown: CancellationToken) {
+    let open = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
@@ -60,7 +111,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        if let Some(place) = places.take(client) {
+        if let Some(place) = places.take(&client) {
             let connection = open.watch(connection(stream, client, router.clone()));
             tokio::spawn(async move {
                 // After a client's error the other connections go on.
@@ -73,10 +124,10 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
     open.shutdown().await;
 }
 
-type Http1 = http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>>;
+type Http1 = http1::Connection<TokioIo<Stream>, TowerToHyperService<Router>>;
 
-fn connection(stream: TcpStream, client: SocketAddr, router: Router) -> Http1 {
-    let service = TowerToHyperService::new(router.layer(Extension(ConnectInfo(client))));
+fn connection(stream: Stream, client: Peer, router: Router) -> Http1 {
+    let service = TowerToHyperService::new(router.layer(Extension(client)));
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     builder.serve_connection(TokioIo::new(stream), service)
@@ -87,14 +138,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_kept_for_this_machine() {
+    fn places_are_kept_for_this_machine_and_for_operators() {
         let places = Places::new();
-        let take = |ip: &str| places.take(SocketAddr::new(ip.parse().unwrap(), 1));
+        let take = |ip: &str| places.take(&Peer::Host(ip.parse().unwrap()));
         let mut taken: Vec<_> = std::iter::from_fn(|| take("10.0.0.5")).collect();
         assert_eq!(taken.len(), MOST_REMOTE);
+        assert!(places.take(&Peer::Proxy).is_none());
         taken.extend(std::iter::from_fn(|| take("127.0.0.1")));
         assert_eq!(taken.len(), MOST_CONNECTIONS);
         assert!(take("::1").is_none());
+        let process = |is_operator| Peer::Process(Process { pid: 1, user: 1000, is_operator });
+        assert!(places.take(&process(false)).is_none());
+        assert!(places.take(&process(true)).is_some());
         taken.pop();
         assert!(take("10.0.0.5").is_none() && take("::ffff:127.0.0.1").is_some());
     }

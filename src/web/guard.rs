@@ -1,27 +1,157 @@
-//! Access control: requests must name this site, and changes need the token, or must come from this machine.
+//! Access control.
 //!
-//! A foreign page can make a browser send requests, and DNS rebinding can make them look local. So changes without a
-//! token must be JSON, arrive over loopback, address a loopback host, and have no foreign origin.
+//! | client | reads | changes |
+//! |---|---|---|
+//! | an operator at the control socket | yes | yes |
+//! | another user at the control socket | yes | its own jobs |
+//! | this machine over loopback, by one of this site's names | yes | with the token |
+//! | all others, also through a proxy | with the token | with the token |
+//!
+//! The token comes as `Authorization: Bearer`, or as a cookie, see [`super::login`]. A page of another site can make its
+//! name lead here (DNS rebinding), but cannot change the name that the browser sends.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::answer::Problem;
+use super::answer::{Problem, header_text};
+use super::peer::{Peer, Process};
+use super::{Site, login};
 use crate::config::Token;
+use crate::source::rate::Rate;
 
 const WRONG_TOKEN: &str =
     "wrong token: expected `Authorization: Bearer` with the content of the daemon's `token_file`";
 
 /// Maximum number of characters to repeat of a foreign name.
 const LONGEST_HOST: usize = 100;
-/// Headers of a proxy, whose clients are on other machines.
-const PROXY_HEADERS: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
+/// What everybody may read: it shows nothing of this machine.
+const PUBLIC: [&str; 2] = ["/healthz", login::PATH];
+const PUBLIC_FOLDER: &str = "/assets/";
 
+/// Who may read and change.
+#[derive(Debug, Default)]
+pub struct Access {
+    /// Further names of this site.
+    pub hosts: Vec<String>,
+    pub token: Option<Token>,
+    /// Limits wrong tokens.
+    pub wrong_tokens: Mutex<Rate>,
+}
+
+/// Passes permitted requests.
+pub async fn check_access(State(site): State<Site>, request: Request, next: Next) -> Response {
+    let access = Arc::clone(&site.access.borrow());
+    match access.check(&request) {
+        Ok(()) => next.run(request).await,
+        Err(Problem::Unauthorized(_)) if login::is_page(&request) => login::page(None),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+impl Access {
+    fn check(&self, request: &Request) -> Result<(), Problem> {
+        let path = request.uri().path();
+        if PUBLIC.contains(&path) || path.starts_with(PUBLIC_FOLDER) {
+            return Ok(());
+        }
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let client = request.extensions().get::<Peer>();
+        match client {
+            Some(Peer::Process(process)) if reads || process.is_operator || is_put_of_job(request) => {}
+            Some(Peer::Process(Process { user, .. })) => {
+                return Err(Problem::Forbidden(format!(
+                    "user {user} may record its own jobs with `cowbell run`, and nothing else: only root and the group \
+                     cowbell may change jobs"
+                )));
+            }
+            Some(host) if reads && host.is_loopback() => self.check_name(request)?,
+            _ => self.check_token(request.headers(), reads)?,
+        }
+        if reads { Ok(()) } else { check_kind(request.headers()) }
+    }
+
+    /// A foreign name reads nothing without the token.
+    fn check_name(&self, request: &Request) -> Result<(), Problem> {
+        let host = header_text(request.headers(), header::HOST);
+        if host.is_empty() || is_own_name(host_name(host), &self.hosts) {
+            return Ok(());
+        }
+        self.check_token(request.headers(), true).map_err(|_| {
+            let shown: String = host.chars().take(LONGEST_HOST).collect();
+            Problem::Forbidden(format!(
+                "this site has no name {shown:?}: use its address or localhost, or add the name to `hosts` in the \
+                 configuration"
+            ))
+        })
+    }
+
+    fn check_token(&self, headers: &HeaderMap, reads: bool) -> Result<(), Problem> {
+        let Some(token) = &self.token else {
+            return Err(Problem::Forbidden(
+                "over HTTP this needs a token: set `token_file` in [changes], or use `cowbell` on that machine".into(),
+            ));
+        };
+        if headers.contains_key(header::AUTHORIZATION) {
+            return if has_token(headers, token) { Ok(()) } else { Err(self.wrong_token()) };
+        }
+        match login::has_cookie(headers, token) {
+            true if reads || is_from_own_page(headers) => Ok(()),
+            true => Err(Problem::Forbidden("changes from pages of other sites are not accepted".into())),
+            false => Err(Problem::Unauthorized(
+                "this needs the token: send `Authorization: Bearer` with the content of the daemon's `token_file`".into(),
+            )),
+        }
+    }
+
+    /// The problem with a wrong token, of which a guesser can try only a few in a second.
+    pub fn wrong_token(&self) -> Problem {
+        let mut rate = self.wrong_tokens.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match rate.allows(Instant::now()) {
+            true => Problem::Unauthorized(WRONG_TOKEN.into()),
+            false => Problem::TooMany("too many wrong tokens: try again in a second".into()),
+        }
+    }
+}
+
+/// Users who are no operators may start and end jobs; [`super::api`] keeps them to their own.
+fn is_put_of_job(request: &Request) -> bool {
+    let key = request.uri().path().strip_prefix("/api/v1/jobs/");
+    *request.method() == Method::PUT && key.is_some_and(|key| !key.contains('/'))
+}
+
+/// Another site's page cannot send this kind without asking first.
+fn check_kind(headers: &HeaderMap) -> Result<(), Problem> {
+    let kind = header_text(headers, header::CONTENT_TYPE);
+    match kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        true => Ok(()),
+        false => {
+            Err(Problem::Forbidden("changes must be JSON: send `Content-Type: application/json`".into()))
+        }
+    }
+}
+
+/// Whether a request with a cookie comes from a page of this site.
+fn is_from_own_page(headers: &HeaderMap) -> bool {
+    let origin = header_text(headers, header::ORIGIN);
+    let origin = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    origin.is_some_and(|origin| origin == header_text(headers, header::HOST))
+}
+
+/// Whether there is exactly one `Authorization`, with the token.
+fn has_token(headers: &HeaderMap, token: &Token) -> bool {
+    let mut offered = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(offered), None) = (offered.next(), offered.next()) else { return false };
+    let Some((scheme, offered)) = offered.as_bytes().split_at_checked(b"Bearer ".len()) else { return false };
+    scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(offered)
+}
+
+/// An address, `localhost`, or a configured name.
 fn is_own_name(name: &str, hosts: &[String]) -> bool {
     let is_same = |own: &String| own.eq_ignore_ascii_case(name);
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok() || hosts.iter().any(is_same)
@@ -35,114 +165,45 @@ fn host_name(host: &str) -> &str {
     name.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// What requests are checked against.
-#[derive(Clone)]
-pub struct Access {
-    /// Further names of this site.
-    pub hosts: Arc<[String]>,
-    pub token: Option<Arc<Token>>,
-}
-
-/// Passes reading requests for this site's own names, and permitted changes.
-pub async fn check_access(State(access): State<Access>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    let checked = match reads {
-        true => access.check_name(&request),
-        false => check(peer, request.headers(), access.token.as_deref()),
-    };
-    match checked {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
-}
-
-impl Access {
-    /// A page of another site can make its name lead here (DNS rebinding), but cannot change the name that the browser sends.
-    fn check_name(&self, request: &Request) -> Result<(), Problem> {
-        let host = text(request.headers(), header::HOST);
-        let is_ours = host.is_empty() || is_own_name(host_name(host), &self.hosts);
-        let has_token = || self.token.as_deref().is_some_and(|token| has_token(request.headers(), token));
-        if is_ours || request.uri().path() == "/healthz" || has_token() {
-            return Ok(());
-        }
-        let shown: String = host.chars().take(LONGEST_HOST).collect();
-        Err(Problem::Forbidden(format!(
-            "this site has no name {shown:?}: use its address or localhost, or add the name to `hosts` in the configuration"
-        )))
-    }
-}
-
-/// An address, `localhost`, or a configured name.
-fn check(peer: Option<IpAddr>, headers: &HeaderMap, token: Option<&Token>) -> Result<(), Problem> {
-    let offers_token = headers.contains_key(header::AUTHORIZATION);
-    if let Some(token) = token.filter(|_| offers_token) {
-        if !has_token(headers, token) {
-            return Err(Problem::Unauthorized(WRONG_TOKEN.into()));
-        }
-    } else if let Some(sentence) = refusal(peer, headers) {
-        return Err(Problem::Forbidden(sentence.into()));
-    }
-    let kind = text(headers, header::CONTENT_TYPE);
-    match kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
-        true => Ok(()),
-        false => {
-            Err(Problem::Forbidden("changes must be JSON: send `Content-Type: application/json`".into()))
-        }
-    }
-}
-
-fn text(headers: &HeaderMap, name: header::HeaderName) -> &str {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
-}
-
-/// Whether there is exactly one `Authorization`, with the token.
-fn has_token(headers: &HeaderMap, token: &Token) -> bool {
-    let mut offered = headers.get_all(header::AUTHORIZATION).iter();
-    let (Some(offered), None) = (offered.next(), offered.next()) else { return false };
-    let Some((scheme, offered)) = offered.as_bytes().split_at_checked(b"Bearer ".len()) else { return false };
-    scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(offered)
-}
-
-/// Why a change without a token is refused, if so.
-fn refusal(peer: Option<IpAddr>, headers: &HeaderMap) -> Option<&'static str> {
-    let (host, origin) = (text(headers, header::HOST), text(headers, header::ORIGIN));
-    if !peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
-        return Some(
-            "changes without a token are accepted from this machine only: use 127.0.0.1 or `ssh -L`, or set \
-             `token_file` in [changes]",
-        );
-    }
-    if PROXY_HEADERS.iter().any(|name| headers.contains_key(*name)) {
-        return Some("changes through a proxy need the token: set `token_file` in [changes], and send it");
-    }
-    if !is_loopback_name(host) {
-        return Some("changes without a token are accepted for the hosts 127.0.0.1, ::1 and localhost only");
-    }
-    if headers.contains_key(header::ORIGIN) && origin != format!("http://{host}") {
-        return Some("changes from pages of other sites are not accepted");
-    }
-    None
-}
-
-/// Whether a `Host` header is a loopback name, with any port, as a tunnel may have another.
-fn is_loopback_name(host: &str) -> bool {
-    let name = host_name(host);
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
 
-    fn check(peer: &str, headers: &[(header::HeaderName, &str)], expected: Option<&str>) {
-        let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
-        match (super::check(peer.parse().ok(), &headers, None), expected) {
-            (Ok(()), None) => {}
-            (Err(Problem::Forbidden(found)), Some(part)) => assert!(found.contains(part), "{found:?}"),
-            (found, _) => panic!("expected {expected:?}, but found {found:?}"),
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn access() -> Access {
+        Access {
+            hosts: vec!["db1.example.com".into()],
+            token: Some(Token::parse(TOKEN).unwrap()),
+            ..Access::default()
         }
+    }
+
+    fn check(access: &Access, peer: &Peer, request: &str, headers: &[(&str, &str)], expected: &str) {
+        let (method, path) = request.split_once(' ').unwrap();
+        let mut built = Request::builder().method(method).uri(path).extension(peer.clone());
+        for (name, value) in headers {
+            built = built.header(*name, *value);
+        }
+        let found = match access.check(&built.body(Body::empty()).unwrap()) {
+            Ok(()) => "ok".to_string(),
+            Err(problem) => format!("{problem:?}"),
+        };
+        assert!(
+            found.contains(expected),
+            "{request} {peer:?} {headers:?}: expected {expected:?} in {found:?}"
+        );
+    }
+
+    const JSON: (&str, &str) = ("content-type", "application/json; charset=utf-8");
+    const HOST: (&str, &str) = ("host", "127.0.0.1:2692");
+    const BEARER: (&str, &str) = ("authorization", "bearer 0123456789abcdef");
+    const WRONG: (&str, &str) = ("authorization", "Bearer 0123456789abcdee");
+
+    fn at(address: &str) -> Peer {
+        Peer::Host(address.parse().unwrap())
     }
 
     #[test]
@@ -166,30 +227,77 @@ mod tests {
     }
 
     #[test]
-    fn changes_without_token_must_be_local_json() {
-        let json = (header::CONTENT_TYPE, "application/json; charset=utf-8");
-        let host = (header::HOST, "127.0.0.1:2692");
-        check("127.0.0.1", &[json.clone(), host.clone()], None);
-        check("::ffff:127.0.0.1", &[json.clone(), (header::HOST, "[::1]:80")], None);
-        check(
-            "::1",
-            &[json.clone(), (header::HOST, "localhost:9999"), (header::ORIGIN, "http://localhost:9999")],
-            None,
-        );
-        check("10.0.0.5", &[json.clone(), host.clone()], Some("from this machine only"));
-        check("127.0.0.1", &[json.clone(), (header::HOST, "evil.example:2692")], Some("for the host"));
-        check("127.0.0.1", &[json.clone(), (header::HOST, "127.0.0.1.evil.example")], Some("for the host"));
-        check("127.0.0.1", std::slice::from_ref(&json), Some("for the host"));
-        check(
-            "127.0.0.1",
-            &[json.clone(), host.clone(), (header::ORIGIN, "http://evil.example")],
-            Some("of other sites"),
-        );
-        check("127.0.0.1", &[json.clone(), host.clone(), (header::ORIGIN, "null")], Some("of other sites"));
-        for name in PROXY_HEADERS {
-            let passed_on = (header::HeaderName::from_static(name), "127.0.0.1");
-            check("127.0.0.1", &[json.clone(), host.clone(), passed_on], Some("through a proxy"));
+    fn reading_is_free_on_loopback_by_own_names() {
+        let access = access();
+        check(&access, &at("127.0.0.1"), "GET /jobs", &[HOST], "ok");
+        check(&access, &at("::ffff:127.0.0.1"), "HEAD /", &[("host", "db1.example.com")], "ok");
+        check(&access, &at("127.0.0.1"), "GET /", &[("host", "evil.example")], "has no name");
+        check(&access, &at("127.0.0.1"), "GET /", &[("host", "evil.example"), BEARER], "ok");
+        for peer in [at("10.0.0.5"), Peer::Proxy] {
+            check(&access, &peer, "GET /", &[HOST], "Unauthorized(\"this needs the token");
+            check(&access, &peer, "GET /", &[HOST, WRONG], "Unauthorized(\"wrong token");
+            check(&access, &peer, "GET /", &[HOST, BEARER], "ok");
+            check(&access, &peer, "GET /", &[HOST, BEARER, BEARER], "Unauthorized");
+            for public in ["/healthz", "/assets/cowbell.css", "/login"] {
+                check(&access, &peer, &format!("GET {public}"), &[("host", "evil.example")], "ok");
+            }
         }
-        check("127.0.0.1", &[(header::CONTENT_TYPE, "text/plain"), host], Some("must be JSON"));
+        check(&Access::default(), &Peer::Proxy, "GET /", &[HOST], "set `token_file`");
+    }
+
+    #[test]
+    fn changes_over_http_need_the_token_from_wherever() {
+        let access = access();
+        for peer in [at("127.0.0.1"), at("10.0.0.5"), Peer::Proxy] {
+            for change in ["PUT /api/v1/jobs/a", "DELETE /api/v1/jobs/1", "POST /api/v1/jobs/import"] {
+                check(&access, &peer, change, &[HOST, JSON], "Unauthorized(\"this needs the token");
+                check(&access, &peer, change, &[HOST, JSON, BEARER], "ok");
+                check(&access, &peer, change, &[HOST, BEARER], "must be JSON");
+                check(&Access::default(), &peer, change, &[HOST, JSON], "set `token_file`");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cookie_changes_things_from_own_pages_only() {
+        let access = access();
+        let cookie = login::cookie(access.token.as_ref().unwrap());
+        let cookie = ("cookie", &*cookie);
+        check(&access, &Peer::Proxy, "GET /", &[HOST, cookie], "ok");
+        let own = ("origin", "http://127.0.0.1:2692");
+        check(&access, &Peer::Proxy, "POST /api/v1/jobs/1/accept", &[HOST, JSON, cookie, own], "ok");
+        for origin in ["http://evil.example", "null", "http://127.0.0.1:2692.evil.example"] {
+            let headers = [HOST, JSON, cookie, ("origin", origin)];
+            check(&access, &Peer::Proxy, "POST /api/v1/jobs/1/accept", &headers, "of other sites");
+        }
+        check(&access, &Peer::Proxy, "POST /api/v1/jobs/1/accept", &[HOST, JSON, cookie], "of other sites");
+        check(
+            &access,
+            &Peer::Proxy,
+            "GET /",
+            &[HOST, ("cookie", "cowbell=0123456789abcdef")],
+            "Unauthorized",
+        );
+    }
+
+    #[test]
+    fn users_of_the_control_socket_may_put_jobs_only() {
+        let process = |is_operator| Peer::Process(Process { pid: 1, user: 1000, is_operator });
+        let access = Access::default();
+        for change in ["DELETE /api/v1/jobs/1", "POST /api/v1/jobs/import", "PUT /api/v1/jobs/1/certificate"]
+        {
+            check(&access, &process(false), change, &[JSON], "user 1000 may record its own jobs");
+            check(&access, &process(true), change, &[JSON], "ok");
+        }
+        check(&access, &process(false), "PUT /api/v1/jobs/run-1", &[JSON], "ok");
+        check(&access, &process(false), "GET /api/v1/status", &[], "ok");
+    }
+
+    #[test]
+    fn a_guesser_has_to_wait() {
+        let access = access();
+        let tries = (0..1_000).filter(|_| matches!(access.wrong_token(), Problem::Unauthorized(_))).count();
+        assert!((100..200).contains(&tries), "{tries}");
+        check(&access, &Peer::Proxy, "GET /", &[BEARER], "ok");
     }
 }

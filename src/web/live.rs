@@ -1,6 +1,7 @@
 //! The live stream: server-sent events for ticks and commands.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -13,11 +14,15 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Site;
+use super::answer::{Problem, ProblemBody};
 use crate::present::Present;
 use crate::series::quantity::{DeviceQuantity, HostQuantity};
 
 /// Keeps proxies and tunnels open between long ticks.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Concurrent streams. A page has one.
+pub const MOST_STREAMS: usize = 256;
 
 /// A `tick` event. Unknown values are `null`.
 #[derive(Debug, Serialize, ToSchema)]
@@ -58,18 +63,24 @@ impl From<&Present> for TickBody {
 
 /// A stream of `tick` events, the first at once, and `command` events, which are readings as in a recording.
 #[utoipa::path(get, path = "/api/v1/live", tag = "live", responses(
-    (status = 200, description = "Server-sent events: a `tick` for each tick, and a `command` for each command on a job, as in a recording", content_type = "text/event-stream", body = TickBody)
+    (status = 200, description = "Server-sent events: a `tick` for each tick, and a `command` for each command on a job, as in a recording", content_type = "text/event-stream", body = TickBody),
+    (status = 503, body = ProblemBody)
 ))]
-pub async fn stream(State(mut site): State<Site>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+pub async fn stream(
+    State(mut site): State<Site>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let place = Arc::clone(&site.streams).try_acquire_owned().map_err(|_| {
+        Problem::Unavailable(format!("{MOST_STREAMS} live streams are open already: close some pages"))
+    })?;
     site.present.mark_changed();
     let accepted = site.accepted.subscribe();
-    let events = unfold((site, accepted, None), |(mut site, mut accepted, last)| async move {
+    let events = unfold((site, accepted, None, place), |(mut site, mut accepted, last, place)| async move {
         loop {
             tokio::select! {
                 () = site.shutdown.cancelled() => return None,
                 Ok(reading) = accepted.recv() => {
                     if let Ok(event) = Event::default().event("command").json_data(&*reading) {
-                        return Some((Ok(event), (site, accepted, last)));
+                        return Some((Ok(event), (site, accepted, last, place)));
                     }
                 }
                 changed = site.present.changed() => {
@@ -79,11 +90,11 @@ pub async fn stream(State(mut site): State<Site>) -> Sse<impl Stream<Item = Resu
                     let tick = Some((present.interval.at, present.ended.is_some()));
                     let event = Event::default().event("tick").json_data(TickBody::from(&*present));
                     if let Ok(event) = event && tick != last {
-                        return Some((Ok(event), (site, accepted, tick)));
+                        return Some((Ok(event), (site, accepted, tick, place)));
                     }
                 }
             }
         }
     });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }

@@ -4,13 +4,16 @@ mod answer;
 mod api;
 mod assets;
 mod compare;
-mod costs;
 mod connections;
+mod costs;
 mod guard;
 mod lists;
 mod live;
+mod login;
 mod openapi;
 mod pages;
+mod peer;
+mod prefix;
 mod slow;
 
 use std::sync::Arc;
@@ -21,8 +24,7 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response_with_state};
 use axum::routing::{MethodRouter, get, post, put};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
-use tokio::net::TcpListener;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
@@ -37,8 +39,10 @@ pub use api::{
     CompareBody, DeviceBody, FiguresBody, ImportedJob, JobBody, JobReply, NoteJob, PhaseJob, PutJob,
     StatusBody, VmBody, VolumeBody,
 };
+pub use connections::Listener;
 pub use costs::Costs;
 pub use guard::Access;
+pub use live::MOST_STREAMS;
 
 /// The size limit for request bodies, except imported files.
 const LONGEST_BODY: usize = 64 * 1024;
@@ -60,15 +64,30 @@ pub struct Site {
     /// Commands that were carried out, as readings.
     pub accepted: broadcast::Sender<Arc<Reading>>,
     /// Who may read and change.
-    pub access: Access,
+    pub access: watch::Receiver<Arc<Access>>,
+    /// The path under which a proxy serves the site; may be empty.
+    pub prefix: Arc<str>,
+    /// Places for live streams.
+    pub streams: Arc<Semaphore>,
     /// Ends live streams.
     pub shutdown: CancellationToken,
     /// Cached costs of jobs.
     pub costs: Arc<Costs>,
 }
 
-/// All routes.
+/// The whole site, also under its prefix.
 pub fn router(site: Site) -> Router {
+    let routes = routes(&site);
+    let at_root = finished(routes.clone(), &site);
+    if site.prefix.is_empty() {
+        return at_root;
+    }
+    let prefixed = routes.layer(map_response_with_state(Arc::clone(&site.prefix), prefix::add_prefix));
+    Router::new().nest_service(&site.prefix, finished(prefixed, &site)).fallback_service(at_root)
+}
+
+/// All routes.
+fn routes(site: &Site) -> Router<Site> {
     // Each page with its changing part.
     let (mut whole, mut fragments) = (Router::new(), Router::new());
     for (page, fragment, handler) in [
@@ -114,11 +133,15 @@ pub fn router(site: Site) -> Router {
         .route("/api/v1/openapi.json", get(openapi::openapi))
         .route("/api/{*rest}", get(api::not_found))
         .route("/healthz", get(api::healthz))
+        .route(login::PATH, get(async || login::page(None)).post(login::login))
         .route("/assets/{*path}", get(assets::asset))
         .method_not_allowed_fallback(api::no_such_method);
-    pages
-        .merge(api)
-        .layer(from_fn_with_state(site.access.clone(), guard::check_access))
+    pages.merge(api).layer(from_fn_with_state(site.clone(), guard::check_access))
+}
+
+/// With what every response has.
+fn finished(routes: Router<Site>, site: &Site) -> Router {
+    routes
         .layer(from_fn(slow::limit_body_time))
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(SetResponseHeaderLayer::if_not_present(
@@ -129,12 +152,12 @@ pub fn router(site: Site) -> Router {
         .layer(fixed_header(header::REFERRER_POLICY, "same-origin"))
         .layer(CompressionLayer::new())
         .layer(CatchPanicLayer::new())
-        .with_state(site)
+        .with_state(site.clone())
 }
 
 /// Accepts a mark whose key is the last part of another route.
 fn put_job(key: &'static str) -> MethodRouter<Site> {
-    put(move |site, body| api::put_job(site, Path(key.to_string()), body))
+    put(move |site, client, body| api::put_job(site, client, Path(key.to_string()), body))
 }
 
 fn fixed_header(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
@@ -142,9 +165,9 @@ fn fixed_header(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer
 }
 
 /// Serves until the token is cancelled, and then completes pending responses.
-pub async fn serve(listener: TcpListener, site: Site) {
+pub async fn serve(listeners: Vec<Listener>, site: Site) {
     let shutdown = site.shutdown.clone();
-    connections::serve(listener, router(site), shutdown).await;
+    connections::serve(listeners, router(site), shutdown).await;
 }
 
 /// Percent-encodes a part of an address.

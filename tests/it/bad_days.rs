@@ -403,25 +403,6 @@ fn a_recording_that_is_none_is_refused() {
 }
 
 #[test]
-fn listening_for_the_whole_network_prints_a_warning_and_for_this_machine_none() {
-    let machine = Machine::new();
-    let quiet = Start::watching(&machine).start();
-    assert!(quiet.log().contains(&format!("http://127.0.0.1:{}/", quiet.port)), "{}", quiet.log());
-    assert!(!quiet.log().contains("ssh -L"), "{}", quiet.log());
-    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
-    let mut command = serve(&machine, &format!("0.0.0.0:{port}"));
-    let log = fs::File::create(folder.path().join("log")).unwrap();
-    let mut child = command.arg("--db").arg(folder.path().join("db")).stderr(log).spawn().unwrap();
-    let warning = wait_for("a warning", || {
-        let text = fs::read_to_string(folder.path().join("log")).unwrap();
-        (text.contains("0.0.0.0") && text.ends_with('\n')).then_some(text)
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(warning.contains("WARN") && warning.contains("127.0.0.1"), "{warning}");
-}
-
-#[test]
 fn a_line_of_diskstats_that_is_nonsense_is_counted_logged_once_and_stops_no_other() {
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();

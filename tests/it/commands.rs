@@ -420,7 +420,7 @@ fn mark_until_it_ends(daemon: &Daemon, thread: usize) -> Vec<(String, bool)> {
                  Connection: close\r\nContent-Length: {}\r\n\r\n{text}",
                 text.len()
             );
-            match http::send(daemon.port, request.as_bytes()) {
+            match http::command(daemon.port, request.as_bytes()) {
                 Ok(answer) if answer.status == 200 || answer.status == 201 => {
                     stored.push((name.clone(), is_end))
                 }

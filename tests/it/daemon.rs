@@ -45,10 +45,16 @@ pub fn cowbell() -> Command {
     }
     // As on a host without certificates.
     command.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", "/nonexistent");
+    command.env("XDG_RUNTIME_DIR", runtime_folder());
     command.stdin(Stdio::null());
     // SAFETY: `signal` may be called between fork and exec.
     unsafe { command.pre_exec(default_signals) };
     command
+}
+
+/// Where daemons of these tests have their control sockets, one for each port.
+pub fn runtime_folder() -> PathBuf {
+    std::env::temp_dir().join(format!("cowbell-tests-{}", rustix::process::geteuid().as_raw()))
 }
 
 fn default_signals() -> std::io::Result<()> {

@@ -2,9 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use serde_json::Value;
+
+use crate::daemon::runtime_folder;
 
 /// An answer that takes longer is none.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -37,26 +40,47 @@ pub fn try_get(port: u16, target: &str) -> std::io::Result<Answer> {
     send(port, format!("GET {target} HTTP/1.1\r\n{host}\r\nConnection: close\r\n\r\n").as_bytes())
 }
 
-/// Puts a body under these headers; `Host` is one of them.
+/// Puts a body under these headers over the control socket; `Host` is one of them.
 pub fn put(port: u16, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     change(port, "PUT", target, headers, body)
 }
 
-/// Changes something by this method.
+/// Changes something by this method over the control socket.
 pub fn change(port: u16, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    command(port, request(method, target, headers, body).as_bytes())
+        .unwrap_or_else(|error| panic!("{method} {target}: {error}"))
+}
+
+/// A request with these headers.
+pub fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> String {
     let mut request =
         format!("{method} {target} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     for (name, value) in headers {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
-    request.push_str(&format!("\r\n{body}"));
-    send(port, request.as_bytes()).unwrap_or_else(|error| panic!("{method} {target}: {error}"))
+    request + &format!("\r\n{body}")
 }
 
-/// Sends these bytes and reads until the daemon closes.
+/// Sends these bytes over TCP and reads until the daemon closes.
 pub fn send(port: u16, request: &[u8]) -> std::io::Result<Answer> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    let stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(LIMIT))?;
+    exchange(stream, request)
+}
+
+/// Sends these bytes over the control socket and reads until the daemon closes.
+pub fn command(port: u16, request: &[u8]) -> std::io::Result<Answer> {
+    exchange(control(port)?, request)
+}
+
+/// A connection to the control socket.
+pub fn control(port: u16) -> std::io::Result<UnixStream> {
+    let stream = UnixStream::connect(runtime_folder().join(format!("cowbell/control-{port}")))?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    Ok(stream)
+}
+
+fn exchange(mut stream: impl Read + Write, request: &[u8]) -> std::io::Result<Answer> {
     stream.write_all(request)?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes)?;

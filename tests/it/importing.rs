@@ -45,7 +45,7 @@ fn import(daemon: &Daemon, body: &str) -> Answer {
          Content-Length: {}\r\n\r\n",
         body.len()
     );
-    http::send(daemon.port, (head + body).as_bytes()).unwrap()
+    http::command(daemon.port, (head + body).as_bytes()).unwrap()
 }
 
 fn has(text: &str, parts: &[&str]) {

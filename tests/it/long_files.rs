@@ -2,7 +2,7 @@
 //! memory.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use rustix::process::Pid;
@@ -79,12 +79,12 @@ fn head(daemon: &Daemon, length: usize) -> String {
 }
 
 fn import(daemon: &Daemon, file: &str) -> Answer {
-    http::send(daemon.port, (head(daemon, file.len()) + file).as_bytes()).unwrap()
+    http::command(daemon.port, (head(daemon, file.len()) + file).as_bytes()).unwrap()
 }
 
 /// A connection that has said so much and says no more.
-fn begun(daemon: &Daemon, words: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(("127.0.0.1", daemon.port)).unwrap();
+fn begun(daemon: &Daemon, words: &str) -> UnixStream {
+    let mut stream = http::control(daemon.port).unwrap();
     stream.write_all(words.as_bytes()).unwrap();
     stream
 }

@@ -12,6 +12,7 @@ mod observer;
 mod tape;
 mod ticks;
 
+mod access;
 mod any_bytes;
 mod archives;
 mod bad_days;

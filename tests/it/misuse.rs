@@ -77,8 +77,11 @@ fn a_place_that_cannot_be_used_is_said_with_what_to_do() {
 
 #[test]
 fn that_no_daemon_answers_is_said_once() {
-    let why = "no daemon answers at 127.0.0.1:1 (Connection refused (os error 111)): is `cowbell serve` running, and \
-               with this `listen`?";
+    let place = crate::daemon::runtime_folder().join("cowbell/control-1");
+    let why = format!(
+        "no daemon answers ({}: No such file or directory (os error 2)): is `cowbell serve` running, and with this `listen`?",
+        place.display()
+    );
     for arguments in [&["job", "list"][..], &["job", "start", "a"], &["job", "note", "a", "b"]] {
         let found = said(cowbell().args(["--listen", "127.0.0.1:1"]).args(arguments));
         assert_eq!((found.code, found.err), (Some(1), format!("cowbell: {why}\n")), "{arguments:?}");

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -92,7 +93,7 @@ fn without_a_daemon_the_command_runs_all_the_same() {
     let found = said(&mut run(port, &["--", "sh", "-c", "echo out; exit 7"]));
     assert_eq!((found.code, &*found.out), (Some(7), "out\n"));
     assert!(found.err.starts_with("cowbell run: ") && found.err.lines().count() == 1, "{found:?}");
-    assert!(found.err.contains(&format!("127.0.0.1:{port}")), "{found:?}");
+    assert!(found.err.contains(&format!("control-{port}")), "{found:?}");
 }
 
 #[test]
@@ -109,17 +110,20 @@ fn a_daemon_that_is_stopped_holds_nothing_up_for_long() {
     daemon.stop(Signal::TERM);
 }
 
-/// Accepts, and never answers.
-fn mute() -> std::net::TcpListener {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap()
+/// Accepts at the control socket of this port, and never answers.
+fn mute() -> (u16, UnixListener) {
+    let port = free_port();
+    let place = crate::daemon::runtime_folder().join(format!("cowbell/control-{port}"));
+    std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+    let _ = std::fs::remove_file(&place);
+    (port, UnixListener::bind(place).unwrap())
 }
 
 #[test]
 fn a_daemon_that_is_mute_is_waited_for_once_at_a_beginning_and_once_at_an_end() {
-    let mute = mute();
+    let (port, _mute) = mute();
     let began = Instant::now();
-    let found =
-        said(&mut run(mute.local_addr().unwrap().port(), &["--repeat", "5", "--", "sh", "-c", "echo out"]));
+    let found = said(&mut run(port, &["--repeat", "5", "--", "sh", "-c", "echo out"]));
     let took = began.elapsed();
     assert_eq!((found.code, &*found.out), (Some(0), "out\nout\nout\nout\nout\n"));
     assert!(took < Duration::from_secs(4), "it took {took:?}");
@@ -128,8 +132,7 @@ fn a_daemon_that_is_mute_is_waited_for_once_at_a_beginning_and_once_at_an_end() 
 
 #[test]
 fn a_signal_ends_the_telling_at_once_and_the_status_is_the_commands() {
-    let mute = mute();
-    let port = mute.local_addr().unwrap().port();
+    let (port, _mute) = mute();
     let mut child = run(port, &["--", "sh", "-c", "exit 7"]).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(700));
     let began = Instant::now();

@@ -224,7 +224,7 @@ fn a_torn_last_record_is_said_and_the_rest_is_there() {
 #[test]
 fn a_full_queue_loses_ticks_and_says_so_but_no_device() {
     let place = Place::new();
-    let ticks = course(BEGIN, SignedDuration::from_secs(1), 12_000);
+    let ticks = course(BEGIN, SignedDuration::from_secs(1), 20_000);
     let [one, two] = [disks(&["sda"]), disks(&["sda", "sdb"])];
     block_on(async {
         let (mut inlet, store) = open(&place.db()).await;
@@ -232,7 +232,7 @@ fn a_full_queue_loses_ticks_and_says_so_but_no_device() {
         let mut hold = sqlx::ConnectOptions::connect(&hold).await.unwrap();
         sqlx::query("BEGIN IMMEDIATE").execute(&mut hold).await.unwrap();
         for (number, tick) in (0..).zip(&ticks) {
-            inlet.append_tick(&tick.interval(if number < 11_000 { &one } else { &two })).await;
+            inlet.append_tick(&tick.interval(if number < 15_000 { &one } else { &two })).await;
         }
         let (_, lost) = inlet.health();
         assert!(lost > 1_000, "{lost}");
@@ -251,7 +251,7 @@ fn a_full_queue_loses_ticks_and_says_so_but_no_device() {
     });
     let there = block_on(kept(&place.db())).ticks.len() as i64;
     let told = ask_database(&place.db(), "SELECT sum(ticks) FROM gap");
-    assert_eq!(there + told, 12_001, "what is not there is a gap");
+    assert_eq!(there + told, 20_001, "what is not there is a gap");
 }
 
 /// One that was gone by then, that is: its name and its number stay its own.

@@ -1,6 +1,6 @@
 //! The privileged half: reads this machine for one client at a time.
 
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::pin::pin;
@@ -17,6 +17,7 @@ use crate::config::LvmSource;
 use crate::source::Reading;
 use crate::source::files::Root;
 use crate::source::hooks::{HookListener, remove_stale};
+use crate::source::inherited::take_sockets;
 use crate::source::live::Live;
 use crate::source::recording::Header;
 
@@ -47,9 +48,7 @@ impl Inherited {
     /// Takes the sockets of this process's unit, once.
     pub fn take() -> Self {
         let mut sockets = Self::default();
-        for number in sd_notify::listen_fds().into_iter().flatten() {
-            // SAFETY: systemd passes this descriptor to this process alone, and it is taken once.
-            let socket = unsafe { OwnedFd::from_raw_fd(number) };
+        for socket in take_sockets() {
             match is_netlink(socket.as_fd()) {
                 true => sockets.netlink = Some(socket),
                 false => sockets.listener = Some(socket),

@@ -1,6 +1,7 @@
 //! A mark: a job started or ended. Checks the request by itself; the loop checks it against known jobs.
 
 use axum::Json;
+use axum::extract::Extension;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use crate::commands::Command;
 use crate::source::{JobCommand, LONGEST_NAME, Label, Mark, MarkEnd, MarkKind};
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
+use crate::web::peer::{Peer, Process};
 
 /// A command or a marked job: its start and, once it has ended, its end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -43,14 +45,30 @@ pub struct PutJob {
     responses((status = 200, description = "Stored", body = JobReply), (status = 201, description = "Stored as a new job", body = JobReply), (status = 202, description = "Held in memory, not stored", body = JobReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "Another job of this name is running, this one has ended, or cowbell plays a recording", body = ProblemBody), (status = 503, body = ProblemBody), (status = 507, description = "Not stored: there is no room for more jobs and imported files", body = ProblemBody)))]
 pub async fn put_job(
     State(site): State<Site>,
+    Extension(client): Extension<Peer>,
     Path(key): Path<String>,
     body: Result<Json<PutJob>, JsonRejection>,
 ) -> Result<JobResponse, Problem> {
     let Json(put) = body
         .map_err(|rejection| unread("a job as JSON, such as {\"name\": …, \"started_at\": …}", &rejection))?;
+    let key = match client {
+        Peer::Process(process) if !process.is_operator => own_key(process, &key, &put)?,
+        _ => key,
+    };
     let mark = mark(key, put, crate::source::clock::now())?;
     let stored = forgotten_or_room(&site, &mark.key, 0).await?;
     Ok(send(&site, Command::OnJob(JobCommand::Mark(mark)), stored).await?.into())
+}
+
+/// A key that names its user, so that no user reaches another's job. Only `cowbell run` itself has such jobs.
+fn own_key(client: Process, key: &str, put: &PutJob) -> Result<String, Problem> {
+    if put.kind == MarkKind::Command && put.process == Some(client.pid) {
+        return Ok(format!("user-{}:{key}", client.user));
+    }
+    Err(Problem::Forbidden(format!(
+        "user {} may record commands with `cowbell run` only: expected `kind` \"command\" and `process` {}",
+        client.user, client.pid
+    )))
 }
 
 fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {

@@ -1,0 +1,162 @@
+//! Opens the sockets of the site: those that systemd passes, or else those of the configuration.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use rustix::net::{AddressFamily, sockopt::socket_domain};
+
+use crate::client::control;
+use crate::config::{Config, check_address};
+use crate::source::hooks::remove_stale;
+use crate::source::inherited::take_sockets;
+use crate::store::in_words;
+use crate::web::Listener;
+
+/// Everybody may connect; who may do what is decided for each connection.
+const SOCKET_MODE: u32 = 0o666;
+
+/// All sockets of the site.
+pub struct Listeners {
+    pub all: Vec<Listener>,
+    /// Where people find the site.
+    pub places: Vec<String>,
+    /// Removes the control socket when dropped; `None` if systemd made it, or if there is none.
+    pub control: Option<RemovedFile>,
+}
+
+/// A socket that is removed when dropped.
+pub struct RemovedFile(PathBuf);
+
+impl Drop for RemovedFile {
+    fn drop(&mut self) {
+        // If this fails, the next start replaces it.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Listeners {
+    /// Opens all sockets; within a runtime. Fails if the site would be open to other hosts without a token.
+    pub fn open(config: &Config, has_token: bool) -> anyhow::Result<Self> {
+        let mut listeners = Self { all: Vec::new(), places: Vec::new(), control: None };
+        for socket in take_sockets() {
+            listeners.add_inherited(socket, has_token)?;
+        }
+        if !listeners.all.iter().any(|listener| matches!(listener, Listener::Network(_))) {
+            listeners.listen(config.listen.0, has_token)?;
+        }
+        if let Some(path) = &config.proxy.socket {
+            listeners.add_proxy(bind(&path.0)?, &path.0)?;
+        }
+        if !listeners.all.iter().any(|listener| matches!(listener, Listener::Control { .. })) {
+            listeners.add_own_control(config);
+        }
+        Ok(listeners)
+    }
+
+    /// By its address, systemd's socket is for the network, for commands or for a proxy.
+    fn add_inherited(&mut self, socket: OwnedFd, has_token: bool) -> anyhow::Result<()> {
+        if socket_domain(&socket)? != AddressFamily::UNIX {
+            let socket = TcpListener::from(socket);
+            check_address(socket.local_addr()?, has_token)?;
+            return self.add_network(socket);
+        }
+        let socket = UnixListener::from(socket);
+        let address = socket.local_addr()?;
+        let path = address.as_pathname().unwrap_or(Path::new("(unnamed)")).to_path_buf();
+        if path.file_name().is_none_or(|name| name != control::FILE_NAME) {
+            return self.add_proxy(socket, &path);
+        }
+        let group = std::fs::metadata(&path).with_context(|| cannot_listen(&path))?.gid();
+        self.all.push(Listener::Control { socket: nonblocking(socket)?, group: Some(group) });
+        Ok(())
+    }
+
+    /// Listens on the address, and also on loopback.
+    fn listen(&mut self, address: SocketAddr, has_token: bool) -> anyhow::Result<()> {
+        check_address(address, has_token)?;
+        let socket = bind_address(address)?;
+        let (ip, port) = (address.ip(), socket.local_addr()?.port());
+        self.add_network(socket)?;
+        if !ip.is_loopback() && !ip.is_unspecified() {
+            let loopback: IpAddr =
+                if ip.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+            self.all.push(network(bind_address(SocketAddr::new(loopback, port))?)?);
+        }
+        Ok(())
+    }
+
+    fn add_network(&mut self, socket: TcpListener) -> anyhow::Result<()> {
+        self.places.push(format!("http://{}/", socket.local_addr()?));
+        self.all.push(network(socket)?);
+        Ok(())
+    }
+
+    fn add_proxy(&mut self, socket: UnixListener, path: &Path) -> anyhow::Result<()> {
+        self.places.push(format!("{}, for a proxy", path.display()));
+        self.all.push(Listener::Proxy(nonblocking(socket)?));
+        Ok(())
+    }
+
+    /// The control socket of a daemon that systemd did not start. Without it, cowbell only warns.
+    fn add_own_control(&mut self, config: &Config) {
+        let address = self.all.iter().find_map(|listener| match listener {
+            Listener::Network(socket) => socket.local_addr().ok(),
+            _ => None,
+        });
+        let path = control::own_path(address.unwrap_or(config.listen.0).port());
+        let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(anyhow::Error::from);
+        match folder.and_then(|()| nonblocking(bind(&path)?)) {
+            Ok(socket) => {
+                self.all.push(Listener::Control { socket, group: None });
+                self.control = Some(RemovedFile(path));
+            }
+            Err(error) => tracing::warn!(
+                "commands such as `cowbell run` do not work: cannot listen at {}: {}",
+                path.display(),
+                in_words(&error)
+            ),
+        }
+    }
+}
+
+fn bind_address(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::AddrInUse => "another program uses it, maybe a running cowbell",
+            ErrorKind::AddrNotAvailable => "this host does not have this address",
+            ErrorKind::PermissionDenied => "ports below 1024 need root",
+            _ => "the system refused",
+        };
+        anyhow!("cannot listen on {address}: {hint} ({error}); name another address with --listen")
+    })
+}
+
+/// Replaces a stale socket, but no other file.
+fn bind(path: &Path) -> anyhow::Result<UnixListener> {
+    let is_listening = UnixStream::connect(path).is_ok();
+    if let Err(why) = remove_stale(path, is_listening) {
+        bail!("{}: {why}", cannot_listen(path));
+    }
+    let socket = UnixListener::bind(path).with_context(|| cannot_listen(path))?;
+    std::fs::set_permissions(path, PermissionsExt::from_mode(SOCKET_MODE))?;
+    Ok(socket)
+}
+
+fn cannot_listen(path: &Path) -> String {
+    format!("cannot listen at {}", path.display())
+}
+
+fn network(socket: TcpListener) -> anyhow::Result<Listener> {
+    socket.set_nonblocking(true)?;
+    Ok(Listener::Network(tokio::net::TcpListener::from_std(socket)?))
+}
+
+fn nonblocking(socket: UnixListener) -> anyhow::Result<tokio::net::UnixListener> {
+    socket.set_nonblocking(true)?;
+    Ok(tokio::net::UnixListener::from_std(socket)?)
+}

@@ -1,0 +1,119 @@
+//! The page that asks for the token, and the cookie that it sets.
+//!
+//! The cookie holds a hash of the token. So a stolen cookie reveals no token, and a new token ends all sessions.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Form;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::Site;
+use super::answer::{Problem, header_text};
+use crate::config::Token;
+
+pub const PATH: &str = "/login";
+
+const NAME: &str = "cowbell";
+/// A browser asks again after 30 days.
+const LIFETIME_S: u32 = 30 * 24 * 3600;
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct LoginPage {
+    problem: Option<String>,
+}
+
+/// The page instead of what was requested, which the browser requests again with the cookie.
+pub fn page(problem: Option<String>) -> Response {
+    match (LoginPage { problem }).render() {
+        Ok(page) => (StatusCode::UNAUTHORIZED, Html(page)).into_response(),
+        Err(error) => Problem::Inside(error.into()).into_response(),
+    }
+}
+
+/// Whether a person requests a page: programs get JSON.
+pub fn is_page(request: &Request) -> bool {
+    *request.method() == Method::GET && header_text(request.headers(), header::ACCEPT).contains("text/html")
+}
+
+#[derive(Deserialize)]
+pub struct Login {
+    token: String,
+}
+
+/// Sets the cookie, and leads back to the page that asked.
+pub async fn login(State(site): State<Site>, headers: HeaderMap, Form(login): Form<Login>) -> Response {
+    let access = Arc::clone(&site.access.borrow());
+    let Some(token) = &access.token else { return Redirect::to("/").into_response() };
+    if !token.is(login.token.trim().as_bytes()) {
+        return match access.wrong_token() {
+            Problem::TooMany(sentence) => page(Some(sentence)),
+            _ => page(Some("This is not the token.".into())),
+        };
+    }
+    let secure = if header_text(&headers, SCHEME) == "https" { "; Secure" } else { "" };
+    let path = format!("{}/", site.prefix);
+    let cookie =
+        format!("{}; Path={path}; Max-Age={LIFETIME_S}; HttpOnly; SameSite=Strict{secure}", cookie(token));
+    ([(header::SET_COOKIE, cookie)], Redirect::to(way_back(&headers, &site.prefix))).into_response()
+}
+
+/// A proxy's header.
+const SCHEME: header::HeaderName = header::HeaderName::from_static("x-forwarded-proto");
+
+/// The path of the page that asked, without the prefix, which the answer gets like every other.
+fn way_back<'a>(headers: &'a HeaderMap, prefix: &str) -> &'a str {
+    let asked = header_text(headers, header::REFERER).split_once("://").map_or("", |(_, rest)| rest);
+    let path = asked.find('/').map_or("/", |start| &asked[start..]);
+    let path = path.strip_prefix(prefix).unwrap_or(path);
+    // A second slash would begin the name of another host.
+    let is_own = path.starts_with('/') && !path[1..].starts_with(['/', '\\']) && path != PATH;
+    if is_own { path } else { "/" }
+}
+
+/// The cookie's name and value.
+pub fn cookie(token: &Token) -> String {
+    let mut cookie = format!("{NAME}=");
+    for byte in Sha256::new_with_prefix("cowbell cookie ").chain_update(token.bytes()).finalize() {
+        let _ = write!(cookie, "{byte:02x}");
+    }
+    cookie
+}
+
+/// Whether one of the cookies is this site's.
+pub fn has_cookie(headers: &HeaderMap, token: &Token) -> bool {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+    let expected = cookie(token);
+    cookies
+        .flat_map(|cookies| cookies.split(';'))
+        .any(|offered| crate::config::is_equal(offered.trim().as_bytes(), expected.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_back_stays_on_this_site() {
+        for (referer, expected) in [
+            ("http://db1/cowbell/jobs/3?from=-1d", "/jobs/3?from=-1d"),
+            ("http://db1/jobs/3", "/jobs/3"),
+            ("http://db1/cowbell", "/"),
+            ("http://db1", "/"),
+            ("http://db1//evil.example", "/"),
+            ("http://db1/\\evil.example", "/"),
+            ("http://db1/cowbell//evil.example", "/"),
+            ("http://db1/cowbell/login", "/"),
+            ("nonsense", "/"),
+        ] {
+            let headers = HeaderMap::from_iter([(header::REFERER, referer.parse().unwrap())]);
+            assert_eq!(way_back(&headers, "/cowbell"), expected, "{referer}");
+        }
+    }
+}
