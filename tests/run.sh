@@ -125,6 +125,7 @@ step 'unit and integration tests' cargo test --locked
 step 'release build' cargo build --locked --release
 step 'systemd unit' verify_unit
 step 'browser tests' browser_tests
+[[ $mode != --all ]] || step 'proxies: nginx and Caddy' tests/proxies
 if ((EUID == 0)); then
     step 'lab: scenarios on real LVM hosts' tests/lab/all "$@"
 else

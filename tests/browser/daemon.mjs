@@ -25,13 +25,21 @@ export async function startDaemon(...commandLine) {
   const folder = await mkdtemp(join(tmpdir(), "cowbell-browser-"));
   const url = `http://127.0.0.1:${await freePort()}`;
   const own = ["--listen", url.slice("http://".length), "--db", join(folder, "cowbell.db"), "--config", "/dev/null"];
-  const child = spawn(PROGRAM, [...commandLine, ...own], { stdio: ["ignore", "ignore", "pipe"] });
+  const env = { ...process.env, XDG_RUNTIME_DIR: folder };
+  const child = spawn(PROGRAM, [...commandLine, ...own], { stdio: ["ignore", "ignore", "pipe"], env });
   let log = "";
   child.stderr.on("data", (bytes) => (log += bytes));
   const ended = new Promise((resolve) => child.on("close", resolve));
   await firstTick(url, () => child.exitCode ?? child.signalCode, () => log);
   return {
     url,
+    /** Runs `cowbell ARGUMENTS` beside it. */
+    async command(...commandLine) {
+      const listen = own.slice(0, 2);
+      const command = spawn(PROGRAM, [...listen, ...commandLine], { stdio: ["ignore", "ignore", "inherit"], env });
+      const [status] = await once(command, "close");
+      if (status !== 0) throw new Error(`cowbell ${commandLine.join(" ")} ended with ${status}`);
+    },
     json: async (path) => (await fetch(url + path)).json(),
     signal: (name) => child.kill(name),
     async stop() {

@@ -73,6 +73,7 @@
     try {
       const answer = await fetch(sender.dataset.post, { method: "POST", headers: { "Content-Type": "application/json" } });
       if (answer.ok) return location.reload();
+      if (answer.status === 401) return location.assign(body.dataset.login);
       sender.textContent = (await answer.json()).error;
     } catch {
       sender.textContent = "cowbell did not answer: try again";
