@@ -1,6 +1,7 @@
 //! Writes man pages and shell completions, from the definition of the command line.
 //!
 //! `cargo run --example make-docs -- DIR` writes `DIR/man/*.1`, and for bash, zsh and fish `DIR/completions/*`.
+//! `DIR/man/cowbell.toml.5` is made from the configuration file of the packages, which explains every key.
 //! `SOURCE_DATE_EPOCH` is the date of the pages.
 
 use std::path::{Path, PathBuf};
@@ -21,7 +22,32 @@ fn main() -> io::Result<()> {
         clap_complete::generate_to(shell, &mut command, "cowbell", &completions)?;
     }
     command.build();
+    fs::write(man.join("cowbell.toml.5"), configuration_page(&date()))?;
     write_pages(&command, &date(), &man)
+}
+
+/// The file verbatim. roff reads `\` as an escape and `-` as a hyphen.
+fn configuration_page(date: &str) -> String {
+    let file = include_str!("cowbell.toml").replace('\\', "\\e").replace('-', "\\-");
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        r#".TH COWBELL.TOML 5 {date} "cowbell {version}"
+.SH NAME
+cowbell.toml \- the configuration of cowbell
+.SH DESCRIPTION
+.BR cowbell (1)
+reads
+.IR /etc/cowbell/cowbell.toml ,
+or the file that
+.B \-\-config
+names. All keys are optional. The packages install this file:
+.PP
+.nf
+{file}.fi
+.SH SEE ALSO
+.BR cowbell (1)
+"#
+    )
 }
 
 fn date() -> String {
