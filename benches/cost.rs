@@ -4,6 +4,7 @@
 //! used: processor time per tick, resident memory, bytes written; then from its API how many ticks were missed and how
 //! long an event takes to arrive. Nothing here is asserted: machines differ. Results are kept in `benches/RESULTS.md`.
 //!
+//! Each interval is measured in one process, and then as the service has it: the daemon and the reader.
 //! `SECONDS=600 cargo bench --bench cost -- 1s 100ms` names the intervals, and runs each for ten minutes instead of one.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,47 +24,66 @@ fn main() {
     let devices = std::fs::read_to_string("/proc/diskstats").map_or(0, |text| text.lines().count());
     println!("{devices} devices, {seconds} s at each interval, page closed");
     println!(
-        "| interval | CPU per tick | RSS | anonymous | written per tick | ticks | missed | event after tick, worst of {EVENTS} | first page |"
+        "| interval | process | CPU per tick | RSS | anonymous | written per tick | ticks | missed | event after tick, worst of {EVENTS} | first page |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let intervals = if named.is_empty() { vec!["1s".into(), "100ms".into()] } else { named };
     for interval in intervals {
-        measure(&interval, Duration::from_secs(seconds));
+        let length = Duration::from_secs(seconds);
+        measure_one(&interval, length);
+        measure_two(&interval, length);
     }
 }
 
-fn measure(interval: &str, length: Duration) {
+fn measure_one(interval: &str, length: Duration) {
     let folder = tempfile::tempdir().expect("a folder for the database");
-    let mut daemon = start(interval, folder.path());
-    let before = (cpu_ns(&daemon), written(&daemon), ticks());
-    std::thread::sleep(length);
-    let after = (cpu_ns(&daemon), written(&daemon), ticks());
-    let count = (after.2.0 - before.2.0).max(1);
-    let (rss, anonymous) = memory(&daemon);
-    let latency = worst_event();
-    let page = first_page();
-    println!(
-        "| {interval} | {:.3} ms | {:.1} MiB | {:.1} MiB | {:.1} kB | {count} | {} | {latency} ms | {:.1} kB |",
-        (after.0 - before.0) as f64 / 1e6 / count as f64,
-        rss as f64 / 1024.0,
-        anonymous as f64 / 1024.0,
-        (after.1 - before.1) as f64 / 1e3 / count as f64,
-        after.2.1 - before.2.1,
-        page as f64 / 1e3,
-    );
-    daemon.kill().and_then(|()| daemon.wait()).expect("the daemon ends");
+    let daemon = start_daemon(interval, folder.path(), &[]);
+    measure(interval, length, &[("both halves", &daemon)]);
+    end(daemon);
 }
 
-fn start(interval: &str, folder: &std::path::Path) -> Child {
-    let daemon = Command::new(env!("CARGO_BIN_EXE_cowbell"))
-        .args(["--interval", interval, "--listen", &format!("127.0.0.1:{PORT}"), "--db"])
-        .arg(folder.join("cowbell.db"))
-        .args(["--config", "/dev/null"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the daemon starts");
+fn measure_two(interval: &str, length: Duration) {
+    let folder = tempfile::tempdir().expect("a folder for the database and the socket");
+    let socket = folder.path().join("reader");
+    let socket = socket.to_str().expect("a plain path");
+    let reader = start_program(&["reader", "--interval", interval, "--socket", socket]);
+    let daemon = start_daemon(interval, folder.path(), &["serve", "--reader", socket]);
+    measure(interval, length, &[("daemon", &daemon), ("reader", &reader)]);
+    end(daemon);
+    end(reader);
+}
+
+/// A row for each process; the daemon, which answers for ticks and pages, is the first.
+fn measure(interval: &str, length: Duration, processes: &[(&str, &Child)]) {
+    let spent =
+        || processes.iter().map(|(_, process)| (cpu_ns(process), written(process))).collect::<Vec<_>>();
+    let (before, (taken, missed)) = (spent(), ticks());
+    std::thread::sleep(length);
+    let (after, (taken_after, missed_after)) = (spent(), ticks());
+    let count = taken_after.saturating_sub(taken).max(1);
+    let (latency, page) = (worst_event(), first_page());
+    for (((name, process), before), after) in processes.iter().zip(before).zip(after) {
+        let (rss, anonymous) = memory(process);
+        println!(
+            "| {interval} | {name} | {:.3} ms | {:.1} MiB | {:.1} MiB | {:.1} kB | {count} | {} | {latency} ms | {:.1} kB |",
+            (after.0 - before.0) as f64 / 1e6 / count as f64,
+            rss as f64 / 1024.0,
+            anonymous as f64 / 1024.0,
+            (after.1 - before.1) as f64 / 1e3 / count as f64,
+            missed_after - missed,
+            page as f64 / 1e3,
+        );
+    }
+}
+
+/// `arguments` are the command's own.
+fn start_daemon(interval: &str, folder: &std::path::Path, arguments: &[&str]) -> Child {
+    let (listen, database) = (format!("127.0.0.1:{PORT}"), folder.join("cowbell.db"));
+    let database = database.to_str().expect("a plain path");
+    let daemon = start_program(
+        &[arguments, &["--interval", interval, "--listen", &listen, "--db", database]].concat(),
+    );
     let limit = Instant::now() + Duration::from_secs(10);
     while !request("/healthz", "").is_some_and(|answer| answer.starts_with(b"HTTP/1.1 200")) {
         assert!(Instant::now() < limit, "the daemon answers within ten seconds");
@@ -74,9 +94,23 @@ fn start(interval: &str, folder: &std::path::Path) -> Child {
     daemon
 }
 
+fn start_program(arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_cowbell"))
+        .args(arguments)
+        .args(["--config", "/dev/null"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts")
+}
+
+fn end(mut process: Child) {
+    process.kill().and_then(|()| process.wait()).expect("the process ends");
+}
+
 /// Nanoseconds that all its threads ran.
-fn cpu_ns(daemon: &Child) -> u64 {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("the daemon runs");
+fn cpu_ns(process: &Child) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", process.id())).expect("the process runs");
     let ran = tasks.filter_map(|task| {
         let schedstat = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
         schedstat.split_whitespace().next()?.parse::<u64>().ok()
@@ -84,18 +118,18 @@ fn cpu_ns(daemon: &Child) -> u64 {
     ran.sum()
 }
 
-fn written(daemon: &Child) -> u64 {
-    number_after(&proc_file(daemon, "io"), "write_bytes:")
+fn written(process: &Child) -> u64 {
+    number_after(&proc_file(process, "io"), "write_bytes:")
 }
 
 /// Resident memory, and the part of it that is no file, in KiB.
-fn memory(daemon: &Child) -> (u64, u64) {
-    let status = proc_file(daemon, "status");
+fn memory(process: &Child) -> (u64, u64) {
+    let status = proc_file(process, "status");
     (number_after(&status, "VmRSS:"), number_after(&status, "RssAnon:"))
 }
 
-fn proc_file(daemon: &Child, name: &str) -> String {
-    std::fs::read_to_string(format!("/proc/{}/{name}", daemon.id())).expect("the daemon runs")
+fn proc_file(process: &Child, name: &str) -> String {
+    std::fs::read_to_string(format!("/proc/{}/{name}", process.id())).expect("the process runs")
 }
 
 fn number_after(text: &str, key: &str) -> u64 {
