@@ -8,6 +8,7 @@ use axum::Json;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
+use futures_util::StreamExt;
 use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -62,7 +63,7 @@ fn sent(file: Vec<u8>, permit: OwnedMutexGuard<()>) -> Body {
         tokio::time::sleep(SEND_TIMEOUT).await;
         drop(late.upgrade().and_then(|rest| lock(&rest).take()));
     });
-    Body::from_stream(unfold(Some(rest), async |rest| {
+    let parts = unfold(Some(rest), async |rest| {
         let rest = rest?;
         let chunk = match &mut *lock(&rest) {
             None => Err(io::Error::from(io::ErrorKind::TimedOut)),
@@ -72,7 +73,9 @@ fn sent(file: Vec<u8>, permit: OwnedMutexGuard<()>) -> Body {
         };
         let goes_on = chunk.is_ok().then_some(rest);
         Some((chunk, goes_on))
-    }))
+    });
+    // Compression asks again after the end, where `unfold` panics.
+    Body::from_stream(parts.fuse())
 }
 
 fn lock(rest: &Mutex<Rest>) -> MutexGuard<'_, Rest> {
@@ -132,7 +135,6 @@ fn checked(body: Bytes) -> Result<(Job, Arc<[u8]>), Problem> {
 mod tests {
     use super::*;
     use crate::web::costs::Costs;
-    use futures_util::StreamExt;
 
     /// Of more than one chunk.
     fn file() -> Vec<u8> {
@@ -157,5 +159,12 @@ mod tests {
         assert_eq!(whole, file());
         drop(sent(file(), costs.export().unwrap()));
         assert!(costs.export().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_download_that_ended_stays_at_its_end() {
+        let mut parts = sent(file(), Costs::default().export().unwrap()).into_data_stream();
+        while parts.next().await.is_some() {}
+        assert!(parts.next().await.is_none());
     }
 }
