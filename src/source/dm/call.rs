@@ -157,7 +157,8 @@ pub struct Response<'a> {
 }
 
 impl<'a> Response<'a> {
-    fn of(words: &'a [u64]) -> Self {
+    /// The result in a buffer, as the kernel filled it in.
+    pub fn of(words: &'a [u64]) -> Self {
         // SAFETY: a slice of words is as many bytes as `size_of_val` says, each of which is valid.
         Self { bytes: unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) } }
     }
@@ -214,7 +215,11 @@ impl<'a> Response<'a> {
             let (kind, parameters) = (self.text(at + 24), self.text(at + TARGET));
             let _ = writeln!(text, "\t{word} {start} {length} {kind} {parameters}");
             kinds.push(kind);
-            at = HEADER + self.u32(at + 20).unwrap_or_default() as usize;
+            match HEADER + self.u32(at + 20).unwrap_or_default() as usize {
+                next if next > at => at = next,
+                // Records follow each other; another order might never end.
+                _ => break,
+            }
         }
         kinds
     }
@@ -258,6 +263,16 @@ mod tests {
             answer.devices();
             answer.describe(seed, &mut String::new());
         }
+    }
+
+    #[test]
+    fn a_record_that_leads_to_itself_is_read_once() {
+        let mut words = vec![0; 64];
+        // The number of records: the field at byte 20.
+        words[2] = u64::from_ne_bytes([0, 0, 0, 0, 255, 255, 255, 255]);
+        let mut text = String::new();
+        Response::of(&words).targets("status", &mut text);
+        assert_eq!(text, "\tstatus 0 0  \n");
     }
 
     #[test]
