@@ -9,7 +9,7 @@ mod misuse;
 mod new_file;
 mod printing;
 mod progress;
-mod serve;
+pub mod serve;
 mod verify_archive;
 
 use std::path::PathBuf;

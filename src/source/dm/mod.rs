@@ -10,7 +10,7 @@
 //!
 //! An ioctl takes microseconds; `dmsetup` or `lvs` would start a process for each tick.
 
-mod call;
+pub mod call;
 mod events;
 mod worker;
 

@@ -48,7 +48,7 @@ pub struct ProcessExits {
 
 /// A process that has exited.
 #[derive(Debug, PartialEq, Eq)]
-struct Exit {
+pub struct Exit {
     pid: u32,
     parent: u32,
     /// As from `waitpid(2)`.
@@ -212,7 +212,7 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 }
 
 /// The exit in a message of taskstats, if it is one.
-fn parse(message: &[u8]) -> Option<Exit> {
+pub fn parse(message: &[u8]) -> Option<Exit> {
     let (_, process) = attributes(message.get(HEADERS..)?).find(|(kind, _)| *kind == OF_PROCESS)?;
     let (_, stats) = attributes(process).find(|(kind, _)| *kind == STATS)?;
     // Offsets in `struct taskstats`, which only grows at its end.

@@ -58,7 +58,7 @@ impl KernelLog {
 /// The message of a record `LEVEL,NUMBER,TIME,FLAGS;MESSAGE`, if it is an error.
 ///
 /// Source: `Documentation/ABI/testing/dev-kmsg`.
-fn error_in(record: &str) -> Option<&str> {
+pub fn error_in(record: &str) -> Option<&str> {
     let (prefix, rest) = record.split_once(';')?;
     // The lowest three bits are the level, the others the facility.
     let level = prefix.split(',').next()?.parse::<u32>().ok()? & 7;

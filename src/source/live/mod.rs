@@ -1,9 +1,9 @@
 //! The machine that cowbell runs on: a reading each tick, and messages of hooks in between.
 
 mod device_mapper;
-mod exits;
+pub mod exits;
 mod extra;
-mod kernel_log;
+pub mod kernel_log;
 mod makers;
 mod reports;
 mod watched;

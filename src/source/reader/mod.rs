@@ -20,13 +20,13 @@ const MAX_REQUEST: usize = 1024;
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The request to watch these processes.
-fn request(pids: &[u32]) -> String {
+pub fn request(pids: &[u32]) -> String {
     let pids: Vec<String> = pids.iter().take(MAX_PROCESSES).map(u32::to_string).collect();
     pids.join(" ")
 }
 
 /// The PIDs of a request.
-fn parse_request(line: &str) -> Result<Vec<u32>, String> {
+pub fn parse_request(line: &str) -> Result<Vec<u32>, String> {
     let pids: Result<Vec<u32>, _> = line.split_ascii_whitespace().map(str::parse).collect();
     let pids = pids.ok().filter(|pids| pids.len() <= MAX_PROCESSES);
     pids.ok_or_else(|| format!("expected up to {MAX_PROCESSES} PIDs, but found {line:?}"))
