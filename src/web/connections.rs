@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Extension;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -16,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
+use tower_http::add_extension::AddExtension;
 
 use super::peer::{Peer, Process};
 
@@ -124,10 +124,12 @@ async fn serve_one(listener: Listener, router: Router, places: Places, shutdown:
     open.shutdown().await;
 }
 
-type Http1 = http1::Connection<TokioIo<Stream>, TowerToHyperService<Router>>;
+/// The router with the client of a connection. A layer of the router would copy all its routes for each connection.
+type Client = AddExtension<Router, Peer>;
+type Http1 = http1::Connection<TokioIo<Stream>, TowerToHyperService<Client>>;
 
 fn connection(stream: Stream, client: Peer, router: Router) -> Http1 {
-    let service = TowerToHyperService::new(router.layer(Extension(client)));
+    let service = TowerToHyperService::new(AddExtension::new(router, client));
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     builder.serve_connection(TokioIo::new(stream), service)

@@ -238,3 +238,16 @@ fn a_name_that_is_not_ours_reads_nothing() {
     let request = "GET /api/v1/devices HTTP/1.1\r\nHost: db1.example.com\r\nConnection: close\r\n\r\n";
     assert_eq!(http::send(daemon.port, request.as_bytes()).unwrap().status, 200);
 }
+
+#[test]
+fn three_hundred_idle_connections_need_little_memory() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let rss_mib = || daemon.json("/api/v1/status")["process"]["rss_bytes"].as_u64().unwrap() >> 20;
+    let before = rss_mib();
+    let _idle: Vec<_> =
+        (0..300).map(|_| std::net::TcpStream::connect(("127.0.0.1", daemon.port)).unwrap()).collect();
+    // It is accepted after all others.
+    let after = rss_mib();
+    assert!(after < before + 30, "{before} MiB, then {after} MiB");
+}
