@@ -110,6 +110,12 @@ browser_tests() {
     )
 }
 
+packages_under_systemd() {
+    tests/lab/service --package target/package/cowbell_*.deb --release bookworm
+    tests/lab/service --package target/package/cowbell_*.deb --release trixie
+    tests/lab/service --package target/package/cowbell-*.rpm --release bookworm
+}
+
 (($# == 0)) || [[ $* == --all ]] || { echo "run.sh: expected nothing or --all, but found \"$*\"" >&2; exit 2; }
 mode=${1:-}
 # As root no test has a reason to be skipped.
@@ -133,6 +139,9 @@ else
 fi
 if [[ $mode == --all ]]; then
     step 'build of the packages' systemd/package/build x86_64
-    ((EUID != 0)) || step 'packages' tests/packages
+    if ((EUID == 0)); then
+        step 'packages' tests/packages
+        step 'lab: the packages under systemd' packages_under_systemd
+    fi
 fi
 echo "All passed, in $((SECONDS / 60)) min $((SECONDS % 60)) s."
