@@ -4,8 +4,8 @@
 #   tests/run.sh [--all]
 #
 # As root on Debian it installs what is missing. As another user it says what is missing, and exits with 2.
-# Only root can run the lab, a real LVM host in a virtual machine. --all runs all of its scenarios, and builds and tests
-# the packages.
+# Only root can run the lab, a real LVM host in a virtual machine. --all runs all of its scenarios, attacks the
+# release build, and builds and tests the packages.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH=$PATH:/usr/sbin:/sbin CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
@@ -138,6 +138,7 @@ else
     echo '== lab: left out, it needs root'
 fi
 if [[ $mode == --all ]]; then
+    step 'attacks' tests/attack/run
     step 'build of the packages' systemd/package/build x86_64
     if ((EUID == 0)); then
         step 'packages' tests/packages
