@@ -17,6 +17,9 @@ static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
 
 static SITE: LazyLock<SocketAddr> = LazyLock::new(|| {
+    // As in a program whose `main` is Rust's: a client that left is an error, not the end.
+    // SAFETY: this action refers to no code.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
     let config = Config { listen: Listen(address), ..Config::default() };
     let player = Player::of_bytes(include_bytes!("../../web/demo.cowbell"), Speed::Unbounded).unwrap();
@@ -24,7 +27,9 @@ static SITE: LazyLock<SocketAddr> = LazyLock::new(|| {
         let own = Builder::new_current_thread().enable_all().build().unwrap();
         own.block_on(serve::recording(config, None, player, RUNTIME.handle())).unwrap();
     });
-    while !ask(address, b"GET /jobs/1 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").contains(" 200 ") {
+    while !ask(address, b"GET /jobs/1 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .contains(" 200 ")
+    {
         std::thread::sleep(Duration::from_millis(100));
     }
     address
@@ -56,7 +61,10 @@ fn ask(address: SocketAddr, request: &[u8]) -> String {
     if let Err(error) = asked {
         let is_usual = matches!(
             error.kind(),
-            ErrorKind::WouldBlock | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionRefused
+            ErrorKind::WouldBlock
+                | ErrorKind::ConnectionReset
+                | ErrorKind::BrokenPipe
+                | ErrorKind::ConnectionRefused
         );
         assert!(is_usual, "{error}");
     }

@@ -54,7 +54,14 @@ fuzz_target!(|bytes: &[u8]| TARGET(bytes));
 
 fn reading(tick: u64, texts: Vec<PartReading>) -> Reading {
     let at = Timestamp::from_second(1_700_000_000 + tick as i64).unwrap();
-    Reading { at, uptime_us: (tick + 1) * 1_000_000, took_us: 1, texts, commands: Vec::new(), hooks: Vec::new() }
+    Reading {
+        at,
+        uptime_us: (tick + 1) * 1_000_000,
+        took_us: 1,
+        texts,
+        commands: Vec::new(),
+        hooks: Vec::new(),
+    }
 }
 
 /// Sections that end in a NUL: the name of a part and its text on the next lines. An empty one ends the tick.
@@ -111,7 +118,10 @@ fn sockets(bytes: &[u8]) {
     match sample::hooks::parse(&text) {
         Ok(message) => {
             for name in [message.snapshot, message.origin].into_iter().flatten() {
-                assert!(name.is_ascii() && name.contains('/') && !name.contains(char::is_whitespace), "{name:?}");
+                assert!(
+                    name.is_ascii() && name.contains('/') && !name.contains(char::is_whitespace),
+                    "{name:?}"
+                );
             }
         }
         Err(why) => assert!(why.len() < 1_000 && !why.contains(char::is_control), "{why:?}"),
@@ -152,8 +162,14 @@ fn tar(bytes: &[u8]) {
 
 /// A tar archive of one database file. The first byte chooses its name.
 fn database_files(bytes: &[u8]) {
-    const NAMES: [&str; 6] =
-        ["backup/ibdata1", "backup/t/a.ibd", "backup/ib_logfile0", "backup/undo001", "backup/t/a.frm", "backup-pos/a.pos"];
+    const NAMES: [&str; 6] = [
+        "backup/ibdata1",
+        "backup/t/a.ibd",
+        "backup/ib_logfile0",
+        "backup/undo001",
+        "backup/t/a.frm",
+        "backup-pos/a.pos",
+    ];
     let Some((first, content)) = bytes.split_first() else { return };
     let mut block = vec![0; 512];
     let name = NAMES[usize::from(*first) % NAMES.len()];
