@@ -6,6 +6,8 @@
 pub mod units;
 /// A table as plain text, Markdown, CSV or HTML.
 pub mod table;
+/// Readiness, sockets and the journal of systemd.
+pub mod systemd;
 /// The configuration file: types, defaults, validation.
 pub mod config;
 /// Observes the machine: `/proc`, `/sys`, the device-mapper and LVM; or plays a recording.

@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -48,21 +49,37 @@ pub struct Notifier {
     /// IDs of queued alerts, once per receiver, and a channel of those that were delivered or dropped.
     in_flight: Vec<i64>,
     settled: mpsc::UnboundedReceiver<i64>,
+    settle: mpsc::UnboundedSender<i64>,
     /// Aborts deliveries when the notifier is dropped.
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
+    runtime: Handle,
 }
 
 impl Notifier {
+    /// Starts on the current runtime.
     pub fn start(settings: &[Receiver], host: &str) -> Self {
         let (settle, settled) = mpsc::unbounded_channel();
-        let mut tasks = JoinSet::new();
-        let mut receivers = Vec::new();
+        let mut notifier = Self {
+            host: host.into(),
+            receivers: Vec::new(),
+            in_flight: Vec::new(),
+            settled,
+            settle,
+            tasks: JoinSet::new(),
+            runtime: Handle::current(),
+        };
+        notifier.reload(settings);
+        notifier
+    }
+
+    /// Takes new receivers. The old ones still get what is queued for them.
+    pub fn reload(&mut self, settings: &[Receiver]) {
+        self.receivers.clear();
         for receiver in settings {
             let (sender, queue) = mpsc::channel(QUEUE);
-            receivers.push((name(receiver), sender));
-            tasks.spawn(deliver_all(receiver.clone(), queue, settle.clone()));
+            self.receivers.push((name(receiver), sender));
+            self.tasks.spawn_on(deliver_all(receiver.clone(), queue, self.settle.clone()), &self.runtime);
         }
-        Self { host: host.into(), receivers, in_flight: Vec::new(), settled, _tasks: tasks }
     }
 
     /// Queues the alert for every receiver, without waiting.

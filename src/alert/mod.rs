@@ -68,6 +68,11 @@ impl Rules {
         Self { settings, open, last_id }
     }
 
+    /// Takes new thresholds; open alerts are judged by them at the next tick.
+    pub fn reload(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
     /// Open alerts, the oldest first.
     pub fn open(&self) -> &[Alert] {
         &self.open

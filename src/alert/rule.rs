@@ -29,9 +29,14 @@ impl Rule {
     pub(super) const OF_VOLUMES: [Self; 4] =
         [Self::SnapshotFill, Self::PoolData, Self::PoolMetadata, Self::SnapshotInvalid];
 
+    /// As in the API.
+    pub fn name(self) -> String {
+        variant_name(self)
+    }
+
     /// For display.
     pub fn text(self) -> String {
-        variant_name(self).replace('_', " ")
+        self.name().replace('_', " ")
     }
 
     /// Whether the forecast of a running backup is part of its sentence.

@@ -13,8 +13,8 @@ use rustix::net::{AddressFamily, sockopt::socket_domain};
 use crate::client::control;
 use crate::config::{Config, check_address};
 use crate::source::hooks::remove_stale;
-use crate::source::inherited::take_sockets;
 use crate::store::in_words;
+use crate::systemd::take_sockets;
 use crate::web::Listener;
 
 /// Everybody may connect; who may do what is decided for each connection.

@@ -9,6 +9,7 @@ mod misuse;
 mod new_file;
 mod printing;
 mod progress;
+mod reload;
 pub mod serve;
 mod verify_archive;
 
@@ -31,6 +32,7 @@ use crate::source::{Source, files::Root, live::Live};
 use crate::store;
 use new_file::NewFile;
 use printing::print;
+use reload::Load;
 
 /// The exit status for an invalid configuration or command line.
 const MISUSE: u8 = 2;
@@ -55,7 +57,7 @@ struct Cli {
 /// The heading in help for common options.
 const EVERYWHERE: &str = "Options of every command";
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 struct Common {
     /// The configuration file [default: /etc/cowbell/cowbell.toml, if it exists]
     #[arg(long, value_name = "FILE", env = "COWBELL_CONFIG", global = true, help_heading = EVERYWHERE)]
@@ -148,7 +150,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let config = match (configuration(&cli), &cli.command) {
+    let config = match (configuration(&cli.common, needs_configuration(cli.command.as_ref())), &cli.command) {
         (Ok(config), _) => config,
         // The command runs even with an invalid configuration.
         (Err(error), Some(Command::Run(_))) => {
@@ -201,19 +203,21 @@ fn give_memory_back() {
 }
 
 async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Result<ExitCode> {
+    let common = cli.common.clone();
+    let load: Load = Box::new(move || Ok(configuration(&common, true)?));
     let Common { db, root, listen, .. } = cli.common;
     let daemon = Daemon::at(config.listen.0, listen.is_some());
     match cli.command.unwrap_or(Command::Serve { replay: None, speed: Speed::Times(1.0), reader: None }) {
         Command::Serve { replay: None, reader, .. } => {
-            serve::this_machine(config, db, Root(root), reader, web).await?;
+            serve::this_machine(config, load, db, Root(root), reader, web).await?;
         }
         Command::Reader { socket } => serve::reader(config, &socket, Root(root)).await?,
         Command::Serve { replay: Some(file), speed, .. } => {
-            serve::recording(config, db, Player::open(&file, speed)?, web).await?;
+            serve::recording(config, load, db, Player::open(&file, speed)?, web).await?;
         }
         Command::Demo { speed } => {
             complain("two minutes of a database server whose backup fails; restart to see them again");
-            serve::recording(config, db, Player::of_bytes(DEMO, speed)?, web).await?;
+            serve::recording(config, load, db, Player::of_bytes(DEMO, speed)?, web).await?;
         }
         Command::Record { file, length } => record(&config, daemon, Root(root), &file, length).await?,
         Command::Export(export) => return export::export(&store::path(db.as_deref())?, export).await,
@@ -238,14 +242,16 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// The configuration file, overridden by the command line and the environment.
-fn configuration(cli: &Cli) -> Result<Config, ConfigError> {
-    let common = &cli.common;
-    // The others need no more of it than the daemon's address.
-    let needs_file = matches!(
-        cli.command,
+/// Whether the command needs more of the configuration than the daemon's address.
+fn needs_configuration(command: Option<&Command>) -> bool {
+    matches!(
+        command,
         None | Some(Command::Serve { .. } | Command::Reader { .. } | Command::Record { .. } | Command::Check)
-    );
+    )
+}
+
+/// The configuration file, overridden by the command line and the environment.
+fn configuration(common: &Common, needs_file: bool) -> Result<Config, ConfigError> {
     let is_hidden = !needs_file && common.config.is_none() && config::default_is_hidden();
     let mut config = if is_hidden { Config::default() } else { config::load(common.config.as_deref())? };
     if let Some(listen) = &common.listen {

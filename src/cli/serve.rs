@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use sd_notify::NotifyState;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
@@ -13,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::listeners::Listeners;
 use super::printing::print;
+use super::reload::{self, Load};
 use crate::check;
 use crate::config::Config;
-use crate::daemon::{self, Outlets, Terms};
+use crate::daemon::{self, Inlets, Outlets, Terms};
 use crate::notify::Notifier;
 use crate::source::Source;
 use crate::source::files::Root;
@@ -24,20 +24,20 @@ use crate::source::live::Live;
 use crate::source::reader::{Inherited, Reader, Remote};
 use crate::source::recording::{Header, Player};
 use crate::store::{self, TickOrigin};
+use crate::systemd::{feed_every, is_supervisor, notify};
 use crate::web::{self, Access, Site};
 
 /// Maximum number of queued commands for the loop.
 const COMMANDS: usize = 64;
 /// Maximum number of queued commands for recorders.
 const ACCEPTED: usize = 256;
-/// The reader's `WatchdogSec` is several times this.
-const FEED_EVERY: Duration = Duration::from_secs(10);
 /// The time limit for pending requests when the program stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Watches this machine until a signal.
 pub async fn this_machine(
     config: Config,
+    load: Load,
     db: Option<PathBuf>,
     root: Root,
     reader: Option<PathBuf>,
@@ -49,11 +49,11 @@ pub async fn this_machine(
     let terms = Terms::of(header).with_note(check::waits_with_a_volume(&root, &path));
     if let Some(socket) = reader {
         let source = Source::Remote(Box::new(Remote::new(socket, root, interval)?));
-        return serve(config, source, terms, path, web).await;
+        return serve(config, load, source, terms, path, web).await;
     }
     let (hook_listener, problem) = hook_listener(check::hook_socket(&config));
     let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener);
-    serve(config, Source::Live(Box::new(live)), terms.with_note(problem), path, web).await
+    serve(config, load, Source::Live(Box::new(live)), terms.with_note(problem), path, web).await
 }
 
 /// Reads this machine for a daemon, until a signal. Its hooks are received beside its socket, unless configured.
@@ -72,20 +72,19 @@ pub async fn reader(config: Config, socket: &Path, root: Root) -> anyhow::Result
     Ok(())
 }
 
-/// Reports readiness, then feeds the watchdog.
+/// Reports readiness, then feeds the watchdog: systemd restarts a reader that stays silent.
 async fn feed_watchdog() {
-    let mut sign = NotifyState::Ready;
+    notify("READY=1");
     loop {
-        // systemd restarts a reader that stays silent.
-        let _ = sd_notify::notify(&[sign]);
-        sign = NotifyState::Watchdog;
-        tokio::time::sleep(FEED_EVERY).await;
+        tokio::time::sleep(feed_every()).await;
+        notify("WATCHDOG=1");
     }
 }
 
 /// Shows a recording, with a temporary database unless one is named.
 pub async fn recording(
     config: Config,
+    load: Load,
     db: Option<PathBuf>,
     player: Player,
     web: &Handle,
@@ -95,7 +94,7 @@ pub async fn recording(
     let folder = if db.is_none() { Some(store::passing_folder()?) } else { None };
     let temporary = folder.as_ref().map(|folder| folder.path().join("cowbell.db"));
     let path = db.or(temporary).context("there is no place for a database")?;
-    serve(config, player.into(), Terms::of(header), path, web).await
+    serve(config, load, player.into(), Terms::of(header), path, web).await
 }
 
 /// The listener for hooks at a path. If it fails, cowbell only warns.
@@ -112,6 +111,7 @@ pub fn hook_listener(path: Option<PathBuf>) -> (Option<HookListener>, Option<Str
 /// Pages and notifications run on `web`, the loop on the current runtime.
 async fn serve(
     config: Config,
+    load: Load,
     source: Source,
     terms: Terms,
     path: PathBuf,
@@ -119,7 +119,7 @@ async fn serve(
 ) -> anyhow::Result<()> {
     survive_file_size_limit()?;
     let holds = if source.is_live() { TickOrigin::ThisMachine } else { TickOrigin::Recording };
-    let access = Access { hosts: config.hosts.clone(), token: config.changes.token()?, ..Access::default() };
+    let access = Access::of(&config)?;
     let listeners = {
         let _web = web.enter();
         Listeners::open(&config, access.token.is_some())?
@@ -131,15 +131,20 @@ async fn serve(
         Notifier::start(&config.notify, &terms.host)
     };
     let shutdown = signalled()?;
+    let (access_sender, access) = watch::channel(Arc::new(access));
+    let (reloads, reloaded) = mpsc::channel(1);
+    if is_supervisor() {
+        reload::start(load, config.clone(), access_sender, reloads)?;
+    }
     let (present, presents) = watch::channel(None);
     let (commands, requests) = mpsc::channel(COMMANDS);
     let accepted = broadcast::Sender::new(ACCEPTED);
     let site = Site {
-        present: presents.clone(),
+        present: presents,
         store,
         commands: source.is_live().then_some(commands),
         accepted: accepted.clone(),
-        access: watch::channel(Arc::new(access)).1,
+        access,
         prefix: config.proxy.prefix.0.as_str().into(),
         streams: Arc::new(Semaphore::new(web::MOST_STREAMS)),
         shutdown: shutdown.clone(),
@@ -150,15 +155,14 @@ async fn serve(
         tracing::info!("this process reads LVM and serves HTTP; the service has a process for each");
     }
     let pages = web.spawn(web::serve(listeners.all, site));
-    let service = tokio::spawn(tell_systemd(presents));
     let mut outlets = Outlets { store: writer, notifier, present, accepted };
 
-    daemon::run(source, requests, terms.with_config(&config), known, &mut outlets, &shutdown).await;
+    let inlets = Inlets { commands: requests, reloads: reloaded };
+    daemon::run(source, inlets, terms.with_config(&config), known, &mut outlets, &shutdown).await;
 
     shutdown.cancel();
     drop(listeners.control);
     outlets.store.close().await;
-    service.abort();
     match tokio::time::timeout(STOP_TIMEOUT, pages).await {
         Ok(ended) => ended.context("the pages ended early"),
         // The remaining connections are closed.
@@ -181,7 +185,7 @@ fn survive_file_size_limit() -> anyhow::Result<()> {
     signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop).context("cannot handle SIGXFSZ")
 }
 
-/// A token that SIGTERM, SIGINT and SIGHUP cancel.
+/// A token that SIGTERM and SIGINT cancel, and a closed terminal. For a service, SIGHUP means to reload.
 pub fn signalled() -> anyhow::Result<CancellationToken> {
     let token = CancellationToken::new();
     let cancelled = token.clone();
@@ -192,25 +196,9 @@ pub fn signalled() -> anyhow::Result<CancellationToken> {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
-            _ = hang_up.recv() => {}
+            _ = hang_up.recv(), if !is_supervisor() => {}
         }
         cancelled.cancel();
     });
     Ok(token)
-}
-
-/// Reports readiness after the first tick, then feeds the watchdog at each tick.
-async fn tell_systemd<T>(mut presents: watch::Receiver<Option<T>>) {
-    let (mut is_ready, mut complained) = (false, false);
-    while presents.changed().await.is_ok() {
-        let sign = if is_ready { NotifyState::Watchdog } else { NotifyState::Ready };
-        match sd_notify::notify(&[sign]) {
-            Ok(()) => is_ready = true,
-            Err(error) if !complained => {
-                complained = true;
-                tracing::warn!("cannot notify systemd, retrying at each tick: {error}");
-            }
-            Err(_) => {}
-        }
-    }
 }

@@ -66,6 +66,21 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// The keys whose new values take effect after a restart only.
+    pub fn needs_restart(&self, before: &Self) -> Vec<&'static str> {
+        let keys = [
+            ("listen", self.listen != before.listen),
+            ("interval", self.interval != before.interval),
+            ("[lvm]", self.lvm != before.lvm),
+            ("[store]", self.store != before.store),
+            ("[hooks]", self.hooks != before.hooks),
+            ("[proxy]", self.proxy != before.proxy),
+        ];
+        keys.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
+    }
+}
+
 /// A numeric address and a port.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]

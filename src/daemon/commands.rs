@@ -78,6 +78,9 @@ impl Watcher {
             (_, Effect::Stored) => None,
             _ => Some(WriteOp::Job(Box::new(change.job.clone()))),
         };
+        if matches!(command, JobCommand::Mark(_)) {
+            self.log_job(&change.job);
+        }
         let is_judged =
             matches!(command, JobCommand::Mark(_) | JobCommand::Accept(_) | JobCommand::Certificate(_));
         if is_judged && matches!(change.effect, Effect::Created | Effect::Changed) {

@@ -2,10 +2,12 @@
 //!
 //! Rules are evaluated before anything is stored. The loop never waits for disk, network or database.
 
-mod publish;
-mod terms;
 mod commands;
+mod publish;
+mod supervisor;
+mod terms;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alert::{Alert, Rules, Severity};
 use crate::commands::Request;
+use crate::config::Config;
 use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::job::curves::{Curves, overflows};
@@ -26,7 +29,19 @@ use crate::source::{Reading, Source};
 use crate::store::{StartState, StoreWriter, WriteOp};
 use crate::tally::Tallies;
 use crate::topology::Volume;
+use supervisor::Supervisor;
 pub use terms::Terms;
+
+/// A new configuration, or the sentence why it was refused.
+pub struct Reload {
+    pub config: Result<Box<Config>, String>,
+}
+
+/// What clients and the administrator send to the loop.
+pub struct Inlets {
+    pub commands: mpsc::Receiver<Request>,
+    pub reloads: mpsc::Receiver<Reload>,
+}
 
 /// The receivers of the loop's results.
 pub struct Outlets {
@@ -40,7 +55,7 @@ pub struct Outlets {
 /// Runs until the token is cancelled, even after the end of a recording.
 pub async fn run(
     mut source: Source,
-    mut commands: mpsc::Receiver<Request>,
+    mut inlets: Inlets,
     terms: Terms,
     known: StartState,
     outlets: &mut Outlets,
@@ -51,7 +66,7 @@ pub async fn run(
         let reading = tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
-            reading = watcher.next(&mut source, &mut commands, outlets) => reading,
+            reading = watcher.next(&mut source, &mut inlets, outlets) => reading,
         };
         match reading {
             Some(reading) => {
@@ -60,7 +75,7 @@ pub async fn run(
             }
             None => {
                 watcher.publish_end(&source, outlets);
-                break shutdown.cancelled().await;
+                break watcher.idle(shutdown).await;
             }
         }
     }
@@ -83,6 +98,9 @@ struct Watcher {
     missed: u64,
     durations: Vec<u64>,
     ticked: Instant,
+    supervisor: Supervisor,
+    /// The IDs of running jobs in the log.
+    logged_jobs: HashSet<i64>,
 }
 
 impl Watcher {
@@ -90,6 +108,7 @@ impl Watcher {
         let rules = Rules::resume(terms.alerts.clone(), known.alerts, known.last_alert_id);
         let jobs = JobTracker::resume(known.jobs, known.last_job_id, known.last_tick_at)
             .on(&terms.host, terms.kernel.clone());
+        let logged_jobs = jobs.running().iter().map(|job| job.id).collect();
         Self {
             terms,
             observer: Observer::default(),
@@ -104,14 +123,16 @@ impl Watcher {
             missed: 0,
             durations: Vec::new(),
             ticked: Instant::now(),
+            supervisor: Supervisor::default(),
+            logged_jobs,
         }
     }
 
-    /// Waits for the next reading, and executes commands meanwhile.
+    /// Waits for the next reading, and executes commands meanwhile. systemd hears that the loop runs.
     async fn next(
         &mut self,
         source: &mut Source,
-        commands: &mut mpsc::Receiver<Request>,
+        inlets: &mut Inlets,
         outlets: &mut Outlets,
     ) -> Option<Reading> {
         let mut next = std::pin::pin!(source.next());
@@ -119,9 +140,34 @@ impl Watcher {
             tokio::select! {
                 biased;
                 reading = &mut next => return reading,
-                Some(request) = commands.recv() => self.answer(request, outlets).await,
+                Some(request) = inlets.commands.recv() => self.answer(request, outlets).await,
+                Some(reload) = inlets.reloads.recv() => self.reload(reload, outlets),
+                () = self.supervisor.due() => self.supervisor.feed(),
             }
         }
+    }
+
+    /// After the end of a recording.
+    async fn idle(&mut self, shutdown: &CancellationToken) {
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = self.supervisor.due() => self.supervisor.feed(),
+            }
+        }
+    }
+
+    fn reload(&mut self, reload: Reload, outlets: &mut Outlets) {
+        let problem = match reload.config {
+            Ok(config) => {
+                outlets.notifier.reload(&config.notify);
+                self.rules.reload(config.alerts.clone());
+                self.terms.alerts = config.alerts;
+                None
+            }
+            Err(sentence) => Some(sentence),
+        };
+        self.supervisor.reloaded(problem);
     }
 
     async fn take(&mut self, reading: &Reading, outlets: &mut Outlets) {
@@ -142,6 +188,9 @@ impl Watcher {
         }
         self.count(reading, began);
         self.publish(None, outlets);
+        if let Some(present) = &*outlets.present.borrow() {
+            self.supervisor.tick(present);
+        }
     }
 
     /// Evaluates rules and jobs. Sends alerts before anything is stored.
@@ -169,9 +218,24 @@ impl Watcher {
         outlets: &mut Outlets,
     ) {
         for job in jobs {
+            self.log_job(&job);
             let alerts = self.rules.judge_job(&job, at);
             self.tell(alerts, outlets).await;
             outlets.store.append(WriteOp::Job(Box::new(job))).await;
+        }
+    }
+
+    /// Logs that a job began or ended.
+    fn log_job(&mut self, job: &Job) {
+        let (vg, lv) = (job.vg.as_deref().unwrap_or_default(), job.lv.as_deref().unwrap_or_default());
+        let Some(outcome) = job.ended_at.and(job.outcome) else {
+            if self.logged_jobs.insert(job.id) {
+                tracing::info!(vg, lv, job = job.name, "job {} `{}` began", job.id, job.name);
+            }
+            return;
+        };
+        if self.logged_jobs.remove(&job.id) {
+            tracing::info!(vg, lv, job = job.name, "job {} `{}` ended: {}", job.id, job.name, outcome.text());
         }
     }
 
@@ -228,9 +292,11 @@ fn worst_outlook(
 }
 
 fn log(alert: &Alert) {
+    let Alert { vg, lv, sentence, .. } = alert;
+    let rule = alert.rule.name();
     match alert.cleared_at {
-        Some(_) => tracing::info!("over: {}", alert.sentence),
-        None if alert.severity == Severity::Critical => tracing::error!("{}", alert.sentence),
-        None => tracing::warn!("{}", alert.sentence),
+        Some(_) => tracing::info!(vg, lv, alert = rule, "over: {sentence}"),
+        None if alert.severity == Severity::Critical => tracing::error!(vg, lv, alert = rule, "{sentence}"),
+        None => tracing::warn!(vg, lv, alert = rule, "{sentence}"),
     }
 }

@@ -7,7 +7,6 @@ pub mod clock;
 pub mod dm;
 pub mod files;
 pub mod hooks;
-pub mod inherited;
 pub mod live;
 pub mod lvm;
 pub mod own;

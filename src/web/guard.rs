@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use super::answer::{Problem, header_text};
 use super::peer::{Peer, Process};
 use super::{Site, login};
-use crate::config::Token;
+use crate::config::{Config, ConfigError, Token};
 use crate::source::rate::Rate;
 
 const WRONG_TOKEN: &str =
@@ -55,6 +55,11 @@ pub async fn check_access(State(site): State<Site>, request: Request, next: Next
 }
 
 impl Access {
+    /// As configured. Reads the token.
+    pub fn of(config: &Config) -> Result<Self, ConfigError> {
+        Ok(Self { hosts: config.hosts.clone(), token: config.changes.token()?, ..Self::default() })
+    }
+
     fn check(&self, request: &Request) -> Result<(), Problem> {
         let path = request.uri().path();
         if PUBLIC.contains(&path) || path.starts_with(PUBLIC_FOLDER) {

@@ -125,6 +125,7 @@ pub struct Start {
     pub db: Option<PathBuf>,
     /// A free one where nothing is said.
     pub port: Option<u16>,
+    pub environment: Vec<(&'static str, String)>,
 }
 
 impl Start {
@@ -141,11 +142,16 @@ impl Start {
 
     pub fn with(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
-        Self { arguments, config: String::new(), db: None, port: None }
+        Self { arguments, config: String::new(), db: None, port: None, environment: Vec::new() }
     }
 
     pub fn config(self, config: &str) -> Self {
         Self { config: config.into(), ..self }
+    }
+
+    pub fn environment(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.environment.push((name, value.into()));
+        self
     }
 
     pub fn db(self, db: &Path) -> Self {
@@ -167,6 +173,7 @@ impl Start {
             // What it leaves lying about when it is killed goes with the folder.
             .env("TMPDIR", folder.path())
             .env("RUNTIME_DIRECTORY", folder.path())
+            .envs(self.environment)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

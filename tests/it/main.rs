@@ -48,6 +48,7 @@ mod reader;
 mod recordings;
 mod reports;
 mod run;
+mod service;
 mod status;
 mod status_words;
 mod stopping;

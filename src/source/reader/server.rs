@@ -17,9 +17,9 @@ use crate::config::LvmSource;
 use crate::source::Reading;
 use crate::source::files::Root;
 use crate::source::hooks::{HookListener, remove_stale};
-use crate::source::inherited::take_sockets;
 use crate::source::live::Live;
 use crate::source::recording::Header;
+use crate::systemd::take_sockets;
 
 /// The pause after a connection that failed before it was accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,72 @@
+//! What systemd and cowbell tell each other.
+//!
+//! Nothing here waits: systemd and its journal may hang with the disk that cowbell watches.
+
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// Between two signs of life.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Whether systemd wants to know the state of this process.
+pub fn is_supervisor() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some()
+}
+
+/// How often systemd wants to hear that this process runs: three times within `WatchdogSec=`, or every ten seconds.
+pub fn feed_every() -> Duration {
+    let limit_us = std::env::var("WATCHDOG_USEC").ok().and_then(|text| text.parse().ok());
+    let third = limit_us.map(|limit_us: u64| Duration::from_micros(limit_us / 3));
+    third.map_or(LONGEST_PAUSE, |third| third.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
+}
+
+/// Sends lines such as `READY=1`, see sd_notify(3). They are lost without systemd, or while it hangs.
+pub fn notify(lines: &str) {
+    let Ok(name) = std::env::var("NOTIFY_SOCKET") else { return };
+    let address = match name.strip_prefix('@') {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(name),
+    };
+    if let (Ok(address), Ok(socket)) = (address, nonblocking()) {
+        let _ = socket.send_to_addr(lines.as_bytes(), &address);
+    }
+}
+
+fn nonblocking() -> std::io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Takes the sockets of this process's unit; to be called once.
+pub fn take_sockets() -> Vec<OwnedFd> {
+    // SAFETY: systemd passes these descriptors to this process alone, and they are taken once.
+    let owned = |number| unsafe { OwnedFd::from_raw_fd(number) };
+    sd_notify::listen_fds().into_iter().flatten().map(owned).collect()
+}
+
+/// The journal, by its own protocol, see systemd.journal-fields(7).
+pub struct Journal(UnixDatagram);
+
+impl Journal {
+    /// `None` unless standard error is connected to the journal.
+    pub fn connect() -> Option<Self> {
+        let stream = std::env::var("JOURNAL_STREAM").ok()?;
+        let stderr = std::fs::metadata("/proc/self/fd/2").ok()?;
+        if stream != format!("{}:{}", stderr.dev(), stderr.ino()) {
+            return None;
+        }
+        let socket = nonblocking().ok()?;
+        socket.connect("/run/systemd/journal/socket").ok()?;
+        Some(Self(socket))
+    }
+
+    /// Sends an entry: one `NAME=value` per line. It is lost while the journal hangs.
+    pub fn send(&self, entry: &[u8]) {
+        let _ = self.0.send(entry);
+    }
+}
