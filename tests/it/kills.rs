@@ -21,6 +21,8 @@ const KILLS: u64 = 200;
 const KILLS_IN_CALLS: usize = 40;
 /// Lives of one database: what has grown long takes long to check.
 const LIVES: u64 = 20;
+/// Enough to open, however busy the machine is.
+const LONG_LIFE: Duration = Duration::from_secs(3);
 /// A child that is to be killed within a call stops after so many ticks, so that the end of a life is among them.
 const TICKS_OF_A_LIFE: u64 = 120;
 
@@ -111,7 +113,7 @@ impl Story {
         let sum = all.iter().map(|tick| tick.sectors).sum::<u64>() as f64;
         let expected = sum * 512.0 / (60 * all.len()) as f64;
         let found = read_bytes(&store, all[0].at, all[all.len() - 1].at, 1).await[0].avg.unwrap();
-        assert!((found / expected - 1.0).abs() < 1e-9, "found {found}, expected {expected}");
+        assert!((found - expected).abs() <= 1e-9 * expected, "found {found}, expected {expected}");
         inlet.close().await;
         let inventory = cowbell::store::inventory(&self.db()).await.unwrap();
         assert_eq!((inventory.ticks.len() as u64, inventory.in_journal), (self.there, 0));
@@ -126,6 +128,11 @@ fn kill_at_random_moments(stories: std::ops::Range<u64>) {
             let view = Duration::from_micros((number * LIVES + life) * 61_803 % 100_000);
             let child = story.child(&[]);
             assert!(story.live(child, Some(view)));
+        }
+        // On a busy machine none of them lived long enough.
+        if story.there == 0 {
+            let child = story.child(&[]);
+            assert!(story.live(child, Some(LONG_LIFE)));
         }
         assert!(story.there > 0);
         block_on(story.check_values());

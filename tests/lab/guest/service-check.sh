@@ -227,6 +227,45 @@ exit_code() {
     [[ $(property ExecMainCode) == 1 ]] && echo exited || echo killed
 }
 
+# systemd shows in a line what cowbell sees; the journal finds a volume by its name.
+tells_systemd_and_the_journal() {
+    info "status" "$(property StatusText)"
+    check "systemctl status says what is watched" yes "$([[ $(property StatusText) == 'watching '*' full'* ]] && echo yes)"
+    check_that "journalctl LV=data_snapshot finds its job" sh -c "journalctl LV=data_snapshot -o cat --no-pager | grep 'began'"
+    check_that "journalctl ALERT=snapshot_fill finds alerts" sh -c "journalctl ALERT=snapshot_fill -o cat --no-pager | grep 'full'"
+}
+
+takes_a_new_configuration() {
+    local pid
+    pid=$(property MainPID)
+    sed -i '1i hosts = ["lab.example"]' /etc/cowbell/cowbell.toml
+    systemctl reload cowbell
+    within 10 answers_as lab.example
+    check "after a reload it answers by a new name" yes "$(answers_as lab.example && echo yes)"
+    sed -i '1i hostz = []' /etc/cowbell/cowbell.toml
+    systemctl reload cowbell
+    within 10 sh -c "systemctl show -P StatusText cowbell | grep 'kept the old'"
+    check_that "a wrong one is named in the status" sh -c "systemctl show -P StatusText cowbell | grep 'kept the old configuration: .*hostz'"
+    check "and the old one remains" yes "$(answers_as lab.example && echo yes)"
+    check "the process stays" "$pid" "$(property MainPID)"
+    configure
+    systemctl reload cowbell
+}
+
+answers_as() {
+    curl -fsS -m 2 -o /dev/null -H "Host: $1" "$here/api/v1/status"
+}
+
+# The kernel names the user at the control socket.
+knows_who_sends_commands() {
+    check_that "root marks a job" cowbell job start by-root
+    check_that "another user runs a command as a job" setpriv --reuid nobody --regid nogroup --clear-groups cowbell run --name by-nobody -- true
+    check "which is recorded" succeeded "$(api jobs | jq -r '.[] | select(.name == "by-nobody") | .outcome')"
+    check_that "another user ends no job of root" not setpriv --reuid nobody --regid nogroup --clear-groups cowbell job stop by-root
+    check_that "the group cowbell does" setpriv --reuid nobody --regid nogroup --groups cowbell cowbell job stop by-root
+    check "HTTP without a token changes nothing" 403 "$(curl -s -o /dev/null -w '%{http_code}' -X DELETE -H 'Content-Type: application/json' "$here/api/v1/jobs/1")"
+}
+
 # What no restart mends is not tried again and again; what may mend itself is.
 bad_configuration_is_said_once() {
     echo 'lisen = "127.0.0.1:2692"' >>/etc/cowbell/cowbell.toml
@@ -368,6 +407,9 @@ snapshots_are_jobs
 never_in_the_way
 mounts_are_not_pinned
 rings_in_the_journal
+tells_systemd_and_the_journal
+takes_a_new_configuration
+knows_who_sends_commands
 watchdog_ends_what_hangs
 comes_back_after_kill
 lives_without_its_reader
