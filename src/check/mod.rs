@@ -41,7 +41,7 @@ impl Finding {
 ///
 /// `named` is the database from the command line, if any.
 pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (String, bool) {
-    let database = store::path(named);
+    let database = store::existing_path(named);
     let mut findings = vec![devices(root)];
     findings.extend(host(root));
     findings.extend([names(root), device_mapper()]);

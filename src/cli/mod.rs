@@ -220,8 +220,10 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
             serve::recording(config, load, db, Player::of_bytes(DEMO, speed)?, web).await?;
         }
         Command::Record { file, length } => record(&config, daemon, Root(root), &file, length).await?,
-        Command::Export(export) => return export::export(&store::path(db.as_deref())?, export).await,
-        Command::Db(command) => return db::db(&store::path(db.as_deref())?, command).await,
+        Command::Export(export) => {
+            return export::export(&store::existing_path(db.as_deref())?, export).await;
+        }
+        Command::Db(command) => return db::db(&store::existing_path(db.as_deref())?, command).await,
         Command::Run(run) => {
             return Ok(ExitCode::from(client::run::run(&daemon, &run, &Root(root)).await?));
         }

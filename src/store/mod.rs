@@ -49,7 +49,7 @@ pub use database::try_out;
 pub use export::{ExportQuery, ExportSummary, Form, Resolution, Target, Text};
 pub use health::{Health, StorageUsage, stock_of, usual_bytes};
 pub use history::{JobPage, JobPlace, JobQuery, StartState, packed};
-pub use paths::{passing_folder, path};
+pub use paths::{existing_path, passing_folder, path};
 pub use read_view::ReadView;
 pub use readers::{ReadError, on_a_thread};
 pub use segment::Level;

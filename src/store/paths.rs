@@ -20,6 +20,9 @@ const BUSY_LIMIT: Duration = Duration::from_secs(5);
 /// KiB of pages that a connection keeps in memory; a negative number to SQLite.
 const CACHE_KIB: u32 = 512;
 
+/// The database of the packages' service.
+const SERVICE: &str = "/var/lib/cowbell/cowbell.db";
+
 /// The first bytes of every SQLite database.
 const HEADER: &[u8; 16] = b"SQLite format 3\0";
 /// A cowbell that is ending, or a child process that it was starting, may hold the lock this long.
@@ -34,6 +37,14 @@ pub fn path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
     let folder = state_directory().context("cannot tell where to keep the database: name it with --db")?;
     Ok(folder.join("cowbell.db"))
+}
+
+/// The database to read: as [`path`] says, or else the service's, if only that exists.
+pub fn existing_path(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let usual = path(named);
+    let is_missing = usual.as_ref().map_or(true, |path| !path.exists());
+    let service = Path::new(SERVICE);
+    if named.is_none() && is_missing && service.exists() { Ok(service.into()) } else { usual }
 }
 
 /// Whether this is the default path. Only the default directory is created if it is missing.

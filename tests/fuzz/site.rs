@@ -25,7 +25,7 @@ static SITE: LazyLock<SocketAddr> = LazyLock::new(|| {
     let player = Player::of_bytes(include_bytes!("../../web/demo.cowbell"), Speed::Unbounded).unwrap();
     std::thread::spawn(move || {
         let own = Builder::new_current_thread().enable_all().build().unwrap();
-        own.block_on(serve::recording(config, None, player, RUNTIME.handle())).unwrap();
+        own.block_on(serve::recording(config, Box::new(|| Ok(Config::default())), None, player, RUNTIME.handle())).unwrap();
     });
     while !ask(address, b"GET /jobs/1 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         .contains(" 200 ")
