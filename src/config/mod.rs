@@ -6,6 +6,7 @@ mod alerts;
 mod lvm;
 mod notify;
 mod paths;
+mod quotation;
 mod store;
 mod token;
 
@@ -135,13 +136,13 @@ pub fn default_is_hidden() -> bool {
     std::fs::File::open(DEFAULT_PATH).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
-/// Parses a configuration file; `path` appears in the error.
+/// Parses a configuration file; `path` appears in the error, and no secret.
 pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start.min(text.len()));
         let number = text[..start].matches('\n').count() + 1;
-        let line = text.lines().nth(number - 1).unwrap_or_default().trim();
-        let message = error.message().trim().replace('\n', ", ");
+        let line = quotation::line(text.lines().nth(number - 1).unwrap_or_default().trim());
+        let message = quotation::message(&error.message().trim().replace('\n', ", "));
         ConfigError(format!("in the configuration {}, line {number}, `{line}`: {message}", path.display()))
     })
 }
