@@ -57,6 +57,7 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
     }
     findings.push(address(config).await);
     findings.extend(token(config));
+    findings.extend(config.receivers().err().map(|error| Finding::Fatal(error.to_string())));
     findings.extend(tonights_backup(config, root, report).await);
     let would_serve = !findings.iter().any(|finding| matches!(finding, Finding::Fatal(_)));
     (findings.iter().map(Finding::line).collect(), would_serve)

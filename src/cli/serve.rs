@@ -120,6 +120,7 @@ async fn serve(
     survive_file_size_limit()?;
     let holds = if source.is_live() { TickOrigin::ThisMachine } else { TickOrigin::Recording };
     let access = Access::of(&config)?;
+    let receivers = config.receivers()?;
     let listeners = {
         let _web = web.enter();
         Listeners::open(&config, access.token.is_some())?
@@ -128,7 +129,7 @@ async fn serve(
     let known = store.start_state().clone();
     let notifier = {
         let _web = web.enter();
-        Notifier::start(&config.notify, &terms.host)
+        Notifier::start(&receivers, &terms.host)
     };
     let shutdown = signalled()?;
     let (access_sender, access) = watch::channel(Arc::new(access));

@@ -7,6 +7,7 @@ mod lvm;
 mod notify;
 mod paths;
 mod quotation;
+mod secret;
 mod store;
 mod token;
 
@@ -79,6 +80,16 @@ impl Config {
             ("[proxy]", self.proxy != before.proxy),
         ];
         keys.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
+    }
+
+    /// The receivers of alerts, with the URLs that are in credentials.
+    pub fn receivers(&self) -> Result<Vec<Notify>, ConfigError> {
+        self.notify.iter().cloned().map(Notify::with_credential).collect()
+    }
+
+    /// A copy to show.
+    pub fn without_secrets(&self) -> Self {
+        Self { notify: self.notify.iter().map(Notify::without_secrets).collect(), ..self.clone() }
     }
 }
 
@@ -220,6 +231,8 @@ mod tests {
             ("[alerts]\npool_data = { warning = 90, critical = 850 }", "0 < warning < critical <= 100"),
             ("[[notify]]\nkind = \"mail\"", "unknown variant `mail`, expected `webhook` or `command`"),
             ("[[notify]]\nkind = \"webhook\"\nurl = \"ftp://x\"", "expected an http:// or https://"),
+            ("[[notify]]\nkind = \"webhook\"\nurl = \"credential:../token\"", "or \"credential:NAME\" with"),
+            ("[[notify]]\nkind = \"command\"\ncommand = \"curl x\"", "invalid type: string \"…\", expected"),
             ("[[notify]]\nkind = \"command\"\ncommand = []", "expected a program and its arguments"),
             (
                 "[lvm]\nsource = \"lvm\"",

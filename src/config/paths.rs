@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::{ConfigError, Token};
+use super::{ConfigError, Token, secret};
 
 /// Settings for backup hooks.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -18,7 +18,8 @@ pub struct Hooks {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Changes {
-    /// The file with the token. `None` accepts changes over the control socket only.
+    /// The file with the token. `None`: systemd's credential `token`; without one, only the control socket accepts
+    /// changes.
     pub token_file: Option<AbsolutePath<LONGEST_PATH>>,
 }
 
@@ -54,9 +55,11 @@ impl TryFrom<String> for PathPrefix {
 }
 
 impl Changes {
-    /// Reads the token file.
+    /// Reads the token file, or else the credential `token` if there is one.
     pub fn token(&self) -> Result<Option<Token>, ConfigError> {
-        self.token_file.as_ref().map(|path| Token::read(&path.0)).transpose()
+        let named = self.token_file.as_ref().map(|path| path.0.clone());
+        let path = named.or_else(|| Some(secret::credential("token")).filter(|path| path.exists()));
+        path.map(|path| Token::read(&path)).transpose()
     }
 }
 

@@ -22,7 +22,7 @@ use crate::wait_for;
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u16 = 12_000;
 /// Variables of this environment that would change what the program does.
-const MEDDLERS: [&str; 11] = [
+const MEDDLERS: [&str; 12] = [
     "COWBELL_CONFIG",
     "COWBELL_LISTEN",
     "COWBELL_INTERVAL",
@@ -31,6 +31,7 @@ const MEDDLERS: [&str; 11] = [
     "COWBELL_LOG",
     "STATE_DIRECTORY",
     "RUNTIME_DIRECTORY",
+    "CREDENTIALS_DIRECTORY",
     "COWBELL_HOOKS",
     "NOTIFY_SOCKET",
     "JOURNAL_STREAM",
@@ -121,6 +122,8 @@ pub struct Daemon {
 pub struct Start {
     pub arguments: Vec<String>,
     pub config: String,
+    /// The folder of its credentials, if it has any.
+    pub credentials: Option<PathBuf>,
     /// Where its database is; in its own folder where nothing is said.
     pub db: Option<PathBuf>,
     /// A free one where nothing is said.
@@ -142,7 +145,8 @@ impl Start {
 
     pub fn with(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
-        Self { arguments, config: String::new(), db: None, port: None, environment: Vec::new() }
+        let (config, environment) = (String::new(), Vec::new());
+        Self { arguments, config, credentials: None, db: None, port: None, environment }
     }
 
     pub fn config(self, config: &str) -> Self {
@@ -173,6 +177,7 @@ impl Start {
             // What it leaves lying about when it is killed goes with the folder.
             .env("TMPDIR", folder.path())
             .env("RUNTIME_DIRECTORY", folder.path())
+            .env("CREDENTIALS_DIRECTORY", self.credentials.as_deref().unwrap_or(folder.path()))
             .envs(self.environment)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

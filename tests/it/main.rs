@@ -20,6 +20,7 @@ mod clock;
 mod commands;
 mod comparing;
 mod copying;
+mod credentials;
 mod damage;
 mod db;
 mod export;

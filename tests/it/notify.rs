@@ -129,6 +129,21 @@ fn a_webhook_is_told_when_an_alert_is_raised_grows_worse_and_is_over() {
 }
 
 #[test]
+fn a_webhook_has_its_url_from_a_credential() {
+    let (tape, hook) = (steps(&RISING[..2]), Hook::start(|_| 200));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("on-call");
+    std::fs::write(&file, format!("http://{}/hook?key=secret\n", hook.address)).unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
+    let mut start = Start::playing(&tape, "1");
+    start.config = "[[notify]]\nkind = \"webhook\"\nurl = \"credential:on-call\"\n".into();
+    start.credentials = Some(folder.path().into());
+    let daemon = start.start();
+    assert_eq!(statuses(&hook.messages(1)), [("raised", "warning")]);
+    assert!(!daemon.log().contains("secret"), "{}", daemon.log());
+}
+
+#[test]
 fn an_alert_is_over_five_points_below_its_threshold_and_not_before() {
     let fills = [50.0, 75.0, 69.0, 71.0, 65.0, 64.9, 75.0, 90.0, 84.0, 80.0, 79.0, 64.0];
     let course: Vec<_> = fills.iter().map(|fill| Snapshot::Filled(*fill)).collect();
