@@ -72,6 +72,28 @@ pub async fn export(db: &Path, export: Export) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Writes stored ticks to a new CSV file, from a time relative to the last one. Missing data is a sentence at the end.
+pub async fn ticks(db: &Path, from: &str, file: &Path) -> anyhow::Result<()> {
+    let mut view = ReadView::of(db).await?;
+    let export = Export {
+        from: Some(from.into()),
+        to: None,
+        of: Vec::new(),
+        metric: Vec::new(),
+        resolution: Resolution::Tick,
+        format: None,
+        output: None,
+    };
+    let ask = ask(&export, &mut view).await?;
+    let (made, output) = NewFile::make(file)?;
+    let exported = view.export(&ask, &mut text(Format::Csv, output.try_clone()?), |_| {}).await?;
+    for sentence in &exported.missing {
+        writeln!(&output, "{sentence}")?;
+    }
+    made.keep();
+    Ok(())
+}
+
 /// Prints the number of rows, and missing data to standard error.
 fn report(exported: &ExportSummary, file: Option<&Path>) -> anyhow::Result<ExitCode> {
     let rows = count_text(exported.rows, "row", "rows");

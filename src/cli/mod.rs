@@ -9,13 +9,15 @@ mod misuse;
 mod new_file;
 mod printing;
 mod progress;
+mod record;
 mod reload;
 pub mod serve;
+mod support;
+mod tar;
 mod verify_archive;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -23,21 +25,17 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::runtime;
 
 use crate::check;
-use crate::client::follow::follow;
 use crate::client::status::Verdict;
 use crate::client::{self, Daemon, complain};
 use crate::config::{self, Config, ConfigError, Listen, TickInterval};
-use crate::source::recording::{Header, Player, Recorder, Speed};
-use crate::source::{Source, files::Root, live::Live};
+use crate::source::files::Root;
+use crate::source::recording::{Player, Speed};
 use crate::store;
-use new_file::NewFile;
 use printing::print;
 use reload::Load;
 
 /// The exit status for an invalid configuration or command line.
 const MISUSE: u8 = 2;
-/// Maximum number of queued commands for the next tick of a recording.
-const COMMANDS: usize = 1_000;
 /// Allocations from this size on are returned to the system when freed.
 #[cfg(target_env = "gnu")]
 const LARGE: i32 = 512 * 1024;
@@ -120,6 +118,8 @@ enum Command {
         #[arg(long = "for", value_name = "LENGTH")]
         length: Option<jiff::SignedDuration>,
     },
+    /// Pack a recording, the log, the configuration without secrets and more into one file for a bug report
+    SupportBundle(support::SupportBundle),
     /// Show a recording of a snapshot that overflows during a backup
     Demo {
         /// Recorded seconds per second, or `max`
@@ -149,12 +149,17 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let config = match (configuration(&cli.common, needs_configuration(cli.command.as_ref())), &cli.command) {
+fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
+    let found = configuration(&cli.common, needs_configuration(cli.command.as_ref()));
+    let config = match (found, &mut cli.command) {
         (Ok(config), _) => config,
         // The command runs even with an invalid configuration.
         (Err(error), Some(Command::Run(_))) => {
             complain(&format!("cowbell run: {error}; using the default address of the daemon"));
+            Config::default()
+        }
+        (Err(error), Some(Command::SupportBundle(bundle))) => {
+            bundle.problem = Some(error.to_string());
             Config::default()
         }
         (Err(error), Some(Command::Status)) => {
@@ -219,7 +224,10 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
             complain("two minutes of a database server whose backup fails; restart to see them again");
             serve::recording(config, load, db, Player::of_bytes(DEMO, speed)?, web).await?;
         }
-        Command::Record { file, length } => record(&config, daemon, Root(root), &file, length).await?,
+        Command::Record { file, length } => {
+            record::record(&config, daemon, Root(root), &file, length).await?
+        }
+        Command::SupportBundle(bundle) => support::support_bundle(bundle, config, daemon, root, db).await?,
         Command::Export(export) => {
             return export::export(&store::existing_path(db.as_deref())?, export).await;
         }
@@ -248,7 +256,13 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
 fn needs_configuration(command: Option<&Command>) -> bool {
     matches!(
         command,
-        None | Some(Command::Serve { .. } | Command::Reader { .. } | Command::Record { .. } | Command::Check)
+        None | Some(
+            Command::Serve { .. }
+                | Command::Reader { .. }
+                | Command::Record { .. }
+                | Command::SupportBundle(_)
+                | Command::Check
+        )
     )
 }
 
@@ -265,48 +279,6 @@ fn configuration(common: &Common, needs_file: bool) -> Result<Config, ConfigErro
         config.interval = length.map_err(|error| ConfigError::option("--interval", &error))?;
     }
     Ok(config)
-}
-
-/// Records readings, and the commands that a daemon on the same host receives, until the time is up or a signal arrives.
-async fn record(
-    config: &Config,
-    daemon: Daemon,
-    root: Root,
-    file: &std::path::Path,
-    length: Option<jiff::SignedDuration>,
-) -> anyhow::Result<()> {
-    let interval = config.interval.0;
-    let named = || format!("cannot write the recording {}", file.display());
-    let (made, output) = NewFile::make(file)?;
-    // An incomplete recording can be played too.
-    made.keep();
-    let mut recorder = Recorder::new(output, &Header::of_this_machine(interval)).with_context(named)?;
-    let (hook_listener, _) = serve::hook_listener(crate::check::hook_socket(config));
-    let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener);
-    let mut source = Source::Live(Box::new(live));
-    let shutdown = serve::signalled()?;
-    let length = length.map_or(Some(Duration::MAX), |length| Duration::try_from(length).ok());
-    let over = tokio::time::sleep(length.context("expected a duration such as 10m for --for")?);
-    tokio::pin!(over);
-    complain(&format!("recording to {}; end it with Ctrl-C", file.display()));
-    let (sender, mut commands) = tokio::sync::mpsc::channel(COMMANDS);
-    tokio::spawn(follow(daemon, sender));
-    loop {
-        let reading = tokio::select! {
-            () = shutdown.cancelled() => None,
-            () = &mut over => None,
-            reading = source.next() => reading,
-        };
-        while let Ok(command) = commands.try_recv() {
-            recorder.write(&command).with_context(named)?;
-        }
-        match reading {
-            Some(reading) => recorder.write(&reading).with_context(named)?,
-            None => break,
-        }
-    }
-    recorder.finish().with_context(named)?;
-    Ok(())
 }
 
 /// Prints the text of a plugin. If that fails, the status is never OK.

@@ -24,7 +24,11 @@ pub fn start(
     let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
     tokio::spawn(async move {
         while hang_up.recv().await.is_some() {
-            let reload = match load().and_then(|config| Ok((Access::of(&config)?, config))) {
+            let loaded = load().and_then(|config| {
+                let notify = config.receivers()?;
+                Ok((Access::of(&config)?, Config { notify, ..config }))
+            });
+            let reload = match loaded {
                 Ok((new, config)) => {
                     access.send_replace(Arc::new(new));
                     let restart = config.needs_restart(&current);

@@ -51,6 +51,11 @@ impl Daemon {
         self.command("PUT", &format!("/api/v1/jobs/{}", escaped(key)), &serde_json::to_string(put)?).await
     }
 
+    /// The answer of `GET /api/v1/status`.
+    pub async fn status_json(&self) -> anyhow::Result<String> {
+        self.ask("/api/v1/status", &[], TIME_LIMIT).await
+    }
+
     /// The HTTP client; made when first used, since that takes milliseconds.
     async fn http(&self) -> anyhow::Result<&reqwest::Client> {
         if let Some(http) = self.http.get() {

@@ -55,7 +55,11 @@ fn a_configuration_that_cannot_be_used_is_refused_with_file_line_key_and_what_is
             ["pool_fill", "pool_data", "pool_metadata"],
         ),
         ("[alerts.pool_data]\nwarning = 70\nlimit = 80\n", "line 3", ["limit", "warning", "critical"]),
-        ("[[notify]]\nkind = \"webhook\"\nurl = \"file:///etc\"\n", "line ", ["url", "http", "credential:NAME"]),
+        (
+            "[[notify]]\nkind = \"webhook\"\nurl = \"file:///etc\"\n",
+            "line ",
+            ["url", "http", "credential:NAME"],
+        ),
         ("listen = \n", "line 1", ["listen", "mine.toml", ""]),
     ] {
         fs::write(&file, text).unwrap();

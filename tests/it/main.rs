@@ -54,6 +54,7 @@ mod status;
 mod status_words;
 mod stopping;
 mod store;
+mod support;
 mod unanswered;
 mod unmade;
 mod unprivileged;
