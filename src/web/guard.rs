@@ -41,7 +41,9 @@ pub struct Access {
     pub hosts: Vec<String>,
     pub token: Option<Token>,
     /// Limits wrong tokens.
-    pub wrong_tokens: Mutex<Rate>,
+    wrong_tokens: Mutex<Rate>,
+    /// Limits what users who are no operators report.
+    users_jobs: Mutex<Rate>,
 }
 
 /// Passes permitted requests.
@@ -68,7 +70,8 @@ impl Access {
         let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let client = request.extensions().get::<Peer>();
         match client {
-            Some(Peer::Process(process)) if reads || process.is_operator || is_put_of_job(request) => {}
+            Some(Peer::Process(process)) if reads || process.is_operator => {}
+            Some(Peer::Process(_)) if is_put_of_job(request) => limit(&self.users_jobs, "reports of jobs")?,
             Some(Peer::Process(Process { user, .. })) => {
                 return Err(Problem::Forbidden(format!(
                     "user {user} may record its own jobs with `cowbell run`, and nothing else: only root and the group \
@@ -83,8 +86,9 @@ impl Access {
 
     /// A foreign name reads nothing without the token.
     fn check_name(&self, request: &Request) -> Result<(), Problem> {
-        let host = header_text(request.headers(), header::HOST);
-        if host.is_empty() || is_own_name(host_name(host), &self.hosts) {
+        let mut hosts = request.headers().get_all(header::HOST).iter();
+        let host = hosts.next().map_or("", |host| host.to_str().unwrap_or_default());
+        if hosts.next().is_none() && is_own_name(host_name(host), &self.hosts) {
             return Ok(());
         }
         self.check_token(request.headers(), true).map_err(|_| {
@@ -116,11 +120,16 @@ impl Access {
 
     /// The problem with a wrong token, of which a guesser can try only a few in a second.
     pub fn wrong_token(&self) -> Problem {
-        let mut rate = self.wrong_tokens.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        match rate.allows(Instant::now()) {
-            true => Problem::Unauthorized(WRONG_TOKEN.into()),
-            false => Problem::TooMany("too many wrong tokens: try again in a second".into()),
-        }
+        let limited = limit(&self.wrong_tokens, "wrong tokens");
+        limited.err().unwrap_or_else(|| Problem::Unauthorized(WRONG_TOKEN.into()))
+    }
+}
+
+fn limit(rate: &Mutex<Rate>, what: &str) -> Result<(), Problem> {
+    let mut rate = rate.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match rate.allows(Instant::now()) {
+        true => Ok(()),
+        false => Err(Problem::TooMany(format!("too many {what}: try again in a second"))),
     }
 }
 
@@ -238,6 +247,8 @@ mod tests {
         check(&access, &at("::ffff:127.0.0.1"), "HEAD /", &[("host", "db1.example.com")], "ok");
         check(&access, &at("127.0.0.1"), "GET /", &[("host", "evil.example")], "has no name");
         check(&access, &at("127.0.0.1"), "GET /", &[("host", "evil.example"), BEARER], "ok");
+        check(&access, &at("127.0.0.1"), "GET /", &[("host", "")], "has no name");
+        check(&access, &at("127.0.0.1"), "GET /", &[HOST, ("host", "evil.example")], "has no name");
         for peer in [at("10.0.0.5"), Peer::Proxy] {
             check(&access, &peer, "GET /", &[HOST], "Unauthorized(\"this needs the token");
             check(&access, &peer, "GET /", &[HOST, WRONG], "Unauthorized(\"wrong token");
