@@ -148,7 +148,7 @@ fn an_alert_is_over_five_points_below_its_threshold_and_not_before() {
     let fills = [50.0, 75.0, 69.0, 71.0, 65.0, 64.9, 75.0, 90.0, 84.0, 80.0, 79.0, 64.0];
     let course: Vec<_> = fills.iter().map(|fill| Snapshot::Filled(*fill)).collect();
     let (tape, hook) = (Tape::of(TICK, &course), Hook::start(|_| 200));
-    let daemon = Start::playing(&tape, "max").config(&hook.config()).start();
+    let daemon = Start::playing(&tape, "1").config(&hook.config()).start();
     daemon.has_played(fills.len());
     let messages = hook.messages(5);
     let course: Vec<_> = messages
@@ -169,6 +169,17 @@ fn a_webhook_that_says_no_is_told_again() {
     let messages = hook.messages(1);
     assert_eq!(statuses(&messages), [("raised", "warning")]);
     assert!(daemon.log().contains("cannot deliver alert"), "{}", daemon.log());
+}
+
+#[test]
+fn a_webhook_that_was_away_is_told_what_is_true_now_and_once() {
+    let [_, warning, critical, still, gone] = RISING;
+    let tape = steps(&[RISING[0], warning, critical, still, still, still, still, gone]);
+    let hook = Hook::start(|number| if number < 2 { 503 } else { 200 });
+    let daemon = Start::playing(&tape, "1").config(&hook.config()).start();
+    let messages = hook.messages(2);
+    assert_eq!(statuses(&messages), [("raised", "critical"), ("cleared", "critical")]);
+    assert!(daemon.log().contains("delivered alert 1 to the webhook at 127.0.0.1 after "), "{}", daemon.log());
 }
 
 #[test]
@@ -230,12 +241,12 @@ fn an_alert_is_in_the_log_with_its_sentence() {
 fn an_alert_that_lasts_over_a_restart_is_not_raised_anew() {
     let rising = steps(&RISING[..2]);
     let hook = Hook::start(|_| 200);
-    let mut first = Start::playing(&rising, "max").config(&hook.config()).start();
+    let mut first = Start::playing(&rising, "1").config(&hook.config()).start();
     first.has_played(20);
     hook.messages(1);
     first.stop(Signal::TERM);
     let going_on = steps(&[Snapshot::Filled(76.0), Snapshot::Filled(90.0)]);
-    let second = Start::playing(&going_on, "max").config(&hook.config()).db(&first.db).start();
+    let second = Start::playing(&going_on, "1").config(&hook.config()).db(&first.db).start();
     crate::wait_for("the end", || (second.taken() == 20).then_some(()));
     assert_eq!(statuses(&hook.messages(2)), [("raised", "warning"), ("raised", "critical")]);
     assert_eq!(second.json("/api/v1/alerts").as_array().unwrap().len(), 1, "the same alert");
