@@ -46,7 +46,7 @@ fn changes_over_http_need_the_token() {
         ("proxied", vec![HOST, ("X-Forwarded-For", "8.8.8.8"), BEARER, JSON]),
     ] {
         let answer = put(&daemon, key, &headers);
-        assert_eq!(answer.status, 201, "{headers:?}: {answer:?}");
+        assert!([201, 202].contains(&answer.status), "{headers:?}: {answer:?}");
     }
     for (headers, status) in [
         (vec![HOST, JSON], 401),
@@ -80,7 +80,7 @@ fn without_a_token_only_the_control_socket_changes_things() {
             "{refused:?}"
         );
     }
-    assert_eq!(http::put(daemon.port, "/api/v1/jobs/own", &[JSON], JOB).status, 201);
+    assert!([201, 202].contains(&http::put(daemon.port, "/api/v1/jobs/own", &[JSON], JOB).status));
     assert_eq!(daemon.json("/api/v1/jobs").as_array().unwrap().len(), 1);
 }
 
@@ -92,7 +92,8 @@ fn another_user_may_record_its_own_jobs_and_nothing_else() {
     }
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();
-    assert_eq!(http::put(daemon.port, "/api/v1/jobs/of-root", &[JSON], JOB).status, 201);
+    // 202: a busy disk has not stored it yet.
+    assert!([201, 202].contains(&http::put(daemon.port, "/api/v1/jobs/of-root", &[JSON], JOB).status));
     let as_nobody = |arguments: &[&str]| {
         let mut command = cowbell();
         command.args(["--listen", &format!("127.0.0.1:{}", daemon.port)]).args(arguments);
