@@ -137,8 +137,10 @@ fn everything_was_told_once(told: &std::path::Path) {
     let messages = wait_for("the last messages", || {
         let text = std::fs::read_to_string(told).unwrap_or_default();
         let messages: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let has = |wanted: &str| messages.iter().any(|told| key(told) == wanted);
-        let is_complete = has("backup_failed raised critical") && has("snapshot_fill cleared critical");
+        let last = |rule: &str| messages.iter().rfind(|told| told["rule"] == rule).map(key);
+        let is_over = |rule: &str| last(rule).is_none_or(|last| last.contains("cleared"));
+        let is_complete =
+            last("backup_failed").is_some() && is_over("snapshot_fill") && is_over("snapshot_invalid");
         is_complete.then_some(messages)
     });
     for (wanted, parts) in [
