@@ -63,7 +63,7 @@ fn an_hour_is_played_in_seconds_and_every_number_is_right() {
     let tape = hour();
     let told = tape.folder().join("told");
     let config = format!(
-        "[[notify]]\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"cat >> {0}; echo >> {0}\"]\n",
+        "[[notify]]\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"x=$(cat); printf '%s\\\\n' \\\"$x\\\" >> {0}\"]\n",
         told.display()
     );
     let began = Instant::now();

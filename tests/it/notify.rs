@@ -191,7 +191,7 @@ fn a_command_is_told_in_json_on_its_standard_input() {
     let tape = steps(&RISING);
     let told = tape.folder().join("told");
     let config = format!(
-        "[[notify]]\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"cat >> \\\"$1\\\"; echo >> \\\"$1\\\"\", \"sh\", \"{}\"]\n",
+        "[[notify]]\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"x=$(cat); printf '%s\\\\n' \\\"$x\\\" >> \\\"$1\\\"\", \"sh\", \"{}\"]\n",
         told.display()
     );
     let _daemon = Start::playing(&tape, "1").config(&config).start();

@@ -30,7 +30,7 @@ configure() {
     cat >/etc/cowbell/cowbell.toml <<-'END'
 	[[notify]]
 	kind = "command"
-	command = ["/bin/sh", "-c", "cat >>$STATE_DIRECTORY/told; echo >>$STATE_DIRECTORY/told"]
+	command = ["/bin/sh", "-c", "x=$(cat); printf '%s\\n' \"$x\" >>$STATE_DIRECTORY/told"]
 	END
 }
 

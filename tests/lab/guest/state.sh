@@ -92,7 +92,7 @@ check_kept() {
 # For cowbell.toml: whoever is to be told is told in /mnt/told.
 tells='[[notify]]
 kind = "command"
-command = ["/bin/sh", "-c", "cat >>/mnt/told; echo >>/mnt/told"]
+command = ["/bin/sh", "-c", "x=$(cat); echo \"$x\" >>/mnt/told"]
 '
 : >/mnt/told
 
