@@ -176,7 +176,7 @@ hooks_are_linked_and_heard() {
     start_cowbell
     says "cowbell listens elsewhere" "cowbell runs, but no process listens at /run/cowbell/hooks"
     stop_cowbell
-    mkdir -m 700 /run/cowbell
+    mkdir -p -m 700 /run/cowbell
     printf '[hooks]\nsocket = "/run/cowbell/hooks"\n' >/mnt/cowbell.toml
     start_cowbell
     says "hooks are received" "cowbell receives backup hooks at /run/cowbell/hooks"
