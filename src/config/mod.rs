@@ -6,6 +6,7 @@ mod alerts;
 mod lvm;
 mod notify;
 mod paths;
+mod pattern;
 mod quotation;
 mod secret;
 mod store;
@@ -23,6 +24,7 @@ pub use alerts::{Alerts, Thresholds};
 pub use lvm::{Lvm, LvmSource};
 pub use notify::Notify;
 pub use paths::{Changes, Hooks, Proxy};
+pub use pattern::Pattern;
 pub use store::{Age, Size, Store};
 pub use token::{Token, is_equal};
 
