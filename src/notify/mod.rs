@@ -3,18 +3,19 @@
 //! Receivers do not wait for each other, and neither do alerts: each receiver has a task, an outbox and several
 //! deliveries at a time.
 
+mod message;
 mod outbox;
 mod send;
 
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::alert::Alert;
 use crate::config::Notify as Receiver;
+pub use message::{AlertState, Message};
 use outbox::{Letter, Outbox};
 use send::Failure;
 
@@ -25,31 +26,10 @@ const AT_ONCE: usize = 4;
 /// The time limit for deliveries in progress when the program stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// An alert as receivers get it, with its status and host.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Message {
-    /// `raised` or `cleared`
-    pub status: &'static str,
-    pub host: String,
-    #[serde(flatten)]
-    pub alert: Alert,
-}
-
-impl Message {
-    pub fn new(alert: &Alert, host: &str) -> Self {
-        let status = if alert.cleared_at.is_some() { "cleared" } else { "raised" };
-        Self { status, host: host.into(), alert: alert.clone() }
-    }
-
-    fn is_over(&self) -> bool {
-        self.alert.cleared_at.is_some()
-    }
-}
-
 /// All receivers of alerts.
 pub struct Notifier {
     host: String,
-    receivers: Vec<(Receiver, mpsc::Sender<Message>)>,
+    receivers: Vec<(Receiver, mpsc::Sender<AlertState>)>,
     /// IDs of queued alerts, once per message, and a channel of those that need no delivery any more.
     in_flight: Vec<i64>,
     settled: mpsc::UnboundedReceiver<i64>,
@@ -86,7 +66,10 @@ impl Notifier {
             }
             let (sender, queue) = mpsc::channel(QUEUE);
             self.receivers.push((receiver.clone(), sender));
-            self.tasks.spawn_on(serve(receiver.clone(), queue, self.settle.clone()), &self.runtime);
+            self.tasks.spawn_on(
+                serve(receiver.clone(), self.host.clone(), queue, self.settle.clone()),
+                &self.runtime,
+            );
         }
     }
 
@@ -95,9 +78,9 @@ impl Notifier {
         while let Ok(id) = self.settled.try_recv() {
             self.settle(id);
         }
-        let message = Message::new(alert, &self.host);
+        let state = AlertState::new(alert);
         for (receiver, queue) in &self.receivers {
-            match queue.try_send(message.clone()) {
+            match queue.try_send(state.clone()) {
                 Ok(()) => self.in_flight.push(alert.id),
                 Err(_) => tracing::error!(
                     "dropped an alert for {}, which has {QUEUE} queued: {}",
@@ -128,7 +111,12 @@ impl Notifier {
 }
 
 /// Delivers to one receiver until the queue is closed.
-async fn serve(receiver: Receiver, mut queue: mpsc::Receiver<Message>, settled: mpsc::UnboundedSender<i64>) {
+async fn serve(
+    receiver: Receiver,
+    host: String,
+    mut queue: mpsc::Receiver<AlertState>,
+    settled: mpsc::UnboundedSender<i64>,
+) {
     // The notifier may be gone while the program stops.
     let settle = |ids: Vec<i64>| ids.into_iter().for_each(|id| settled.send(id).unwrap_or_default());
     let mut outbox = Outbox::new(crate::source::clock::now());
@@ -137,12 +125,12 @@ async fn serve(receiver: Receiver, mut queue: mpsc::Receiver<Message>, settled: 
         while deliveries.len() < AT_ONCE
             && let Some(letter) = outbox.take_due(Instant::now())
         {
-            deliveries.spawn(attempt(receiver.clone(), letter));
+            deliveries.spawn(attempt(receiver.clone(), host.clone(), letter));
         }
         let due = outbox.next_due().filter(|_| deliveries.len() < AT_ONCE);
         tokio::select! {
-            message = queue.recv() => match message {
-                Some(message) => settle(outbox.put(message, Instant::now())),
+            state = queue.recv() => match state {
+                Some(state) => settle(outbox.put(state, Instant::now())),
                 None => return settle(outbox.clear()),
             },
             Some(Ok((letter, result))) = deliveries.join_next() => {
@@ -154,8 +142,9 @@ async fn serve(receiver: Receiver, mut queue: mpsc::Receiver<Message>, settled: 
     }
 }
 
-async fn attempt(receiver: Receiver, letter: Letter) -> (Letter, Result<(), Failure>) {
-    let result = send::deliver(&receiver, &letter.message).await;
+async fn attempt(receiver: Receiver, host: String, letter: Letter) -> (Letter, Result<(), Failure>) {
+    let message = Message { host, first: letter.state.clone(), others: Vec::new() };
+    let result = send::deliver(&receiver, &message).await;
     (letter, result)
 }
 
@@ -167,7 +156,7 @@ async fn until(due: Option<Instant>) {
 }
 
 fn log(receiver: &Receiver, letter: &Letter, result: &Result<(), Failure>) {
-    let (id, name, tries) = (letter.message.alert.id, send::name(receiver), letter.tries);
+    let (id, name, tries) = (letter.state.alert.id, send::name(receiver), letter.tries);
     match result {
         Ok(()) if tries > 0 => tracing::info!("delivered alert {id} to {name} after {tries} failures"),
         Ok(()) => {}

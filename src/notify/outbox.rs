@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::Message;
+use super::AlertState;
 
 /// The pauses after failures, doubled from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub struct Outbox {
 }
 
 struct Pending {
-    message: Message,
+    state: AlertState,
     /// Counts the states of the alert, so that an old delivery does not settle a newer state.
     version: u64,
     failures: u32,
@@ -35,7 +35,7 @@ struct Pending {
 
 /// A message on its way.
 pub struct Letter {
-    pub message: Message,
+    pub state: AlertState,
     /// Failed deliveries so far.
     pub tries: u32,
     version: u64,
@@ -52,13 +52,13 @@ impl Outbox {
     }
 
     /// Adds the newest state of an alert, to be delivered at once. Returns the IDs of states that need no delivery any more.
-    pub fn put(&mut self, message: Message, now: Instant) -> Vec<i64> {
-        let id = message.alert.id;
+    pub fn put(&mut self, state: AlertState, now: Instant) -> Vec<i64> {
+        let id = state.alert.id;
         let Some(pending) = self.pending.get_mut(&id) else {
-            self.pending.insert(id, Pending { message, version: 0, failures: 0, due: now, is_sent: false });
+            self.pending.insert(id, Pending { state, version: 0, failures: 0, due: now, is_sent: false });
             return self.drop_unheard(id).into_iter().collect();
         };
-        pending.message = message;
+        pending.state = state;
         pending.version += 1;
         pending.due = now;
         let mut settled = vec![id];
@@ -70,12 +70,12 @@ impl Outbox {
     pub fn take_due(&mut self, now: Instant) -> Option<Letter> {
         let due = self.pending.values_mut().filter(|pending| !pending.is_sent && pending.due <= now);
         let order = |pending: &&mut Pending| {
-            let alert = &pending.message.alert;
-            (pending.message.is_over(), std::cmp::Reverse(alert.severity), alert.id)
+            let alert = &pending.state.alert;
+            (pending.state.is_over(), std::cmp::Reverse(alert.severity), alert.id)
         };
         let next = due.min_by_key(order)?;
         next.is_sent = true;
-        Some(Letter { message: next.message.clone(), tries: next.failures, version: next.version })
+        Some(Letter { state: next.state.clone(), tries: next.failures, version: next.version })
     }
 
     /// When the next message is due.
@@ -86,7 +86,7 @@ impl Outbox {
     /// Takes the result of a delivery; an error says whether the receiver certainly refused it. Returns the IDs of states
     /// that need no delivery any more.
     pub fn settle(&mut self, letter: &Letter, result: Result<(), bool>, now: Instant) -> Vec<i64> {
-        let id = letter.message.alert.id;
+        let id = letter.state.alert.id;
         let Some(pending) = self.pending.get_mut(&id) else { return Vec::new() };
         pending.is_sent = false;
         if result != Err(true) {
@@ -105,7 +105,7 @@ impl Outbox {
         if is_newest {
             self.pending.remove(&id);
         }
-        if letter.message.is_over() {
+        if letter.state.is_over() {
             self.known.remove(&id);
         }
         // The receiver is back: the others need not wait any longer.
@@ -121,8 +121,8 @@ impl Outbox {
     /// Drops the end of an alert of which the receiver cannot have heard.
     fn drop_unheard(&mut self, id: i64) -> Option<i64> {
         let pending = self.pending.get(&id)?;
-        let is_known = self.known.contains(&id) || pending.message.alert.raised_at < self.started_at;
-        let is_unheard = pending.message.is_over() && !is_known && !pending.is_sent;
+        let is_known = self.known.contains(&id) || pending.state.alert.raised_at < self.started_at;
+        let is_unheard = pending.state.is_over() && !is_known && !pending.is_sent;
         is_unheard.then(|| self.pending.remove(&id)).flatten().map(|_| id)
     }
 }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::alert::{Alert, Rule, Severity};
 
-    fn message(id: i64, severity: Severity, is_over: bool) -> Message {
+    fn state(id: i64, severity: Severity, is_over: bool) -> AlertState {
         let at = Timestamp::from_second(1_000 + id).unwrap();
         let alert = Alert {
             id,
@@ -149,7 +149,7 @@ mod tests {
             worst: severity,
             sentence: String::new(),
         };
-        Message::new(&alert, "db1")
+        AlertState::new(&alert)
     }
 
     const WARNING: Severity = Severity::Warning;
@@ -158,7 +158,7 @@ mod tests {
     /// What is due now, one letter each: `w`, `C`, and `o` for what is over.
     fn due(outbox: &mut Outbox, now: Instant) -> (String, Vec<Letter>) {
         let letters: Vec<Letter> = std::iter::from_fn(|| outbox.take_due(now)).collect();
-        let sign = |letter: &Letter| match (letter.message.is_over(), letter.message.alert.severity) {
+        let sign = |letter: &Letter| match (letter.state.is_over(), letter.state.alert.severity) {
             (true, _) => 'o',
             (false, Severity::Warning) => 'w',
             (false, Severity::Critical) => 'C',
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_receiver_that_is_down_for_hours_gets_the_newest_state_once() {
         let (mut outbox, start) = (outbox(), Instant::now());
-        outbox.put(message(1, WARNING, false), start);
+        outbox.put(state(1, WARNING, false), start);
         let (mut now, mut tries) = (start, 0);
         while now < start + Duration::from_secs(3 * 3_600) {
             for letter in due(&mut outbox, now).1 {
@@ -182,7 +182,7 @@ mod tests {
             }
             if tries == 5 {
                 assert_eq!(
-                    outbox.put(message(1, CRITICAL, false), now),
+                    outbox.put(state(1, CRITICAL, false), now),
                     [1],
                     "the warning needs no delivery any more"
                 );
@@ -201,14 +201,14 @@ mod tests {
     fn an_end_is_delivered_only_if_its_beginning_may_be_known() {
         for (result, expected) in [(Err(true), ""), (Err(false), "o"), (Ok(()), "o")] {
             let (mut outbox, now) = (outbox(), Instant::now());
-            outbox.put(message(1, WARNING, false), now);
+            outbox.put(state(1, WARNING, false), now);
             let (_, letters) = due(&mut outbox, now);
             outbox.settle(&letters[0], result, now);
-            outbox.put(message(1, WARNING, true), now);
+            outbox.put(state(1, WARNING, true), now);
             assert_eq!(due(&mut outbox, now).0, expected, "{result:?}");
         }
         let mut resumed = Outbox::new(Timestamp::from_second(5_000).unwrap());
-        resumed.put(message(1, WARNING, true), Instant::now());
+        resumed.put(state(1, WARNING, true), Instant::now());
         assert_eq!(due(&mut resumed, Instant::now()).0, "o", "an earlier process delivered its beginning");
     }
 
@@ -216,11 +216,11 @@ mod tests {
     fn critical_alerts_go_first_and_a_success_wakes_the_others() {
         let (mut outbox, now) = (outbox(), Instant::now());
         for (id, severity) in [(1, WARNING), (2, CRITICAL), (3, CRITICAL)] {
-            outbox.put(message(id, severity, false), now);
+            outbox.put(state(id, severity, false), now);
         }
         let (signs, letters) = due(&mut outbox, now);
         assert_eq!(signs, "CCw");
-        assert_eq!(letters[0].message.alert.id, 2);
+        assert_eq!(letters[0].state.alert.id, 2);
         letters.iter().for_each(|letter| drop(outbox.settle(letter, Err(true), now)));
         assert_eq!(due(&mut outbox, now).0, "");
         let later = now + Duration::from_secs(1);
@@ -232,9 +232,9 @@ mod tests {
     #[test]
     fn a_state_that_changes_during_its_delivery_is_delivered_afterwards() {
         let (mut outbox, now) = (outbox(), Instant::now());
-        outbox.put(message(1, WARNING, false), now);
+        outbox.put(state(1, WARNING, false), now);
         let (_, letters) = due(&mut outbox, now);
-        outbox.put(message(1, CRITICAL, false), now);
+        outbox.put(state(1, CRITICAL, false), now);
         assert_eq!(due(&mut outbox, now).0, "", "one delivery of an alert at a time");
         assert_eq!(outbox.settle(&letters[0], Ok(()), now), Vec::<i64>::new());
         assert_eq!(due(&mut outbox, now).0, "C");
@@ -245,19 +245,19 @@ mod tests {
         #[test]
         fn nothing_is_lost(steps in proptest::collection::vec((0..3_i64, 0..3_u8, 0..3_u8), 0..60)) {
             let (mut outbox, mut now) = (outbox(), Instant::now());
-            let mut newest: HashMap<i64, Message> = HashMap::new();
-            let mut heard: HashMap<i64, Message> = HashMap::new();
+            let mut newest: HashMap<i64, AlertState> = HashMap::new();
+            let mut heard: HashMap<i64, AlertState> = HashMap::new();
             for (id, change, answer) in steps {
-                let is_over = newest.get(&id).is_some_and(Message::is_over);
+                let is_over = newest.get(&id).is_some_and(AlertState::is_over);
                 if !is_over {
                     let severity = if change == 1 { CRITICAL } else { WARNING };
-                    let message = message(id, severity, change == 2 && newest.contains_key(&id));
+                    let message = state(id, severity, change == 2 && newest.contains_key(&id));
                     newest.insert(id, message.clone());
                     outbox.put(message, now);
                 }
                 for letter in due(&mut outbox, now).1 {
                     if answer > 0 {
-                        heard.insert(letter.message.alert.id, letter.message.clone());
+                        heard.insert(letter.state.alert.id, letter.state.clone());
                     }
                     outbox.settle(&letter, [Err(true), Err(false), Ok(())][usize::from(answer)], now);
                 }
@@ -266,7 +266,7 @@ mod tests {
             while let Some(due_at) = outbox.next_due() {
                 now = now.max(due_at);
                 for letter in due(&mut outbox, now).1 {
-                    heard.insert(letter.message.alert.id, letter.message.clone());
+                    heard.insert(letter.state.alert.id, letter.state.clone());
                     outbox.settle(&letter, Ok(()), now);
                 }
             }
