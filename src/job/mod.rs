@@ -39,10 +39,17 @@ pub use tracker::{CommandError, Effect, JobChange, JobTracker};
 
 /// The prefix of an imported job's key.
 pub const IMPORTED: &str = "imported:";
+/// The prefix of the key of an ordinary user's command; the user's number and a colon follow.
+pub const OF_USER: &str = "user:";
 /// Maximum number of earlier runs that a backup is compared with: two weeks of nights.
 const MOST_EARLIER_RUNS: usize = 14;
 /// Maximum number of notes of a job.
 pub const MOST_NOTES: usize = 200;
+
+/// The number of the ordinary user who recorded the job of this key; `None` for jobs of operators and snapshots.
+pub fn user(key: &str) -> Option<&str> {
+    Some(key.strip_prefix(OF_USER)?.split_once(':')?.0)
+}
 
 /// As stored, and as in an exported file except for id and key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -214,7 +221,10 @@ impl Job {
             JobKind::Snapshot => {
                 self.backup_run.is_some() || self.command_key.is_some() || tool::is_for_backup(self)
             }
-            JobKind::Command => self.backup_of.is_some() || tool::is_backup_tool(&self.name),
+            // Everybody may call a command `mylvmbackup`.
+            JobKind::Command => {
+                self.backup_of.is_some() || user(&self.key).is_none() && tool::is_backup_tool(&self.name)
+            }
             JobKind::Mark => false,
         }
     }

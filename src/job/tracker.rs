@@ -11,7 +11,7 @@ use super::backup_run::BackupRun;
 use super::follow::{Silence, abandon_silent, follow_host, follow_snapshot, key_properties};
 use super::pending_runs::PendingRuns;
 use super::setup::Setup;
-use super::{Job, JobKind};
+use super::{Job, JobKind, user};
 use crate::interval::Interval;
 use crate::sample::hooks::{HookMessage, Step};
 use crate::sample::processes::Maker;
@@ -319,11 +319,34 @@ impl JobTracker {
         let ended = self.running.extract_if(.., |job| !job.is_running()).map(Arc::new);
         self.ended.extend(ended);
         self.silences.retain(|key, _| self.running.iter().any(|job| job.key == *key));
-        let surplus = self.ended.len().saturating_sub(MOST_ENDED);
-        self.ended.drain(..surplus);
+        while self.ended.len() > MOST_ENDED {
+            // No user makes cowbell forget the jobs of others.
+            let of_user = self.ended.iter().position(|job| user(&job.key).is_some());
+            self.ended.remove(of_user.unwrap_or(0));
+        }
     }
 }
 
 fn apart_ms(one: Timestamp, other: Timestamp) -> i64 {
     (one.as_millisecond() - other.as_millisecond()).abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_of_users_make_no_room_in_memory_at_the_cost_of_others() {
+        let ended = |id: i64, key: &str| {
+            let mut job = Job::new(id, JobKind::Command, key, "nightly", Timestamp::UNIX_EPOCH);
+            job.end(Timestamp::UNIX_EPOCH, crate::job::Outcome::Succeeded);
+            job
+        };
+        let of_users = (2..=300).map(|id| ended(id, &format!("user:1000:{id}")));
+        let jobs = std::iter::once(ended(1, "uuid")).chain(of_users).collect();
+        let mut tracker = JobTracker::resume(jobs, 300, None);
+        tracker.file_ended();
+        let ids: Vec<i64> = tracker.ended().iter().map(|job| job.id).collect();
+        assert_eq!(ids, std::iter::once(1).chain(102..=300).collect::<Vec<_>>());
+    }
 }

@@ -12,6 +12,7 @@ use crate::daemon::{Daemon, Start, cowbell, free_port, said};
 use crate::hostile::{HOST, JOB, JSON};
 use crate::http;
 use crate::machine::Machine;
+use crate::wait_for;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const BEARER: (&str, &str) = ("Authorization", "Bearer 0123456789abcdef0123456789abcdef");
@@ -115,8 +116,37 @@ fn another_user_may_record_its_own_jobs_and_nothing_else() {
     let jobs = jobs.as_array().unwrap();
     assert_eq!(jobs.len(), 2, "{jobs:?}");
     assert_eq!((&jobs[0]["name"], &jobs[0]["outcome"]), (&json!("own"), &json!("succeeded")), "{jobs:?}");
-    assert!(jobs[0]["key"].as_str().unwrap().starts_with("user-65534:run-"), "{jobs:?}");
+    assert!(jobs[0]["key"].as_str().unwrap().starts_with("user:65534:run-"), "{jobs:?}");
     assert_eq!(as_nobody(&["job", "list"]).code, Some(0));
+}
+
+/// Only root can become another user.
+#[test]
+fn another_user_neither_raises_nor_clears_the_alert_of_a_backup() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let run = |user: u32, name: &str, program: &str| {
+        let mut command = cowbell();
+        command.args(["--listen", &format!("127.0.0.1:{}", daemon.port), "run", "--name", name, program]);
+        let ran = said(command.uid(user).gid(user));
+        assert_eq!(ran.err, "", "{ran:?}");
+    };
+    let open = || {
+        let alerts = daemon.json("/api/v1/alerts");
+        let open = alerts.as_array().unwrap().iter().filter(|alert| alert["cleared_at"].is_null());
+        open.map(|alert| alert["lv"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    run(0, "mylvmbackup", "false");
+    wait_for("the alert", || (open() == ["mylvmbackup"]).then_some(()));
+    run(65_534, "mylvmbackup", "true");
+    run(65_534, "holland", "false");
+    run(0, "borgmatic", "false");
+    wait_for("the other alert", || (open() == ["borgmatic", "mylvmbackup"]).then_some(()));
+    run(0, "mylvmbackup", "true");
+    wait_for("the end of the alert", || (open() == ["borgmatic"]).then_some(()));
 }
 
 #[test]

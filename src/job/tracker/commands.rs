@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::JobTracker;
 use crate::job::follow::Silence;
-use crate::job::{Job, JobKind, MOST_NOTES, Outcome};
+use crate::job::{Job, JobKind, MOST_NOTES, Outcome, user};
 use crate::source::{
     AcceptCommand, CertificateCommand, Mark, MarkEnd, MarkKind, NoteCommand, PhaseCommand, PhaseMark,
 };
@@ -61,7 +61,7 @@ impl JobTracker {
         }
         let mut job = before.clone().unwrap_or_else(|| {
             let job = Job::new(self.next_id(), mark.kind.into(), &mark.key, &mark.name, mark.started_at);
-            let backup_of = self.backed_up_before(&mark.name).filter(|_| mark.kind == MarkKind::Command);
+            let backup_of = self.backed_up_before(mark).filter(|_| mark.kind == MarkKind::Command);
             Job { setup: self.machine.clone(), process: mark.process, backup_of, ..job }
         });
         job.label = mark.label.clone().or(job.label);
@@ -157,9 +157,11 @@ impl JobTracker {
         Ok(JobChange { job, effect: Effect::Changed })
     }
 
-    /// The volume that the last command of this name backed up.
-    fn backed_up_before(&self, name: &str) -> Option<String> {
-        let is_it = |job: &&std::sync::Arc<Job>| job.kind == JobKind::Command && job.name == name;
+    /// The volume that the last command of this name and user backed up.
+    fn backed_up_before(&self, mark: &Mark) -> Option<String> {
+        let is_it = |job: &&std::sync::Arc<Job>| {
+            job.kind == JobKind::Command && job.name == mark.name && user(&job.key) == user(&mark.key)
+        };
         self.ended().iter().rev().find(is_it)?.backup_of.clone()
     }
 

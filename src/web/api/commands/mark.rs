@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 
 use super::{CHOSEN, JobReply, JobResponse, check_letters, check_time, forgotten_or_room, send, unread};
 use crate::commands::Command;
+use crate::job::OF_USER;
 use crate::source::{JobCommand, LONGEST_NAME, Label, Mark, MarkEnd, MarkKind};
 use crate::web::Site;
 use crate::web::answer::{Problem, ProblemBody};
@@ -51,19 +52,20 @@ pub async fn put_job(
 ) -> Result<JobResponse, Problem> {
     let Json(put) = body
         .map_err(|rejection| unread("a job as JSON, such as {\"name\": …, \"started_at\": …}", &rejection))?;
+    check_letters("a job's key", &key, LONGEST_NAME)?;
     let key = match client {
         Peer::Process(process) if !process.is_operator => own_key(process, &key, &put)?,
-        _ => key,
+        _ => format!("{CHOSEN}{key}"),
     };
     let mark = mark(key, put, crate::source::clock::now())?;
     let stored = forgotten_or_room(&site, &mark.key, 0).await?;
     Ok(send(&site, Command::OnJob(JobCommand::Mark(mark)), stored).await?.into())
 }
 
-/// A key that names its user, so that no user reaches another's job. Only `cowbell run` itself has such jobs.
+/// A key that names its user, so that no user reaches another's job. `cowbell run` has such jobs.
 fn own_key(client: Process, key: &str, put: &PutJob) -> Result<String, Problem> {
     if put.kind == MarkKind::Command && put.process == Some(client.pid) {
-        return Ok(format!("user-{}:{key}", client.user));
+        return Ok(format!("{OF_USER}{}:{key}", client.user));
     }
     Err(Problem::Forbidden(format!(
         "user {} may record commands with `cowbell run` only: expected `kind` \"command\" and `process` {}",
@@ -72,7 +74,6 @@ fn own_key(client: Process, key: &str, put: &PutJob) -> Result<String, Problem> 
 }
 
 fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
-    check_letters("a job's key", &key, LONGEST_NAME)?;
     check_letters("a job's name", &put.name, LONGEST_NAME)?;
     check_time("started_at", Some(put.started_at), now)?;
     check_time("ended_at", put.ended_at, now)?;
@@ -101,7 +102,7 @@ fn mark(key: String, put: PutJob, now: Timestamp) -> Result<Mark, Problem> {
         _ => return Err(Problem::Bad("expected `ended_at` and `succeeded` together, or neither".into())),
     };
     Ok(Mark {
-        key: format!("{CHOSEN}{key}"),
+        key,
         kind: put.kind,
         name: put.name,
         label,

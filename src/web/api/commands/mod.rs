@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use utoipa::ToSchema;
 
 use crate::commands::{Command, Reply, Request};
-use crate::job::{Effect, Job};
+use crate::job::{Effect, Job, user};
 use crate::store::WriteError;
 use crate::web::answer::Problem;
 use crate::web::slow::LONGEST as LONGEST_WAIT;
@@ -61,7 +61,7 @@ impl From<Answer> for JobResponse {
 
 /// The key that a client chose; `None` for snapshots.
 pub fn chosen_key(job: &Job) -> Option<&str> {
-    job.key.strip_prefix(CHOSEN)
+    user(&job.key).map_or_else(|| job.key.strip_prefix(CHOSEN), |_| Some(&job.key))
 }
 
 /// Sends a command to the loop and waits until its result is stored.
