@@ -6,6 +6,7 @@
 pub mod edit;
 pub mod mark;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -32,6 +33,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const FAILING_TIMEOUT: Duration = Duration::from_millis(200);
 /// The time limit for finding a job in the database.
 const LOOKUP_TIMEOUT: Duration = Duration::from_millis(500);
+/// Running commands of an ordinary user.
+const MOST_RUNNING: usize = 64;
 /// Distinguishes keys that clients chose from UUIDs of volumes.
 const CHOSEN: &str = "mark:";
 
@@ -109,8 +112,29 @@ pub(super) async fn forgotten_or_room(site: &Site, key: &str, bytes: usize) -> R
     let stored = stored.ok().and_then(Result::ok).flatten();
     if stored.is_none() {
         site.store.check_room(bytes as u64).map_err(Problem::NotStored)?;
+        if let Some(user) = user(key) {
+            let present = site.present()?;
+            let free = present.keep.bytes_for_jobs().saturating_sub(present.store.stock.jobs_bytes);
+            check_share(user, &present.jobs, free, present.keep.bytes_for_jobs() / 2)?;
+        }
     }
     Ok(stored)
+}
+
+/// Refuses another job of an ordinary user that would displace those of operators.
+fn check_share(user: &str, jobs: &[Arc<Job>], free: u64, reserved: u64) -> Result<(), Problem> {
+    let is_its = |job: &&Arc<Job>| job.is_running() && crate::job::user(&job.key) == Some(user);
+    if jobs.iter().filter(is_its).count() >= MOST_RUNNING {
+        return Err(Problem::TooMany(format!(
+            "{MOST_RUNNING} commands of user {user} are running already: record others when they have ended"
+        )));
+    }
+    if free <= reserved {
+        return Err(Problem::NotStored(
+            "the rest of the room for jobs is for root and the group cowbell: ask them to delete some".into(),
+        ));
+    }
+    Ok(())
 }
 
 /// Explains why a body is refused.
@@ -137,5 +161,24 @@ fn check_time(what: &str, at: Option<Timestamp>, now: Timestamp) -> Result<(), P
     match at.filter(|at| *at < Timestamp::UNIX_EPOCH || *at - MOST_AHEAD > now) {
         None => Ok(()),
         Some(at) => Err(Problem::Bad(format!("expected `{what}` from 1970 to now ({now}), but found {at}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobKind;
+
+    #[test]
+    fn a_user_displaces_no_jobs_of_operators() {
+        let job =
+            |key: String| Arc::new(Job::new(1, JobKind::Command, &key, "nightly", Timestamp::UNIX_EPOCH));
+        let mut jobs: Vec<_> = (1..MOST_RUNNING).map(|id| job(format!("user:1000:{id}"))).collect();
+        jobs.extend((0..MOST_RUNNING).map(|id| job(format!("mark:{id}"))));
+        assert!(check_share("1000", &jobs, 6, 5).is_ok());
+        assert!(matches!(check_share("1000", &jobs, 5, 5), Err(Problem::NotStored(_))));
+        jobs.push(job("user:1000:0".into()));
+        assert!(matches!(check_share("1000", &jobs, 6, 5), Err(Problem::TooMany(_))));
+        assert!(check_share("1001", &jobs, 6, 5).is_ok());
     }
 }
