@@ -1,14 +1,14 @@
 //! Who may read and who may change, by every way to the site: loopback, the network, a proxy and the control socket.
 
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::daemon::{Daemon, Start, cowbell, free_port, said};
+use crate::daemon::{Daemon, Said, Start, cowbell, free_port, runtime_folder, said};
 use crate::hostile::{HOST, JOB, JSON};
 use crate::http;
 use crate::machine::Machine;
@@ -24,6 +24,18 @@ fn with_token() -> (TempDir, String) {
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
     let config = format!("[changes]\ntoken_file = \"{}\"\n", file.display());
     (folder, config)
+}
+
+const NOBODY: u32 = 65_534;
+
+/// Runs a command as another user, whose runtime directory leads to that of the tests.
+fn run_as(user: u32, daemon: &Daemon, arguments: &[&str]) -> Said {
+    let folder = tempfile::tempdir().unwrap();
+    symlink(runtime_folder().join("cowbell"), folder.path().join("cowbell")).unwrap();
+    chown(folder.path(), Some(user), None).unwrap();
+    let mut command = cowbell();
+    command.args(["--listen", &format!("127.0.0.1:{}", daemon.port)]).args(arguments);
+    said(command.env("XDG_RUNTIME_DIR", folder.path()).uid(user).gid(user))
 }
 
 fn put(daemon: &Daemon, key: &str, headers: &[(&str, &str)]) -> http::Answer {
@@ -95,11 +107,7 @@ fn another_user_may_record_its_own_jobs_and_nothing_else() {
     let daemon = Start::watching(&machine).start();
     // 202: a busy disk has not stored it yet.
     assert!([201, 202].contains(&http::put(daemon.port, "/api/v1/jobs/of-root", &[JSON], JOB).status));
-    let as_nobody = |arguments: &[&str]| {
-        let mut command = cowbell();
-        command.args(["--listen", &format!("127.0.0.1:{}", daemon.port)]).args(arguments);
-        said(command.uid(65_534).gid(65_534))
-    };
+    let as_nobody = |arguments: &[&str]| run_as(NOBODY, &daemon, arguments);
     for arguments in [
         &["job", "delete", "1"][..],
         &["job", "stop", "backup"],
@@ -129,9 +137,7 @@ fn another_user_neither_raises_nor_clears_the_alert_of_a_backup() {
     let machine = Machine::new();
     let daemon = Start::watching(&machine).start();
     let run = |user: u32, name: &str, program: &str| {
-        let mut command = cowbell();
-        command.args(["--listen", &format!("127.0.0.1:{}", daemon.port), "run", "--name", name, program]);
-        let ran = said(command.uid(user).gid(user));
+        let ran = run_as(user, &daemon, &["run", "--name", name, program]);
         assert_eq!(ran.err, "", "{ran:?}");
     };
     let open = || {
@@ -141,8 +147,8 @@ fn another_user_neither_raises_nor_clears_the_alert_of_a_backup() {
     };
     run(0, "mylvmbackup", "false");
     wait_for("the alert", || (open() == ["mylvmbackup"]).then_some(()));
-    run(65_534, "mylvmbackup", "true");
-    run(65_534, "holland", "false");
+    run(NOBODY, "mylvmbackup", "true");
+    run(NOBODY, "holland", "false");
     run(0, "borgmatic", "false");
     wait_for("the other alert", || (open() == ["borgmatic", "mylvmbackup"]).then_some(()));
     run(0, "mylvmbackup", "true");

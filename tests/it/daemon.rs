@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -55,7 +56,9 @@ pub fn cowbell() -> Command {
 
 /// Where daemons of these tests have their control sockets, one for each port.
 pub fn runtime_folder() -> PathBuf {
-    std::env::temp_dir().join(format!("cowbell-tests-{}", rustix::process::geteuid().as_raw()))
+    let folder = std::env::temp_dir().join(format!("cowbell-tests-{}", rustix::process::geteuid().as_raw()));
+    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&folder).unwrap();
+    folder
 }
 
 fn default_signals() -> std::io::Result<()> {
