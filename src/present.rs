@@ -16,6 +16,7 @@ use crate::job::Job;
 use crate::job::curves::{Curves, overflows};
 use crate::job::earlier::past_runs;
 use crate::job::sizing::never_overflows;
+use crate::notify::{Delivery, Silence};
 use crate::sample::PartState;
 use crate::source::Part;
 use crate::source::dm::usage_unknown;
@@ -41,6 +42,9 @@ pub struct Present {
     /// What was read from live snapshots, and how far they filled.
     pub curves: Arc<Curves>,
     pub alerts: Vec<Alert>,
+    /// The last deliveries of open and recent alerts, by alert and receiver.
+    pub deliveries: Arc<BTreeMap<(i64, String), Delivery>>,
+    pub silences: Vec<Silence>,
     pub ticks: Ticks,
     pub parts: BTreeMap<Part, PartState>,
     pub store: Health,

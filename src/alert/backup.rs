@@ -32,7 +32,7 @@ impl Rules {
         Vec::new()
     }
 
-    /// Raises alerts for jobs that ended under an earlier process, which closed its undelivered alerts.
+    /// Raises alerts for jobs that ended while no process watched.
     pub fn judge_ended(&mut self, jobs: &[Arc<Job>], at: Timestamp) -> Vec<Alert> {
         let is_new = |job: &&Arc<Job>| {
             job.ended_at.is_some_and(|ended| at.as_millisecond() - ended.as_millisecond() < MAX_AGE_MS)

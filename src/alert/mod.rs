@@ -1,7 +1,6 @@
 //! Alerts: rules that are evaluated for each tick before anything is stored. An unknown value changes nothing.
 //!
-//! An open alert shows the current value; receivers are notified again only if it gets worse. Alerts that could not be
-//! delivered before the program ended are closed, so that the next start raises them again.
+//! An open alert shows the current value; receivers are notified again only if it gets worse.
 
 mod backup;
 mod rule;
@@ -35,8 +34,30 @@ pub struct Alert {
     pub cleared_at: Option<Timestamp>,
     /// The highest severity so far; cleared alerts keep it.
     pub worst: Severity,
+    /// When a warning became critical.
+    #[serde(default)]
+    pub worse_at: Option<Timestamp>,
+    #[serde(default)]
+    pub acknowledged: Option<Acknowledgement>,
     /// The problem and its remedy; once cleared, how it ended.
     pub sentence: String,
+}
+
+/// Somebody works on it: an acknowledged alert is not repeated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Acknowledgement {
+    pub at: Timestamp,
+    /// `null`: until the alert is cleared.
+    pub until: Option<Timestamp>,
+    pub note: String,
+}
+
+impl Alert {
+    pub fn is_acknowledged(&self, at: Timestamp) -> bool {
+        self.acknowledged
+            .as_ref()
+            .is_some_and(|acknowledged| acknowledged.until.is_none_or(|until| at < until))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -78,10 +99,11 @@ impl Rules {
         &self.open
     }
 
-    /// Clears undelivered alerts when the program stops, so that the next start raises and delivers them again.
-    pub fn forget(&mut self, ids: &[i64], at: Timestamp) -> Vec<Alert> {
-        let how = |_: &Alert| "cowbell stopped before all receivers were notified.".into();
-        self.clear_all(at, |alert| ids.contains(&alert.id), how)
+    /// Acknowledges an open alert, or withdraws that. Returns the alert to store; `None` if it is not open.
+    pub fn acknowledge(&mut self, id: i64, acknowledged: Option<Acknowledgement>) -> Option<Alert> {
+        let alert = self.open.iter_mut().find(|alert| alert.id == id)?;
+        alert.acknowledged = acknowledged;
+        Some(alert.clone())
     }
 
     /// Evaluates all rules for a tick; returns alerts to deliver: raised, escalated or cleared ones.
@@ -128,7 +150,9 @@ impl Rules {
         let outlook = rule.has_outlook().then(|| outlook(volume)).flatten();
         let alert = &mut self.open[index];
         alert.severity = severity;
-        alert.worst = alert.worst.max(severity);
+        if severity > alert.worst {
+            (alert.worst, alert.worse_at) = (severity, Some(interval.at));
+        }
         alert.value = rule.fill(state).map(Fill::percent);
         alert.sentence =
             sentence::raised(rule, severity, volume, state, thresholds, interval, outlook.as_ref());
@@ -150,6 +174,8 @@ impl Rules {
             raised_at: at,
             cleared_at: None,
             worst: severity,
+            worse_at: None,
+            acknowledged: None,
             sentence: String::new(),
         });
         self.open.len() - 1

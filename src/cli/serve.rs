@@ -129,7 +129,7 @@ async fn serve(
     let known = store.start_state().clone();
     let notifier = {
         let _web = web.enter();
-        Notifier::start(&receivers, &terms.host)
+        Notifier::start(&receivers, &terms.host, known.unfinished.clone())
     };
     let shutdown = signalled()?;
     let (access_sender, access) = watch::channel(Arc::new(access));

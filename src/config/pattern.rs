@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize, Serializer};
 pub struct Pattern(glob::Pattern);
 
 impl Pattern {
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
     /// Alerts about cowbell itself belong to no volume: for them, both names are empty.
     pub fn matches(&self, vg: &str, lv: &str) -> bool {
         self.0.matches(&format!("{vg}/{lv}"))
@@ -38,7 +42,7 @@ impl<'de> Deserialize<'de> for Pattern {
 
 impl Serialize for Pattern {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.as_str())
+        serializer.serialize_str(self.as_str())
     }
 }
 

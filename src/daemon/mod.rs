@@ -22,7 +22,7 @@ use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::job::curves::{Curves, overflows};
 use crate::job::{Job, JobTracker};
-use crate::notify::Notifier;
+use crate::notify::{Notifier, Silence};
 use crate::pipeline::Observer;
 use crate::present::{Present, forecast};
 use crate::source::{Reading, Source};
@@ -75,7 +75,7 @@ pub async fn run(
             }
             None => {
                 watcher.publish_end(&source, outlets);
-                break watcher.idle(shutdown).await;
+                break watcher.idle(shutdown, outlets).await;
             }
         }
     }
@@ -92,6 +92,7 @@ struct Watcher {
     /// The number of invalid hook messages, and the last error.
     invalid_hooks: (u64, String),
     rules: Rules,
+    silences: Vec<Silence>,
     tallies: Arc<Tallies>,
     started_at: Option<Timestamp>,
     taken: u64,
@@ -117,6 +118,7 @@ impl Watcher {
             curves: Arc::default(),
             invalid_hooks: Default::default(),
             rules,
+            silences: known.silences,
             tallies: Arc::default(),
             started_at: None,
             taken: 0,
@@ -142,16 +144,22 @@ impl Watcher {
                 reading = &mut next => return reading,
                 Some(request) = inlets.commands.recv() => self.answer(request, outlets).await,
                 Some(reload) = inlets.reloads.recv() => self.reload(reload, outlets),
+                delivery = outlets.notifier.next_record() => {
+                    outlets.store.append(WriteOp::Delivery(Box::new(delivery))).await;
+                }
                 () = self.supervisor.due() => self.supervisor.feed(),
             }
         }
     }
 
     /// After the end of a recording.
-    async fn idle(&mut self, shutdown: &CancellationToken) {
+    async fn idle(&mut self, shutdown: &CancellationToken, outlets: &mut Outlets) {
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
+                delivery = outlets.notifier.next_record() => {
+                    outlets.store.append(WriteOp::Delivery(Box::new(delivery))).await;
+                }
                 () = self.supervisor.due() => self.supervisor.feed(),
             }
         }
@@ -186,6 +194,7 @@ impl Watcher {
             self.last = Some(interval);
             self.ticked = Instant::now();
         }
+        self.silences.retain(|silence| silence.until > reading.at);
         self.count(reading, began);
         self.publish(None, outlets);
         if let Some(present) = &*outlets.present.borrow() {
@@ -198,10 +207,7 @@ impl Watcher {
         let (jobs, curves) = (&self.jobs, &*self.curves);
         let outlook = |volume: &Volume| worst_outlook(volume, interval, jobs, curves);
         let alerts = self.rules.judge(interval, &outlook);
-        for alert in &alerts {
-            outlets.notifier.tell(alert);
-            log(alert);
-        }
+        self.notify(&alerts, outlets);
         let jobs = self.jobs.advance(interval);
         Arc::make_mut(&mut self.curves).advance(interval, self.jobs.running());
         self.judge_jobs(jobs, interval.at, outlets).await;
@@ -239,10 +245,18 @@ impl Watcher {
         }
     }
 
-    async fn tell(&self, alerts: Vec<Alert>, outlets: &mut Outlets) {
+    /// Receivers get the current values before they get alerts that changed.
+    fn notify(&self, alerts: &[Alert], outlets: &mut Outlets) {
+        outlets.notifier.publish(self.rules.open(), &self.silences);
         for alert in alerts {
-            outlets.notifier.tell(&alert);
-            log(&alert);
+            outlets.notifier.tell(alert);
+            log(alert);
+        }
+    }
+
+    async fn tell(&self, alerts: Vec<Alert>, outlets: &mut Outlets) {
+        self.notify(&alerts, outlets);
+        for alert in alerts {
             outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
         }
     }
@@ -262,10 +276,8 @@ impl Watcher {
 
     /// When the program ends, stores the data that is only in memory.
     async fn hand_over(&mut self, outlets: &mut Outlets) {
-        let undelivered = outlets.notifier.close().await;
-        let at = self.last.as_ref().map(|interval| interval.at).unwrap_or_default();
-        for alert in self.rules.forget(&undelivered, at) {
-            outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
+        for delivery in outlets.notifier.close().await {
+            outlets.store.append(WriteOp::Delivery(Box::new(delivery))).await;
         }
         for job in self.jobs.running() {
             outlets.store.append(WriteOp::Job(Box::new(job.clone()))).await;

@@ -51,6 +51,8 @@ impl Watcher {
                 .collect(),
             curves: Arc::clone(&self.curves),
             alerts: self.rules.open().to_vec(),
+            deliveries: Arc::clone(outlets.notifier.deliveries()),
+            silences: self.silences.clone(),
             ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
             parts: self.observer.parts().clone(),
             store,

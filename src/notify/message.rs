@@ -2,25 +2,25 @@
 
 use serde::Serialize;
 
+use super::Status;
 use crate::alert::{Alert, Severity};
 
 /// An alert as receivers get it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AlertState {
-    /// `raised` or `cleared`
-    pub status: &'static str,
+    pub status: Status,
     #[serde(flatten)]
     pub alert: Alert,
 }
 
 impl AlertState {
     pub fn new(alert: &Alert) -> Self {
-        let status = if alert.cleared_at.is_some() { "cleared" } else { "raised" };
+        let status = if alert.cleared_at.is_some() { Status::Cleared } else { Status::Raised };
         Self { status, alert: alert.clone() }
     }
 
     pub fn is_over(&self) -> bool {
-        self.alert.cleared_at.is_some()
+        self.status == Status::Cleared
     }
 
     /// Orders states by importance: open ones first, then critical ones, then the oldest.

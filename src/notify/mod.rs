@@ -1,23 +1,31 @@
 //! Delivers alerts to webhooks and commands. Of each alert a receiver gets the newest state, for as long as that takes.
 //!
 //! Receivers do not wait for each other, and neither do alerts: each receiver has a task, an outbox and several
-//! deliveries at a time.
+//! deliveries at a time. The result of each delivery is a record, which the loop stores: after a restart, a receiver gets
+//! what it does not know yet.
 
+mod delivery;
+mod manners;
 mod message;
 mod outbox;
 mod send;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::alert::Alert;
 use crate::config::Notify as Receiver;
+use crate::source::clock;
+pub use delivery::{Delivery, KnownState, Status};
+use manners::Manners;
+pub use manners::{Silence, Standing};
 pub use message::{AlertState, Message};
-use outbox::{Letter, Outbox};
-use send::Failure;
+use outbox::{Failed, Letter, Outbox};
 
 /// Messages that may wait until a receiver's task takes them, which it does at once.
 const QUEUE: usize = 256;
@@ -25,39 +33,60 @@ const QUEUE: usize = 256;
 const AT_ONCE: usize = 4;
 /// The time limit for deliveries in progress when the program stops.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
+/// How often silences, quiet hours and repeats are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// An open critical alert is repeated after this time.
+const REPEAT: Duration = Duration::from_secs(3600);
+
+/// What an earlier process left: alerts that are open or whose end may be undelivered, and their deliveries.
+#[derive(Clone, Debug, Default)]
+pub struct Unfinished {
+    pub alerts: Vec<Alert>,
+    pub deliveries: Vec<Delivery>,
+}
 
 /// All receivers of alerts.
 pub struct Notifier {
     host: String,
     receivers: Vec<(Receiver, mpsc::Sender<AlertState>)>,
-    /// IDs of queued alerts, once per message, and a channel of those that need no delivery any more.
-    in_flight: Vec<i64>,
-    settled: mpsc::UnboundedReceiver<i64>,
-    settle: mpsc::UnboundedSender<i64>,
+    standing: watch::Sender<Arc<Standing>>,
+    /// The last delivery of each unfinished alert to each receiver.
+    deliveries: Arc<BTreeMap<(i64, String), Delivery>>,
+    records: mpsc::UnboundedReceiver<Delivery>,
+    /// `None` once the program stops.
+    report: Option<mpsc::UnboundedSender<Delivery>>,
     /// Aborts deliveries when the notifier is dropped.
     tasks: JoinSet<()>,
     runtime: Handle,
 }
 
 impl Notifier {
-    /// Starts on the current runtime.
-    pub fn start(settings: &[Receiver], host: &str) -> Self {
-        let (settle, settled) = mpsc::unbounded_channel();
+    /// Starts on the current runtime, and continues what an earlier process left.
+    pub fn start(settings: &[Receiver], host: &str, unfinished: Unfinished) -> Self {
+        let (report, records) = mpsc::unbounded_channel();
+        let key = |delivery: Delivery| ((delivery.alert, delivery.receiver.clone()), delivery);
         let mut notifier = Self {
             host: host.into(),
             receivers: Vec::new(),
-            in_flight: Vec::new(),
-            settled,
-            settle,
+            standing: watch::Sender::default(),
+            deliveries: Arc::new(unfinished.deliveries.into_iter().map(key).collect()),
+            records,
+            report: Some(report),
             tasks: JoinSet::new(),
             runtime: Handle::current(),
         };
-        notifier.reload(settings);
+        notifier.take_receivers(settings, &unfinished.alerts);
         notifier
     }
 
-    /// Takes new receivers. Those that remain keep what is queued for them.
+    /// Takes new receivers. Those that remain keep what is queued for them; new ones get the open alerts.
     pub fn reload(&mut self, settings: &[Receiver]) {
+        let open = self.standing.borrow().open.clone();
+        self.take_receivers(settings, &open);
+    }
+
+    fn take_receivers(&mut self, settings: &[Receiver], alerts: &[Alert]) {
+        let Some(report) = &self.report else { return };
         let mut before = std::mem::take(&mut self.receivers);
         for receiver in settings {
             if let Some(index) = before.iter().position(|(known, _)| known == receiver) {
@@ -65,85 +94,153 @@ impl Notifier {
                 continue;
             }
             let (sender, queue) = mpsc::channel(QUEUE);
+            let name = send::name(receiver);
+            let mut outbox = Outbox::default();
+            for alert in alerts {
+                let record = self.deliveries.get(&(alert.id, name.clone()));
+                outbox.resume(AlertState::new(alert), record, Instant::now());
+            }
+            let task = Task {
+                receiver: receiver.clone(),
+                name,
+                host: self.host.clone(),
+                outbox,
+                standing: self.standing.subscribe(),
+                report: report.clone(),
+            };
+            self.tasks.spawn_on(task.serve(queue), &self.runtime);
             self.receivers.push((receiver.clone(), sender));
-            self.tasks.spawn_on(
-                serve(receiver.clone(), self.host.clone(), queue, self.settle.clone()),
-                &self.runtime,
-            );
         }
     }
 
     /// Queues the alert for every receiver, without waiting.
     pub fn tell(&mut self, alert: &Alert) {
-        while let Ok(id) = self.settled.try_recv() {
-            self.settle(id);
-        }
-        let state = AlertState::new(alert);
         for (receiver, queue) in &self.receivers {
-            match queue.try_send(state.clone()) {
-                Ok(()) => self.in_flight.push(alert.id),
-                Err(_) => tracing::error!(
+            if queue.try_send(AlertState::new(alert)).is_err() {
+                tracing::error!(
                     "dropped an alert for {}, which has {QUEUE} queued: {}",
                     send::name(receiver),
                     alert.sentence
-                ),
+                );
             }
         }
     }
 
-    /// Waits briefly for deliveries in progress; returns the IDs of undelivered alerts.
-    pub async fn close(&mut self) -> Vec<i64> {
+    /// Publishes the current values of open alerts and the silences.
+    pub fn publish(&mut self, open: &[Alert], silences: &[Silence]) {
+        self.standing.send_if_modified(|standing| {
+            let is_new = standing.open != open || standing.silences != silences;
+            if is_new {
+                *standing = Arc::new(Standing { open: open.to_vec(), silences: silences.to_vec() });
+            }
+            is_new
+        });
+    }
+
+    /// Waits for the next result of a delivery, which is to be stored.
+    pub async fn next_record(&mut self) -> Delivery {
+        // Without a sender the program stops, and nothing waits here.
+        let Some(delivery) = self.records.recv().await else { return std::future::pending().await };
+        self.remember(delivery.clone());
+        delivery
+    }
+
+    /// The last delivery of each open or recent alert to each receiver.
+    pub fn deliveries(&self) -> &Arc<BTreeMap<(i64, String), Delivery>> {
+        &self.deliveries
+    }
+
+    /// Waits briefly for deliveries in progress, and returns their results.
+    pub async fn close(&mut self) -> Vec<Delivery> {
+        (self.report, self.receivers) = (None, Vec::new());
         let end = tokio::time::Instant::now() + CLOSE_TIMEOUT;
-        while !self.in_flight.is_empty() {
-            match tokio::time::timeout_at(end, self.settled.recv()).await {
-                Ok(Some(id)) => self.settle(id),
-                _ => break,
-            }
+        let mut records = Vec::new();
+        while let Ok(Some(record)) = tokio::time::timeout_at(end, self.records.recv()).await {
+            records.push(record);
         }
-        std::mem::take(&mut self.in_flight)
+        records
     }
 
-    fn settle(&mut self, id: i64) {
-        if let Some(index) = self.in_flight.iter().position(|other| *other == id) {
-            self.in_flight.swap_remove(index);
+    fn remember(&mut self, delivery: Delivery) {
+        let deliveries = Arc::make_mut(&mut self.deliveries);
+        deliveries.insert((delivery.alert, delivery.receiver.clone()), delivery);
+        while deliveries.len() > MOST_REMEMBERED {
+            deliveries.pop_first();
         }
     }
 }
 
-/// Delivers to one receiver until the queue is closed.
-async fn serve(
+/// Deliveries in memory; the others are in the database.
+const MOST_REMEMBERED: usize = 500;
+
+/// Delivers to one receiver.
+struct Task {
     receiver: Receiver,
+    name: String,
     host: String,
-    mut queue: mpsc::Receiver<AlertState>,
-    settled: mpsc::UnboundedSender<i64>,
-) {
-    // The notifier may be gone while the program stops.
-    let settle = |ids: Vec<i64>| ids.into_iter().for_each(|id| settled.send(id).unwrap_or_default());
-    let mut outbox = Outbox::new(crate::source::clock::now());
-    let mut deliveries = JoinSet::new();
-    loop {
-        while deliveries.len() < AT_ONCE
-            && let Some(letter) = outbox.take_due(Instant::now())
-        {
-            deliveries.spawn(attempt(receiver.clone(), host.clone(), letter));
-        }
-        let due = outbox.next_due().filter(|_| deliveries.len() < AT_ONCE);
-        tokio::select! {
-            state = queue.recv() => match state {
-                Some(state) => settle(outbox.put(state, Instant::now())),
-                None => return settle(outbox.clear()),
-            },
-            Some(Ok((letter, result))) = deliveries.join_next() => {
-                log(&receiver, &letter, &result);
-                settle(outbox.settle(&letter, result.map_err(|failure| failure.is_refusal), Instant::now()));
+    outbox: Outbox,
+    standing: watch::Receiver<Arc<Standing>>,
+    report: mpsc::UnboundedSender<Delivery>,
+}
+
+impl Task {
+    /// Until the queue is closed, and what was queued is delivered or has failed.
+    async fn serve(mut self, mut queue: mpsc::Receiver<AlertState>) {
+        let mut deliveries = JoinSet::new();
+        let mut is_open = true;
+        loop {
+            // Alerts of one tick go as one message.
+            while let Ok(state) = queue.try_recv() {
+                self.outbox.put(state, Instant::now());
             }
-            () = until(due) => {}
+            let due = self.start_deliveries(&mut deliveries);
+            if !is_open && deliveries.is_empty() {
+                return;
+            }
+            tokio::select! {
+                state = queue.recv(), if is_open => match state {
+                    Some(state) => self.outbox.put(state, Instant::now()),
+                    None => is_open = false,
+                },
+                Some(Ok((letter, result))) = deliveries.join_next() => self.settle(&letter, &result),
+                Ok(()) = self.standing.changed(), if is_open => {}
+                () = until(due) => {}
+            }
+        }
+    }
+
+    /// Starts what is due; returns when to look again.
+    fn start_deliveries(
+        &mut self,
+        deliveries: &mut JoinSet<(Letter, Result<String, Failed>)>,
+    ) -> Option<Instant> {
+        let standing = Arc::clone(&self.standing.borrow_and_update());
+        let now = Instant::now();
+        let manners =
+            Manners { at: clock::now(), standing: &standing, is_quiet: false, repeat: Some(REPEAT) };
+        while deliveries.len() < AT_ONCE
+            && let Some(letter) = self.outbox.take_due(now, &manners)
+        {
+            deliveries.spawn(attempt(self.receiver.clone(), self.host.clone(), letter));
+        }
+        if self.outbox.is_empty() {
+            return None;
+        }
+        let due = self.outbox.next_due(&manners).filter(|_| deliveries.len() < AT_ONCE);
+        Some(due.map_or(now + LOOK_EVERY, |due| due.min(now + LOOK_EVERY)))
+    }
+
+    fn settle(&mut self, letter: &Letter, result: &Result<String, Failed>) {
+        log(&self.name, letter, result);
+        for record in self.outbox.settle(&self.name, letter, result, (Instant::now(), clock::now())) {
+            // The notifier may be gone while the program stops.
+            let _ = self.report.send(record);
         }
     }
 }
 
-async fn attempt(receiver: Receiver, host: String, letter: Letter) -> (Letter, Result<(), Failure>) {
-    let message = Message { host, first: letter.state.clone(), others: Vec::new() };
+async fn attempt(receiver: Receiver, host: String, letter: Letter) -> (Letter, Result<String, Failed>) {
+    let Some(message) = Message::of(&host, letter.states.clone()) else { return (letter, Ok(String::new())) };
     let result = send::deliver(&receiver, &message).await;
     (letter, result)
 }
@@ -155,14 +252,16 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-fn log(receiver: &Receiver, letter: &Letter, result: &Result<(), Failure>) {
-    let (id, name, tries) = (letter.state.alert.id, send::name(receiver), letter.tries);
+fn log(name: &str, letter: &Letter, result: &Result<String, Failed>) {
+    let tries = letter.tries;
+    let ids: Vec<String> = letter.states.iter().map(|state| state.alert.id.to_string()).collect();
+    let ids = ids.join(", ");
     match result {
-        Ok(()) if tries > 0 => tracing::info!("delivered alert {id} to {name} after {tries} failures"),
-        Ok(()) => {}
-        Err(Failure { error, .. }) => {
+        Ok(_) if tries > 0 => tracing::info!("delivered alert {ids} to {name} after {tries} failures"),
+        Ok(_) => {}
+        Err(Failed { sentence, .. }) => {
             tracing::warn!(
-                "cannot deliver alert {id} to {name}, retrying in {:?}: {error:#}",
+                "cannot deliver alert {ids} to {name}, retrying in {:?}: {sentence}",
                 outbox::pause(tries)
             );
         }

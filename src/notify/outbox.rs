@@ -1,44 +1,62 @@
-//! What one receiver has yet to be told: the newest state of each alert.
+//! What one receiver has yet to get: the newest state of each alert.
 //!
 //! A failed delivery is repeated with growing pauses until it succeeds, or a newer state takes its place. The end of an
-//! alert is not delivered if the receiver did not hear of its beginning.
+//! alert is not delivered if the receiver does not know of its beginning.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::AlertState;
+use super::manners::Manners;
+use super::{AlertState, Delivery, KnownState};
+use crate::alert::Severity;
 
 /// The pauses after failures, doubled from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(300);
+/// After a message, what follows within this time goes as one, except a critical alert: it goes at once.
+const GROUP: Duration = Duration::from_secs(2);
+/// Maximum alerts in a message.
+const MOST_IN_MESSAGE: usize = 50;
 
-/// The messages for one receiver.
+/// The alerts of one receiver, by their IDs.
+#[derive(Default)]
 pub struct Outbox {
-    /// Alerts that were raised earlier were delivered by an earlier process.
-    started_at: Timestamp,
-    /// The IDs of open alerts of which the receiver may know.
-    known: HashSet<i64>,
-    /// By the alert's ID.
-    pending: HashMap<i64, Pending>,
+    entries: HashMap<i64, Entry>,
+    /// Until then, only critical alerts are sent at once.
+    grouped_until: Option<Instant>,
 }
 
-struct Pending {
+struct Entry {
+    /// The newest state.
     state: AlertState,
     /// Counts the states of the alert, so that an old delivery does not settle a newer state.
     version: u64,
+    /// The version that was delivered.
+    delivered: u64,
+    /// What the receiver got, or may have got.
+    known: Option<KnownState>,
+    /// Failed deliveries of this state.
     failures: u32,
     due: Instant,
     is_sent: bool,
 }
 
-/// A message on its way.
+/// States on their way in one message.
 pub struct Letter {
-    pub state: AlertState,
+    pub states: Vec<AlertState>,
     /// Failed deliveries so far.
     pub tries: u32,
-    version: u64,
+    versions: Vec<u64>,
+}
+
+/// A failed delivery.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failed {
+    /// Whether the receiver certainly did not take it. After a time limit, it may have.
+    pub is_refusal: bool,
+    pub sentence: String,
 }
 
 /// The pause after so many failures and one more.
@@ -46,93 +64,162 @@ pub fn pause(failures: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << failures.min(9)).min(LAST_PAUSE)
 }
 
+impl Entry {
+    fn new(state: AlertState, due: Instant) -> Self {
+        Self { state, version: 1, delivered: 0, known: None, failures: 0, due, is_sent: false }
+    }
+
+    fn is_wanted(&self, manners: &Manners) -> bool {
+        let is_news = self.version > self.delivered || manners.is_repeated(&self.state, self.known.as_ref());
+        !self.is_sent && is_news && !manners.is_held(&self.state)
+    }
+
+    fn is_urgent(&self) -> bool {
+        !self.state.is_over() && self.state.alert.severity == Severity::Critical
+    }
+
+    /// Whether it is the end of an alert of which the receiver cannot know.
+    fn is_unheard_end(&self) -> bool {
+        self.state.is_over() && self.known.is_none() && !self.is_sent
+    }
+}
+
 impl Outbox {
-    pub fn new(started_at: Timestamp) -> Self {
-        Self { started_at, known: HashSet::new(), pending: HashMap::new() }
+    /// Continues after an earlier process, which left this record.
+    pub fn resume(&mut self, state: AlertState, record: Option<&Delivery>, now: Instant) {
+        let mut entry = Entry::new(state, now);
+        entry.known = record.and_then(|record| record.known);
+        entry.delivered = u64::from(record.is_some_and(|record| record.covers(&entry.state)));
+        let is_settled = entry.state.is_over() && entry.delivered == 1;
+        if !is_settled && !entry.is_unheard_end() {
+            self.entries.insert(entry.state.alert.id, entry);
+        }
     }
 
-    /// Adds the newest state of an alert, to be delivered at once. Returns the IDs of states that need no delivery any more.
-    pub fn put(&mut self, state: AlertState, now: Instant) -> Vec<i64> {
+    /// Adds the newest state of an alert.
+    pub fn put(&mut self, state: AlertState, now: Instant) {
         let id = state.alert.id;
-        let Some(pending) = self.pending.get_mut(&id) else {
-            self.pending.insert(id, Pending { state, version: 0, failures: 0, due: now, is_sent: false });
-            return self.drop_unheard(id).into_iter().collect();
-        };
-        pending.state = state;
-        pending.version += 1;
-        pending.due = now;
-        let mut settled = vec![id];
-        settled.extend(self.drop_unheard(id));
-        settled
-    }
-
-    /// The next message to deliver now: critical ones first, then the oldest.
-    pub fn take_due(&mut self, now: Instant) -> Option<Letter> {
-        let due = self.pending.values_mut().filter(|pending| !pending.is_sent && pending.due <= now);
-        let order = |pending: &&mut Pending| {
-            let alert = &pending.state.alert;
-            (pending.state.is_over(), std::cmp::Reverse(alert.severity), alert.id)
-        };
-        let next = due.min_by_key(order)?;
-        next.is_sent = true;
-        Some(Letter { state: next.state.clone(), tries: next.failures, version: next.version })
-    }
-
-    /// When the next message is due.
-    pub fn next_due(&self) -> Option<Instant> {
-        self.pending.values().filter(|pending| !pending.is_sent).map(|pending| pending.due).min()
-    }
-
-    /// Takes the result of a delivery; an error says whether the receiver certainly refused it. Returns the IDs of states
-    /// that need no delivery any more.
-    pub fn settle(&mut self, letter: &Letter, result: Result<(), bool>, now: Instant) -> Vec<i64> {
-        let id = letter.state.alert.id;
-        let Some(pending) = self.pending.get_mut(&id) else { return Vec::new() };
-        pending.is_sent = false;
-        if result != Err(true) {
-            self.known.insert(id);
-        }
-        if result.is_err() {
-            pending.due = pending.due.max(now + pause(pending.failures));
-            if pending.version > letter.version {
-                pending.due = now;
+        match self.entries.get_mut(&id) {
+            Some(entry) => {
+                (entry.state, entry.due, entry.failures) = (state, now, 0);
+                entry.version += 1;
             }
-            pending.failures += 1;
-            return self.drop_unheard(id).into_iter().collect();
+            None => {
+                self.entries.insert(id, Entry::new(state, now));
+            }
         }
-        let is_newest = pending.version == letter.version;
-        pending.failures = 0;
-        if is_newest {
-            self.pending.remove(&id);
-        }
-        if letter.state.is_over() {
-            self.known.remove(&id);
-        }
-        // The receiver is back: the others need not wait any longer.
-        self.pending.values_mut().for_each(|pending| pending.due = pending.due.min(now));
-        if is_newest { vec![id] } else { Vec::new() }
+        self.drop_unheard(id);
     }
 
-    /// Drops all; returns the IDs.
-    pub fn clear(&mut self) -> Vec<i64> {
-        self.pending.drain().map(|(id, _)| id).collect()
+    /// The next message to deliver now: critical alerts first, then the oldest. All that were not tried before go in one.
+    pub fn take_due(&mut self, now: Instant, manners: &Manners) -> Option<Letter> {
+        let is_group_due = self.grouped_until.is_none_or(|until| now >= until);
+        let mut due: Vec<&mut Entry> =
+            self.entries.values_mut().filter(|entry| entry.due <= now && entry.is_wanted(manners)).collect();
+        due.sort_by_key(|entry| entry.state.rank());
+        let is_due = |entry: &&mut Entry| is_group_due || entry.failures > 0 || entry.is_urgent();
+        let first = due.iter().position(|entry| is_due(&entry))?;
+        if due[first].failures > 0 {
+            return Some(Letter::of([due.swap_remove(first)], manners));
+        }
+        self.grouped_until = Some(now + GROUP);
+        let fresh = due.into_iter().filter(|entry| entry.failures == 0);
+        Some(Letter::of(fresh.take(MOST_IN_MESSAGE), manners))
     }
 
-    /// Drops the end of an alert of which the receiver cannot have heard.
-    fn drop_unheard(&mut self, id: i64) -> Option<i64> {
-        let pending = self.pending.get(&id)?;
-        let is_known = self.known.contains(&id) || pending.state.alert.raised_at < self.started_at;
-        let is_unheard = pending.state.is_over() && !is_known && !pending.is_sent;
-        is_unheard.then(|| self.pending.remove(&id)).flatten().map(|_| id)
+    /// When the next message is due. Silences, quiet hours and repeats may make one due earlier or later.
+    pub fn next_due(&self, manners: &Manners) -> Option<Instant> {
+        let due = |entry: &Entry| match self.grouped_until {
+            Some(until) if entry.failures == 0 && !entry.is_urgent() => entry.due.max(until),
+            _ => entry.due,
+        };
+        self.entries.values().filter(|entry| entry.is_wanted(manners)).map(due).min()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Takes the result of a delivery: the receiver's answer, or why it failed. Returns the records to store.
+    pub fn settle(
+        &mut self,
+        receiver: &str,
+        letter: &Letter,
+        result: &Result<String, Failed>,
+        (now, at): (Instant, Timestamp),
+    ) -> Vec<Delivery> {
+        let mut records = Vec::new();
+        for (state, version) in letter.states.iter().zip(&letter.versions) {
+            let Some(entry) = self.entries.get_mut(&state.alert.id) else { continue };
+            entry.is_sent = false;
+            let is_newest = entry.version == *version;
+            if !matches!(result, Err(Failed { is_refusal: true, .. })) {
+                entry.known = Some(KnownState::of(state, at));
+            }
+            match result {
+                Ok(_) => entry.delivered = *version,
+                Err(_) if is_newest => {
+                    entry.due = now + pause(entry.failures);
+                    entry.failures += 1;
+                }
+                Err(_) => entry.due = now,
+            }
+            records.push(Delivery {
+                alert: state.alert.id,
+                receiver: receiver.into(),
+                known: entry.known,
+                is_delivered: result.is_ok(),
+                tries: letter.tries + 1,
+                tried_at: at,
+                answer: match result {
+                    Ok(answer) => answer.clone(),
+                    Err(failed) => failed.sentence.clone(),
+                },
+            });
+            if result.is_ok() && is_newest && state.is_over() {
+                self.entries.remove(&state.alert.id);
+            }
+            self.drop_unheard(state.alert.id);
+        }
+        if result.is_ok() {
+            // The receiver is back: the others need not wait any longer.
+            for entry in self.entries.values_mut().filter(|entry| !entry.is_sent) {
+                (entry.due, entry.failures) = (entry.due.min(now), 0);
+            }
+        }
+        records
+    }
+
+    fn drop_unheard(&mut self, id: i64) {
+        if self.entries.get(&id).is_some_and(Entry::is_unheard_end) {
+            self.entries.remove(&id);
+        }
+    }
+}
+
+impl Letter {
+    fn of<'a>(entries: impl IntoIterator<Item = &'a mut Entry>, manners: &Manners) -> Self {
+        let mut letter = Self { states: Vec::new(), tries: 0, versions: Vec::new() };
+        for entry in entries {
+            entry.is_sent = true;
+            letter.tries = letter.tries.max(entry.failures);
+            letter.versions.push(entry.version);
+            // A repeated or late message has today's value, and its original times.
+            letter.states.push(AlertState::new(manners.current(&entry.state)));
+        }
+        letter
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
-    use crate::alert::{Alert, Rule, Severity};
+    use crate::alert::{Acknowledgement, Alert, Rule};
+    use crate::notify::{Silence, Standing};
 
     fn state(id: i64, severity: Severity, is_over: bool) -> AlertState {
         let at = Timestamp::from_second(1_000 + id).unwrap();
@@ -147,6 +234,8 @@ mod tests {
             raised_at: at,
             cleared_at: is_over.then_some(at),
             worst: severity,
+            worse_at: None,
+            acknowledged: None,
             sentence: String::new(),
         };
         AlertState::new(&alert)
@@ -154,121 +243,273 @@ mod tests {
 
     const WARNING: Severity = Severity::Warning;
     const CRITICAL: Severity = Severity::Critical;
+    const HOUR: Duration = Duration::from_secs(3_600);
 
-    /// What is due now, one letter each: `w`, `C`, and `o` for what is over.
-    fn due(outbox: &mut Outbox, now: Instant) -> (String, Vec<Letter>) {
-        let letters: Vec<Letter> = std::iter::from_fn(|| outbox.take_due(now)).collect();
-        let sign = |letter: &Letter| match (letter.state.is_over(), letter.state.alert.severity) {
+    fn yes() -> Result<String, Failed> {
+        Ok("200 OK".into())
+    }
+
+    fn no(is_refusal: bool) -> Result<String, Failed> {
+        Err(Failed { is_refusal, sentence: "no".into() })
+    }
+
+    /// An outbox with a receiver, a clock, and what is known of alerts.
+    struct Receiver {
+        outbox: Outbox,
+        started: Instant,
+        elapsed: Duration,
+        standing: Standing,
+        is_quiet: bool,
+        records: BTreeMap<i64, Delivery>,
+    }
+
+    impl Receiver {
+        fn new() -> Self {
+            let (outbox, standing) = (Outbox::default(), Standing::default());
+            let started = Instant::now();
+            let elapsed = Duration::ZERO;
+            Self { outbox, started, elapsed, standing, is_quiet: false, records: BTreeMap::new() }
+        }
+
+        fn now(&self) -> (Instant, Timestamp) {
+            (self.started + self.elapsed, Timestamp::UNIX_EPOCH + self.elapsed)
+        }
+
+        fn put(&mut self, id: i64, severity: Severity, is_over: bool) {
+            let now = self.now().0;
+            self.outbox.put(state(id, severity, is_over), now);
+        }
+
+        fn with_manners<T>(&mut self, ask: impl FnOnce(&mut Outbox, Instant, &Manners) -> T) -> T {
+            let (now, at) = self.now();
+            let manners =
+                Manners { at, standing: &self.standing, is_quiet: self.is_quiet, repeat: Some(HOUR) };
+            ask(&mut self.outbox, now, &manners)
+        }
+
+        fn take(&mut self) -> Vec<Letter> {
+            std::iter::from_fn(|| self.with_manners(Outbox::take_due)).collect()
+        }
+
+        fn settle(&mut self, letter: &Letter, result: &Result<String, Failed>) {
+            let now = self.now();
+            for record in self.outbox.settle("mail", letter, result, now) {
+                self.records.insert(record.alert, record);
+            }
+        }
+
+        /// Delivers what is due; what the messages held, such as `1C2w 1o`: warning, critical, over.
+        fn deliver(&mut self, result: &Result<String, Failed>) -> String {
+            let letters = self.take();
+            letters.iter().for_each(|letter| self.settle(letter, result));
+            letters.iter().map(signs).collect::<Vec<_>>().join(" ")
+        }
+
+        /// The same after so much time.
+        fn after(&mut self, time: Duration, result: &Result<String, Failed>) -> String {
+            self.elapsed += time;
+            self.deliver(result)
+        }
+    }
+
+    fn signs(letter: &Letter) -> String {
+        let sign = |state: &AlertState| match (state.is_over(), state.alert.severity) {
             (true, _) => 'o',
             (false, Severity::Warning) => 'w',
             (false, Severity::Critical) => 'C',
         };
-        (letters.iter().map(sign).collect(), letters)
-    }
-
-    fn outbox() -> Outbox {
-        Outbox::new(Timestamp::UNIX_EPOCH)
+        letter.states.iter().map(|state| format!("{}{}", state.alert.id, sign(state))).collect()
     }
 
     #[test]
     fn a_receiver_that_is_down_for_hours_gets_the_newest_state_once() {
-        let (mut outbox, start) = (outbox(), Instant::now());
-        outbox.put(state(1, WARNING, false), start);
-        let (mut now, mut tries) = (start, 0);
-        while now < start + Duration::from_secs(3 * 3_600) {
-            for letter in due(&mut outbox, now).1 {
-                tries += 1;
-                assert_eq!(outbox.settle(&letter, Err(true), now), Vec::<i64>::new());
-            }
+        let mut receiver = Receiver::new();
+        receiver.put(1, WARNING, false);
+        let mut tries = 0;
+        while receiver.elapsed < 3 * HOUR {
+            tries += usize::from(!receiver.deliver(&no(true)).is_empty());
             if tries == 5 {
-                assert_eq!(
-                    outbox.put(state(1, CRITICAL, false), now),
-                    [1],
-                    "the warning needs no delivery any more"
-                );
+                receiver.put(1, CRITICAL, false);
                 tries += 1;
             }
-            now = outbox.next_due().unwrap();
+            let due = receiver.with_manners(|outbox, _, manners| outbox.next_due(manners)).unwrap();
+            receiver.elapsed = due - receiver.started;
         }
         assert!((40..60).contains(&tries), "{tries}");
-        let (signs, letters) = due(&mut outbox, now);
-        assert_eq!(signs, "C");
-        assert_eq!(outbox.settle(&letters[0], Ok(()), now), [1]);
-        assert_eq!(outbox.next_due(), None);
+        assert_eq!(receiver.deliver(&yes()), "1C");
+        assert_eq!(receiver.after(HOUR / 2, &yes()), "");
+        assert_eq!(receiver.records[&1].answer, "200 OK");
     }
 
     #[test]
     fn an_end_is_delivered_only_if_its_beginning_may_be_known() {
-        for (result, expected) in [(Err(true), ""), (Err(false), "o"), (Ok(()), "o")] {
-            let (mut outbox, now) = (outbox(), Instant::now());
-            outbox.put(state(1, WARNING, false), now);
-            let (_, letters) = due(&mut outbox, now);
-            outbox.settle(&letters[0], result, now);
-            outbox.put(state(1, WARNING, true), now);
-            assert_eq!(due(&mut outbox, now).0, expected, "{result:?}");
+        for (result, expected) in [(no(true), ""), (no(false), "1o"), (yes(), "1o")] {
+            let mut receiver = Receiver::new();
+            receiver.put(1, WARNING, false);
+            receiver.deliver(&result);
+            receiver.put(1, WARNING, true);
+            assert_eq!(receiver.after(GROUP, &yes()), expected, "{result:?}");
+            assert!(receiver.outbox.is_empty());
         }
-        let mut resumed = Outbox::new(Timestamp::from_second(5_000).unwrap());
-        resumed.put(state(1, WARNING, true), Instant::now());
-        assert_eq!(due(&mut resumed, Instant::now()).0, "o", "an earlier process delivered its beginning");
     }
 
     #[test]
-    fn critical_alerts_go_first_and_a_success_wakes_the_others() {
-        let (mut outbox, now) = (outbox(), Instant::now());
-        for (id, severity) in [(1, WARNING), (2, CRITICAL), (3, CRITICAL)] {
-            outbox.put(state(id, severity, false), now);
+    fn after_a_restart_a_receiver_gets_what_it_does_not_know() {
+        for (before, result, now, expected) in [
+            ((WARNING, false), yes(), (WARNING, false), ""),
+            ((WARNING, false), yes(), (CRITICAL, false), "1C"),
+            ((WARNING, false), yes(), (WARNING, true), "1o"),
+            ((WARNING, false), no(true), (WARNING, false), "1w"),
+            ((WARNING, false), no(false), (WARNING, false), "1w"),
+            ((WARNING, false), no(true), (WARNING, true), ""),
+            ((WARNING, false), no(false), (WARNING, true), "1o"),
+        ] {
+            let (mut first, mut second) = (Receiver::new(), Receiver::new());
+            first.put(1, before.0, before.1);
+            first.deliver(&result);
+            let start = second.started;
+            second.outbox.resume(state(1, now.0, now.1), first.records.get(&1), start);
+            assert_eq!(second.deliver(&yes()), expected, "{before:?} {result:?} {now:?}");
         }
-        let (signs, letters) = due(&mut outbox, now);
-        assert_eq!(signs, "CCw");
-        assert_eq!(letters[0].state.alert.id, 2);
-        letters.iter().for_each(|letter| drop(outbox.settle(letter, Err(true), now)));
-        assert_eq!(due(&mut outbox, now).0, "");
-        let later = now + Duration::from_secs(1);
-        let letter = outbox.take_due(later).unwrap();
-        outbox.settle(&letter, Ok(()), later);
-        assert_eq!(due(&mut outbox, later).0, "Cw");
+        let mut untold = Receiver::new();
+        let start = untold.started;
+        untold.outbox.resume(state(1, WARNING, false), None, start);
+        assert_eq!(untold.deliver(&yes()), "1w", "the earlier process was killed before it delivered");
+    }
+
+    #[test]
+    fn alerts_of_two_seconds_go_as_one_message_and_critical_ones_at_once() {
+        let mut receiver = Receiver::new();
+        for (id, severity) in [(1, WARNING), (2, CRITICAL), (3, CRITICAL)] {
+            receiver.put(id, severity, false);
+        }
+        assert_eq!(receiver.deliver(&yes()), "2C3C1w");
+        receiver.put(4, WARNING, false);
+        assert_eq!(receiver.after(Duration::from_secs(1), &yes()), "");
+        receiver.put(5, WARNING, false);
+        assert_eq!(receiver.after(Duration::from_secs(1), &yes()), "4w5w");
+        receiver.put(6, WARNING, false);
+        receiver.put(7, CRITICAL, false);
+        assert_eq!(receiver.deliver(&yes()), "7C6w");
+    }
+
+    #[test]
+    fn an_alert_that_is_refused_does_not_hold_up_others() {
+        let mut receiver = Receiver::new();
+        receiver.put(1, WARNING, false);
+        receiver.put(2, WARNING, false);
+        assert_eq!(receiver.deliver(&no(true)), "1w2w");
+        receiver.elapsed += FIRST_PAUSE;
+        let letters = receiver.take();
+        assert_eq!(letters.iter().map(signs).collect::<Vec<_>>(), ["1w", "2w"], "each by itself");
+        receiver.settle(&letters[0], &no(true));
+        receiver.settle(&letters[1], &yes());
+        assert!(receiver.records[&2].is_delivered);
+    }
+
+    #[test]
+    fn a_success_wakes_the_others() {
+        let mut receiver = Receiver::new();
+        receiver.put(1, WARNING, false);
+        receiver.put(2, CRITICAL, false);
+        for _ in 0..8 {
+            receiver.after(LAST_PAUSE, &no(true));
+        }
+        receiver.put(3, CRITICAL, false);
+        assert_eq!(receiver.deliver(&yes()), "3C");
+        assert_eq!(receiver.after(GROUP, &yes()), "2C1w");
     }
 
     #[test]
     fn a_state_that_changes_during_its_delivery_is_delivered_afterwards() {
-        let (mut outbox, now) = (outbox(), Instant::now());
-        outbox.put(state(1, WARNING, false), now);
-        let (_, letters) = due(&mut outbox, now);
-        outbox.put(state(1, CRITICAL, false), now);
-        assert_eq!(due(&mut outbox, now).0, "", "one delivery of an alert at a time");
-        assert_eq!(outbox.settle(&letters[0], Ok(()), now), Vec::<i64>::new());
-        assert_eq!(due(&mut outbox, now).0, "C");
+        let mut receiver = Receiver::new();
+        receiver.put(1, WARNING, false);
+        let letters = receiver.take();
+        receiver.put(1, CRITICAL, false);
+        assert_eq!(receiver.deliver(&yes()), "", "one delivery of an alert at a time");
+        receiver.settle(&letters[0], &yes());
+        assert_eq!(receiver.deliver(&yes()), "1C");
+    }
+
+    #[test]
+    fn a_critical_alert_is_repeated_each_hour_until_it_is_acknowledged() {
+        let mut receiver = Receiver::new();
+        receiver.put(1, CRITICAL, false);
+        receiver.put(2, WARNING, false);
+        assert_eq!(receiver.deliver(&yes()), "1C2w");
+        assert_eq!(receiver.after(HOUR, &yes()), "1C");
+        assert_eq!(receiver.after(HOUR / 2, &yes()), "");
+        let mut alert = state(1, CRITICAL, false).alert;
+        let until = Some(receiver.now().1 + 2 * HOUR);
+        alert.acknowledged =
+            Some(Acknowledgement { at: receiver.now().1, until, note: "being extended".into() });
+        receiver.standing.open = vec![alert];
+        assert_eq!(receiver.after(HOUR, &yes()), "");
+        assert_eq!(receiver.after(HOUR, &yes()), "1C", "the acknowledgement has ended");
+    }
+
+    #[test]
+    fn a_message_has_the_value_of_its_time() {
+        let mut receiver = Receiver::new();
+        receiver.put(1, CRITICAL, false);
+        receiver.deliver(&no(true));
+        let now = Alert { sentence: "97 % full".into(), ..state(1, CRITICAL, false).alert };
+        receiver.standing.open = vec![now];
+        receiver.elapsed += FIRST_PAUSE;
+        assert_eq!(receiver.take()[0].states[0].alert.sentence, "97 % full");
+    }
+
+    #[test]
+    fn silences_hold_all_alerts_of_their_volumes_and_quiet_hours_hold_warnings() {
+        let mut receiver = Receiver::new();
+        let until = receiver.now().1 + HOUR;
+        let silence = Silence { volumes: "vg0/*".parse().unwrap(), until, note: String::new() };
+        receiver.standing.silences = vec![silence];
+        receiver.put(1, CRITICAL, false);
+        receiver.put(2, WARNING, false);
+        assert_eq!(receiver.deliver(&yes()), "");
+        receiver.is_quiet = true;
+        assert_eq!(receiver.after(HOUR, &yes()), "1C");
+        receiver.is_quiet = false;
+        assert_eq!(receiver.after(GROUP, &yes()), "2w");
     }
 
     proptest! {
-        /// Whatever a receiver does: once it takes messages again, it knows the newest state of each alert it heard of.
+        /// Whatever a receiver does: once it takes messages again, it knows the newest state of each alert it heard of. It
+        /// gets no state twice within the hour.
         #[test]
         fn nothing_is_lost(steps in proptest::collection::vec((0..3_i64, 0..3_u8, 0..3_u8), 0..60)) {
-            let (mut outbox, mut now) = (outbox(), Instant::now());
+            let mut receiver = Receiver::new();
             let mut newest: HashMap<i64, AlertState> = HashMap::new();
             let mut heard: HashMap<i64, AlertState> = HashMap::new();
+            let mut changes = 0;
             for (id, change, answer) in steps {
                 let is_over = newest.get(&id).is_some_and(AlertState::is_over);
                 if !is_over {
                     let severity = if change == 1 { CRITICAL } else { WARNING };
                     let message = state(id, severity, change == 2 && newest.contains_key(&id));
                     newest.insert(id, message.clone());
-                    outbox.put(message, now);
+                    receiver.outbox.put(message, receiver.started + receiver.elapsed);
+                    changes += 1;
                 }
-                for letter in due(&mut outbox, now).1 {
+                let result = [no(true), no(false), yes()][usize::from(answer)].clone();
+                for letter in receiver.take() {
                     if answer > 0 {
-                        heard.insert(letter.state.alert.id, letter.state.clone());
+                        heard.extend(letter.states.iter().map(|state| (state.alert.id, state.clone())));
                     }
-                    outbox.settle(&letter, [Err(true), Err(false), Ok(())][usize::from(answer)], now);
+                    receiver.settle(&letter, &result);
                 }
-                now += Duration::from_secs(2);
+                receiver.elapsed += Duration::from_secs(2);
             }
-            while let Some(due_at) = outbox.next_due() {
-                now = now.max(due_at);
-                for letter in due(&mut outbox, now).1 {
-                    heard.insert(letter.state.alert.id, letter.state.clone());
-                    outbox.settle(&letter, Ok(()), now);
+            let mut delivered = 0;
+            while let Some(due) = receiver.with_manners(|outbox, _, manners| outbox.next_due(manners)) {
+                receiver.elapsed = receiver.elapsed.max(due - receiver.started);
+                for letter in receiver.take() {
+                    delivered += letter.states.len();
+                    heard.extend(letter.states.iter().map(|state| (state.alert.id, state.clone())));
+                    receiver.settle(&letter, &yes());
                 }
+                prop_assert!(delivered <= changes.min(3));
             }
             for (id, message) in newest {
                 match heard.get(&id) {

@@ -3,24 +3,17 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 use super::Message;
+use super::outbox::Failed;
 use crate::config::Notify as Receiver;
 
 /// The time limit for delivering one message.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-
-/// A message that was not delivered, as far as is known.
-#[derive(Debug)]
-pub struct Failure {
-    /// Whether the receiver certainly did not take it. After a time limit, it may have.
-    pub is_refusal: bool,
-    pub error: anyhow::Error,
-}
 
 /// For the log: a URL without path, which may contain secrets.
 pub fn name(receiver: &Receiver) -> String {
@@ -33,24 +26,25 @@ pub fn name(receiver: &Receiver) -> String {
     }
 }
 
-/// Delivers one message, within a time limit.
-pub async fn deliver(receiver: &Receiver, message: &Message) -> Result<(), Failure> {
+/// Delivers one message, within a time limit. Returns the receiver's answer.
+pub async fn deliver(receiver: &Receiver, message: &Message) -> Result<String, Failed> {
     let sent = tokio::time::timeout(TIME_LIMIT, send(receiver, message)).await;
     match sent {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Failure { is_refusal: true, error }),
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(Failed { is_refusal: true, sentence: format!("{error:#}") }),
         Err(_) => {
-            Err(Failure { is_refusal: false, error: anyhow!("it did not answer within {TIME_LIMIT:?}") })
+            Err(Failed { is_refusal: false, sentence: format!("it did not answer within {TIME_LIMIT:?}") })
         }
     }
 }
 
-async fn send(receiver: &Receiver, message: &Message) -> anyhow::Result<()> {
+async fn send(receiver: &Receiver, message: &Message) -> anyhow::Result<String> {
     match receiver {
         Receiver::Webhook { url } => {
             let answer = client()?.post(url).json(message).send().await;
-            answer.and_then(reqwest::Response::error_for_status).map_err(reqwest::Error::without_url)?;
-            Ok(())
+            let answer =
+                answer.and_then(reqwest::Response::error_for_status).map_err(reqwest::Error::without_url)?;
+            Ok(answer.status().to_string())
         }
         Receiver::Command { command } => run(command, serde_json::to_vec(message)?).await,
     }
@@ -64,7 +58,7 @@ fn client() -> reqwest::Result<reqwest::Client> {
 }
 
 /// Runs the program with `input` on its standard input; its output is discarded.
-async fn run(command: &[String], input: Vec<u8>) -> anyhow::Result<()> {
+async fn run(command: &[String], input: Vec<u8>) -> anyhow::Result<String> {
     let mut child = Command::new(&command[0])
         .args(&command[1..])
         .stdin(Stdio::piped())
@@ -83,7 +77,7 @@ async fn run(command: &[String], input: Vec<u8>) -> anyhow::Result<()> {
     if !status.success() {
         bail!("it ended with {status}");
     }
-    Ok(())
+    Ok(status.to_string())
 }
 
 /// A process group, which is killed when dropped.

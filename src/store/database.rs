@@ -14,8 +14,14 @@ use super::{TickOrigin, damage, journal, paths};
 
 /// `sqlx::migrate!` would do the same, but its macro makes cargo compile SQLite and most of sqlx a second time.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
-    let schema = include_str!("../../migrations/0001_schema.sql").into_sql_str();
-    Migrator::with_migrations(vec![Migration::new(1, "schema".into(), MigrationType::Simple, schema, false)])
+    let migration = |(version, name, sql): (i64, &'static str, &'static str)| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    let migrations = [
+        (1, "schema", include_str!("../../migrations/0001_schema.sql")),
+        (2, "deliveries", include_str!("../../migrations/0002_deliveries.sql")),
+    ];
+    Migrator::with_migrations(migrations.map(migration).into())
 });
 
 /// Bytes of a page of a new database. Most chunks have one to three kB, so larger pages would waste more space.

@@ -14,12 +14,14 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, FromRow, Row, Sqlite, SqliteConnection};
 
 use super::StoreReader;
+use super::deliveries;
 use super::readers::{ReadError, Reader};
 use super::records::readable;
 use super::seal::last_instant;
 use super::tick::Tick;
 use crate::alert::Alert;
 use crate::job::{Job, JobKind};
+use crate::notify::{Delivery, Silence, Unfinished};
 use crate::series::Range;
 
 /// Ended jobs that may continue after a start, if their volumes reappear.
@@ -40,6 +42,9 @@ pub struct StartState {
     /// Alerts that were open.
     pub alerts: Vec<Alert>,
     pub last_alert_id: i64,
+    /// The deliveries of open alerts, and alerts whose end may be undelivered.
+    pub unfinished: Unfinished,
+    pub silences: Vec<Silence>,
     /// The last tick that was stored.
     pub last_tick_at: Option<Timestamp>,
 }
@@ -169,6 +174,15 @@ impl StoreReader {
         Ok(readable_records(&self.rows(query).await.context("cannot read alerts")?))
     }
 
+    /// The deliveries of these alerts.
+    pub async fn deliveries(&self, alerts: &[i64]) -> anyhow::Result<Vec<Delivery>> {
+        let query = sqlx::query(
+            "SELECT * FROM delivery_record WHERE alert IN (SELECT value FROM json_each(?)) ORDER BY alert, receiver",
+        );
+        let query = query.bind(serde_json::to_string(alerts)?);
+        Ok(readable_records(&self.rows(query).await.context("cannot read the deliveries of alerts")?))
+    }
+
     /// The selected jobs, the latest first.
     pub async fn jobs(&self, query: &JobQuery, most: usize) -> anyhow::Result<JobPage> {
         let body = |path: &str| format!("AND iif(json_valid(body), body ->> '{path}', NULL)");
@@ -249,10 +263,13 @@ pub async fn start_state(connection: &mut SqliteConnection) -> anyhow::Result<(S
     .await?;
     let ((mut jobs, damaged_jobs), (alerts, damaged_alerts)) = (readable::<Job>(&jobs), readable(&alerts));
     jobs.sort_by_key(|job| job.id);
+    let unfinished = deliveries::unfinished(connection, &alerts).await?;
+    let silences = deliveries::silences(connection).await?;
     let last_tick_ms = last_instant(connection).await?;
     let last_tick_at = last_tick_ms.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok());
     let damage = damaged_jobs.into_iter().chain(damaged_alerts).collect();
-    Ok((StartState { jobs, last_job_id, alerts, last_alert_id, last_tick_at }, damage))
+    let state = StartState { jobs, last_job_id, alerts, last_alert_id, unfinished, silences, last_tick_at };
+    Ok((state, damage))
 }
 
 /// A file as stored.

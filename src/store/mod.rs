@@ -8,6 +8,7 @@ mod catalog;
 mod codec;
 mod damage;
 mod database;
+mod deliveries;
 mod export;
 mod health;
 mod history;

@@ -107,6 +107,8 @@ async fn delete_oldest(
 async fn forget_alerts_and_gaps(connection: &mut SqliteConnection) -> anyhow::Result<()> {
     for statement in [
         "DELETE FROM alert_record WHERE cleared_ms < (SELECT min(from_ms) FROM segment)",
+        "DELETE FROM delivery_record WHERE alert NOT IN (SELECT id FROM alert_record)",
+        "DELETE FROM silence WHERE until_ms < (SELECT min(from_ms) FROM segment)",
         "DELETE FROM gap WHERE to_ms < (SELECT min(from_ms) FROM segment)",
     ] {
         sqlx::query(statement).execute(&mut *connection).await?;

@@ -8,6 +8,7 @@ use super::catalog::Rows;
 use super::tick::Tick;
 use crate::alert::Alert;
 use crate::job::Job;
+use crate::notify::{Delivery, Silence};
 use crate::source::{NoteCommand, RemoveCommand};
 
 /// One thing to store.
@@ -20,6 +21,9 @@ pub enum WriteOp {
     Gap(Gap),
     Job(Box<Job>),
     Alert(Box<Alert>),
+    /// The last delivery of an alert to a receiver.
+    Delivery(Box<Delivery>),
+    Silence(Silence),
     /// A note on a job that only the database has.
     Note(NoteCommand),
     Remove(RemoveCommand),

@@ -1,14 +1,14 @@
 //! Alerts reach those who are to be told, soon, and nobody who does not listen delays a tick.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::daemon::{Daemon, Start};
+use crate::daemon::{Daemon, Start, ask_database};
 use crate::tape::{Snapshot, Tape};
 use crate::wait_for;
 
@@ -25,7 +25,11 @@ struct Hook {
 impl Hook {
     /// Answers each request with the status that `answer` has for its number.
     fn start(answer: impl Fn(usize) -> u16 + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at(([127, 0, 0, 1], 0).into(), answer)
+    }
+
+    fn at(address: SocketAddr, answer: impl Fn(usize) -> u16 + Send + 'static) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let told = Arc::new(Mutex::new(Vec::new()));
         let remembered = Arc::clone(&told);
@@ -150,16 +154,19 @@ fn an_alert_is_over_five_points_below_its_threshold_and_not_before() {
     let (tape, hook) = (Tape::of(TICK, &course), Hook::start(|_| 200));
     let daemon = Start::playing(&tape, "1").config(&hook.config()).start();
     daemon.has_played(fills.len());
-    let messages = hook.messages(5);
-    let course: Vec<_> = messages
+    let listed = daemon.json("/api/v1/alerts");
+    let course: Vec<_> = listed
+        .as_array()
+        .unwrap()
         .iter()
-        .map(|told| (told["status"].as_str().unwrap(), told["value"].as_f64().unwrap()))
+        .map(|alert| (alert["worst"].as_str().unwrap(), alert["value"].as_f64().unwrap()))
         .collect();
-    // A critical alert that becomes a warning again is no news; that it is over is.
-    assert_eq!(
-        course,
-        [("raised", 75.0), ("cleared", 64.9), ("raised", 75.0), ("raised", 90.0), ("cleared", 64.0)]
-    );
+    assert_eq!(course, [("critical", 64.0), ("warning", 64.9)]);
+    // All of it happened within two seconds: what follows the first message goes as one, but the critical alert at once.
+    let messages = hook.messages(3);
+    assert_eq!(statuses(&messages), [("raised", "warning"), ("raised", "critical"), ("cleared", "critical")]);
+    assert_eq!(messages[1]["others"][0]["status"], "cleared", "{messages:?}");
+    assert_eq!((&messages[1]["value"], &messages[1]["others"][0]["value"]), (&90.0.into(), &64.9.into()));
 }
 
 #[test]
@@ -239,6 +246,32 @@ fn an_alert_is_in_the_log_with_its_sentence() {
             .any(|line| line.contains(level) && line.contains(part) && line.contains("vg0/data_snapshot"));
         assert!(found, "expected {level} with {part:?} in {log}");
     }
+}
+
+#[test]
+fn an_undelivered_alert_is_delivered_after_a_kill_and_a_delivered_one_is_not_repeated() {
+    let rising = steps(&RISING[..2]);
+    let hook = Hook::start(|_| 200);
+    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = |other: SocketAddr| {
+        format!(
+            "{}[[notify]]\nkind = \"webhook\"\nurl = \"http://localhost:{}/\"\n",
+            hook.config(),
+            other.port()
+        )
+    };
+    let mut first = Start::playing(&rising, "1").config(&config(away)).start();
+    first.has_played(20);
+    hook.messages(1);
+    let stored = "SELECT count(*) FROM delivery WHERE is_delivered = (answer = '200 OK')";
+    wait_for("two stored deliveries", || (ask_database(&first.db, stored) == 2).then_some(()));
+    first.stop(Signal::KILL);
+    let back = Hook::at(away, |_| 200);
+    let going_on = steps(&[Snapshot::Filled(76.0), Snapshot::Filled(76.5)]);
+    let second = Start::playing(&going_on, "1").config(&config(away)).db(&first.db).start();
+    assert_eq!(statuses(&back.messages(1)), [("raised", "warning")]);
+    second.has_played(20);
+    assert_eq!((hook.told().len(), back.told().len()), (1, 1), "each receiver got it once");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::{End, Writer};
 use crate::store::damage;
+use crate::store::deliveries::{write_delivery, write_silence};
 use crate::store::records::{remove_job, write_alert, write_imported, write_job, write_note};
 use crate::store::rows::{write_gap, write_rows};
 use crate::store::words::{in_words, of_sqlite};
@@ -220,6 +221,8 @@ async fn write_one(connection: &mut SqliteConnection, op: &WriteOp) -> anyhow::R
         WriteOp::Gap(gap) => write_gap(connection, gap).await,
         WriteOp::Job(job) => write_job(connection, job).await,
         WriteOp::Alert(alert) => write_alert(connection, alert).await,
+        WriteOp::Delivery(delivery) => write_delivery(connection, delivery).await,
+        WriteOp::Silence(silence) => write_silence(connection, silence).await,
         WriteOp::Note(note) => write_note(connection, note).await,
         WriteOp::Remove(removed) => remove_job(connection, &removed.key).await,
         WriteOp::Import(job, file) => write_imported(connection, job, file).await,

@@ -1,0 +1,67 @@
+//! When a receiver is left in peace: silences, quiet hours, and how often an open alert is repeated.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{AlertState, KnownState};
+use crate::alert::{Alert, Severity};
+use crate::config::Pattern;
+
+/// Alerts of these volumes are not delivered until it ends. A new one of the same volumes replaces it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Silence {
+    /// A pattern such as `vg0/mysql_*`
+    #[schema(value_type = String)]
+    pub volumes: Pattern,
+    pub until: Timestamp,
+    pub note: String,
+}
+
+/// What all receivers are to know at one time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// Open alerts with their current values.
+    pub open: Vec<Alert>,
+    pub silences: Vec<Silence>,
+}
+
+/// The rules of one receiver at one time.
+pub struct Manners<'a> {
+    pub at: Timestamp,
+    pub standing: &'a Standing,
+    /// Whether warnings wait for the end of quiet hours.
+    pub is_quiet: bool,
+    /// Repeats open critical alerts after this time; `None` for never.
+    pub repeat: Option<Duration>,
+}
+
+impl Manners<'_> {
+    /// Whether the state must wait: for the end of a silence, or of quiet hours.
+    pub fn is_held(&self, state: &AlertState) -> bool {
+        let alert = &state.alert;
+        let is_silent =
+            |silence: &Silence| silence.until > self.at && silence.volumes.matches(&alert.vg, &alert.lv);
+        (self.is_quiet && alert.worst < Severity::Critical) || self.standing.silences.iter().any(is_silent)
+    }
+
+    /// Whether an open alert is to be delivered again. An acknowledged one is not.
+    pub fn is_repeated(&self, state: &AlertState, known: Option<&KnownState>) -> bool {
+        let Some((repeat, known)) = self.repeat.zip(known) else { return false };
+        // A clock that was set back makes the next repeat late by that much at most once.
+        let elapsed = self.at.duration_since(known.at).unsigned_abs();
+        let alert = self.current(state);
+        !state.is_over()
+            && alert.severity == Severity::Critical
+            && !alert.is_acknowledged(self.at)
+            && elapsed >= repeat
+    }
+
+    /// The alert with its current value, if it is still open.
+    pub fn current<'b>(&'b self, state: &'b AlertState) -> &'b Alert {
+        let open = self.standing.open.iter().find(|alert| alert.id == state.alert.id);
+        open.filter(|_| !state.is_over()).unwrap_or(&state.alert)
+    }
+}
