@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::AlertState;
+use super::message::{AlertState, Status};
 use crate::alert::Severity;
 
 /// An alert's last delivery to a receiver.
@@ -30,22 +30,6 @@ pub struct KnownState {
     pub severity: Severity,
     /// When it was sent.
     pub at: Timestamp,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    Raised,
-    Cleared,
-}
-
-impl Status {
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Raised => "raised",
-            Self::Cleared => "cleared",
-        }
-    }
 }
 
 impl KnownState {

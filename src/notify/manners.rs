@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{AlertState, KnownState};
+use super::delivery::KnownState;
+use super::message::AlertState;
 use crate::alert::{Alert, Severity};
 use crate::config::Pattern;
 

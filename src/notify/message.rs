@@ -1,8 +1,8 @@
 //! What a receiver gets: the newest states of one or more alerts of this host.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-use super::Status;
 use crate::alert::{Alert, Severity};
 
 /// An alert as receivers get it.
@@ -26,6 +26,22 @@ impl AlertState {
     /// Orders states by importance: open ones first, then critical ones, then the oldest.
     pub fn rank(&self) -> (bool, std::cmp::Reverse<Severity>, i64) {
         (self.is_over(), std::cmp::Reverse(self.alert.severity), self.alert.id)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Raised,
+    Cleared,
+}
+
+impl Status {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Raised => "raised",
+            Self::Cleared => "cleared",
+        }
     }
 }
 

@@ -21,10 +21,10 @@ use tokio::task::JoinSet;
 use crate::alert::Alert;
 use crate::config::Notify as Receiver;
 use crate::source::clock;
-pub use delivery::{Delivery, KnownState, Status};
+pub use delivery::{Delivery, KnownState};
 use manners::Manners;
 pub use manners::{Silence, Standing};
-pub use message::{AlertState, Message};
+pub use message::{AlertState, Message, Status};
 use outbox::{Failed, Letter, Outbox};
 
 /// Messages that may wait until a receiver's task takes them, which it does at once.

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::delivery::{Delivery, KnownState};
 use super::manners::Manners;
-use super::{AlertState, Delivery, KnownState};
+use super::message::AlertState;
 use crate::alert::Severity;
 
 /// The pauses after failures, doubled from the first to the last.
@@ -118,7 +119,7 @@ impl Outbox {
             self.entries.values_mut().filter(|entry| entry.due <= now && entry.is_wanted(manners)).collect();
         due.sort_by_key(|entry| entry.state.rank());
         let is_due = |entry: &&mut Entry| is_group_due || entry.failures > 0 || entry.is_urgent();
-        let first = due.iter().position(|entry| is_due(&entry))?;
+        let first = due.iter().position(is_due)?;
         if due[first].failures > 0 {
             return Some(Letter::of([due.swap_remove(first)], manners));
         }

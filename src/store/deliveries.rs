@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
-use super::history::readable_records;
+use super::records::readable_records;
 use crate::alert::Alert;
 use crate::notify::{Delivery, Silence, Unfinished};
 

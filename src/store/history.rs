@@ -16,7 +16,7 @@ use sqlx::{AssertSqlSafe, FromRow, Row, Sqlite, SqliteConnection};
 use super::StoreReader;
 use super::deliveries;
 use super::readers::{ReadError, Reader};
-use super::records::readable;
+use super::records::{readable, readable_records};
 use super::seal::last_instant;
 use super::tick::Tick;
 use crate::alert::Alert;
@@ -237,13 +237,6 @@ impl StoreReader {
         let why = || health.error.clone().unwrap_or_else(|| "it is not open yet".into());
         if health.is_open { Ok(()) } else { Err(ReadError::Failed(why())) }
     }
-}
-
-/// The valid records. Damaged rows are logged.
-pub fn readable_records<T: for<'r> FromRow<'r, SqliteRow>>(rows: &[SqliteRow]) -> Vec<T> {
-    let (found, damage) = readable(rows);
-    damage.iter().for_each(|sentence| tracing::warn!("{sentence} and left out"));
-    found
 }
 
 /// Reads the state in which an earlier process ended. Omits damaged rows, and returns a sentence for each.

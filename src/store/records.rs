@@ -163,3 +163,10 @@ pub fn readable<T: for<'r> FromRow<'r, SqliteRow>>(rows: &[SqliteRow]) -> (Vec<T
     }
     (found, damage)
 }
+
+/// The valid records. Damaged rows are logged.
+pub fn readable_records<T: for<'r> FromRow<'r, SqliteRow>>(rows: &[SqliteRow]) -> Vec<T> {
+    let (found, damage) = readable(rows);
+    damage.iter().for_each(|sentence| tracing::warn!("{sentence} and left out"));
+    found
+}

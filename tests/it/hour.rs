@@ -136,7 +136,13 @@ fn everything_was_told_once(told: &std::path::Path) {
     };
     let messages = wait_for("the last messages", || {
         let text = std::fs::read_to_string(told).unwrap_or_default();
-        let messages: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        // Alerts that are raised within two seconds share a message.
+        let with_others = |message: Value| {
+            let others = message["others"].as_array().cloned().unwrap_or_default();
+            std::iter::once(message).chain(others)
+        };
+        let messages: Vec<Value> = messages.flat_map(with_others).collect();
         let last = |rule: &str| messages.iter().rfind(|told| told["rule"] == rule).map(key);
         let is_over = |rule: &str| last(rule).is_none_or(|last| last.contains("cleared"));
         let is_complete =
@@ -172,7 +178,7 @@ fn everything_was_told_once(told: &std::path::Path) {
         let found: Vec<&Value> = messages.iter().filter(|told| key(told) == wanted).collect();
         assert!(found.len() <= 1, "{found:?}");
         for told in found {
-            assert_eq!(told["host"], "lab");
+            assert!(told.get("host").is_none_or(|host| host == "lab"), "{told}");
             for part in parts {
                 let sentence = told["sentence"].as_str().unwrap();
                 assert!(sentence.contains(part), "expected {part:?} in {sentence:?}");

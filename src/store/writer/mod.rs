@@ -129,7 +129,10 @@ async fn supervise(
             }
             // Another cowbell has the database, so this one must not start.
             Err(error) if first.is_some() && error.is::<InUse>() => {
-                return drop(first.take().map(|first| first.send(Err(error))));
+                if let Some(first) = first.take() {
+                    let _ = first.send(Err(error));
+                }
+                return;
             }
             Err(error) => {
                 let sentence = in_words(&error);
