@@ -154,7 +154,7 @@ fn everything_was_told_once(told: &std::path::Path) {
             "snapshot_fill raised warning",
             &[
                 "vg0/data_snapshot",
-                "70.00 %",
+                " % full (warning from 70 %)",
                 "VG vg0 has 1.00 GiB free",
                 "`lvextend -L +",
                 "vg0/data_snapshot`",
@@ -162,7 +162,7 @@ fn everything_was_told_once(told: &std::path::Path) {
         ),
         (
             "snapshot_fill raised critical",
-            &["vg0/data_snapshot", "85.00 %", "1.00 GiB free", "`lvextend -L +"],
+            &["vg0/data_snapshot", " % full (critical from 85 %)", "1.00 GiB free", "`lvextend -L +"],
         ),
         (
             "snapshot_fill cleared critical",
