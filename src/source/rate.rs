@@ -1,10 +1,14 @@
-//! Limits how often something may happen: a token bucket.
+//! Limits how often something may happen: a token bucket, also for each client.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 /// Burst limit; afterwards one each [`PAUSE`] is allowed.
 const BURST: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
+/// Clients with a bucket of their own.
+const MOST_CLIENTS: usize = 1024;
 
 #[derive(Debug)]
 pub struct Rate {
@@ -20,15 +24,47 @@ impl Default for Rate {
 
 impl Rate {
     pub fn allows(&mut self, now: Instant) -> bool {
+        let allows = self.left(now) > 0;
+        self.left = self.left.saturating_sub(1);
+        allows
+    }
+
+    fn left(&mut self, now: Instant) -> u32 {
         let pauses = now.saturating_duration_since(self.refilled_at).as_millis() / PAUSE.as_millis();
         if pauses > 0 {
             let more = u32::try_from(pauses).unwrap_or(u32::MAX);
             self.left = self.left.saturating_add(more).min(BURST);
             self.refilled_at = now;
         }
-        let allows = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        allows
+        self.left
+    }
+}
+
+/// A rate for each client.
+#[derive(Debug)]
+pub struct Rates<C>(HashMap<C, Rate>);
+
+impl<C> Default for Rates<C> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<C: Eq + Hash> Rates<C> {
+    pub fn allows(&mut self, client: C, now: Instant) -> bool {
+        if self.0.len() >= MOST_CLIENTS {
+            self.0.retain(|_, rate| rate.left(now) < BURST);
+        }
+        // So many clients at a time cannot be told apart anyway.
+        if self.0.len() >= MOST_CLIENTS {
+            self.0.clear();
+        }
+        self.0.entry(client).or_default().allows(now)
+    }
+
+    /// Whether `allows` would allow it.
+    pub fn would_allow(&mut self, client: &C, now: Instant) -> bool {
+        self.0.get_mut(client).is_none_or(|rate| rate.left(now) > 0)
     }
 }
 
@@ -44,5 +80,15 @@ mod tests {
         assert_eq!(count(&mut rate, start), 100);
         assert_eq!(count(&mut rate, start + Duration::from_secs(1)), 10);
         assert_eq!(count(&mut rate, start + Duration::from_secs(60)), 100);
+    }
+
+    #[test]
+    fn clients_do_not_limit_each_other() {
+        let mut rates = Rates::default();
+        let now = Instant::now();
+        assert_eq!((0..1_000).filter(|_| rates.allows(1, now)).count(), 100);
+        assert!(!rates.would_allow(&1, now) && rates.would_allow(&2, now) && rates.allows(2, now));
+        (0..10_000).for_each(|client| _ = rates.allows(client, now));
+        assert!(rates.0.len() <= MOST_CLIENTS);
     }
 }

@@ -10,12 +10,13 @@
 //! The token comes as `Authorization: Bearer`, or as a cookie, see [`super::login`]. A page of another site can make its
 //! name lead here (DNS rebinding), but cannot change the name that the browser sends.
 
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, HeaderName, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -23,7 +24,7 @@ use super::answer::{Problem, header_text};
 use super::peer::{Peer, Process};
 use super::{Site, login};
 use crate::config::{Config, ConfigError, Token};
-use crate::source::rate::Rate;
+use crate::source::rate::Rates;
 
 const WRONG_TOKEN: &str =
     "wrong token: expected `Authorization: Bearer` with the content of the daemon's `token_file`";
@@ -33,6 +34,8 @@ const LONGEST_HOST: usize = 100;
 /// What everybody may read: it shows nothing of this machine.
 const PUBLIC: [&str; 2] = ["/healthz", login::PATH];
 const PUBLIC_FOLDER: &str = "/assets/";
+/// A proxy's header.
+const CLIENTS: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Who may read and change.
 #[derive(Debug, Default)]
@@ -40,10 +43,10 @@ pub struct Access {
     /// Further names of this site.
     pub hosts: Vec<String>,
     pub token: Option<Token>,
-    /// Limits wrong tokens.
-    wrong_tokens: Mutex<Rate>,
-    /// Limits what users who are no operators report.
-    users_jobs: Mutex<Rate>,
+    /// Limits wrong tokens of an address.
+    wrong_tokens: Mutex<Rates<IpAddr>>,
+    /// Limits what a user who is no operator reports.
+    users_jobs: Mutex<Rates<u32>>,
 }
 
 /// Passes permitted requests.
@@ -71,7 +74,11 @@ impl Access {
         let client = request.extensions().get::<Peer>();
         match client {
             Some(Peer::Process(process)) if reads || process.is_operator => {}
-            Some(Peer::Process(_)) if is_put_of_job(request) => limit(&self.users_jobs, "reports of jobs")?,
+            Some(Peer::Process(Process { user, .. })) if is_put_of_job(request) => {
+                if !lock(&self.users_jobs).allows(*user, Instant::now()) {
+                    return Err(too_many("reports of jobs"));
+                }
+            }
             Some(Peer::Process(Process { user, .. })) => {
                 return Err(Problem::Forbidden(format!(
                     "user {user} may record its own jobs with `cowbell run`, and nothing else: only root and the group \
@@ -79,7 +86,7 @@ impl Access {
                 )));
             }
             Some(host) if reads && host.is_loopback() => self.check_name(request)?,
-            _ => self.check_token(request.headers(), reads)?,
+            _ => self.check_token(request, reads)?,
         }
         if reads { Ok(()) } else { check_kind(request.headers()) }
     }
@@ -91,7 +98,7 @@ impl Access {
         if hosts.next().is_none() && is_own_name(host_name(host), &self.hosts) {
             return Ok(());
         }
-        self.check_token(request.headers(), true).map_err(|_| {
+        self.check_token(request, true).map_err(|_| {
             let shown: String = host.chars().take(LONGEST_HOST).collect();
             Problem::Forbidden(format!(
                 "this site has no name {shown:?}: use its address or localhost, or add the name to `hosts` in the \
@@ -100,36 +107,72 @@ impl Access {
         })
     }
 
-    fn check_token(&self, headers: &HeaderMap, reads: bool) -> Result<(), Problem> {
+    fn check_token(&self, request: &Request, reads: bool) -> Result<(), Problem> {
         let Some(token) = &self.token else {
             return Err(Problem::Forbidden(
                 "over HTTP this needs a token: set `token_file` in [changes], or use `cowbell` on that machine".into(),
             ));
         };
-        if headers.contains_key(header::AUTHORIZATION) {
-            return if has_token(headers, token) { Ok(()) } else { Err(self.wrong_token()) };
-        }
-        match login::has_cookie(headers, token) {
-            true if reads || is_from_own_page(headers) => Ok(()),
-            true => Err(Problem::Forbidden("changes from pages of other sites are not accepted".into())),
-            false => Err(Problem::Unauthorized(
+        let headers = request.headers();
+        let is_right = match headers.contains_key(header::AUTHORIZATION) {
+            true => Some(has_token(headers, token)),
+            false => login::has_cookie(headers, token),
+        };
+        let Some(is_right) = is_right else {
+            return Err(Problem::Unauthorized(
                 "this needs the token: send `Authorization: Bearer` with the content of the daemon's `token_file`".into(),
-            )),
+            ));
+        };
+        self.check_guess(is_right, request.extensions().get(), headers)?;
+        match reads || headers.contains_key(header::AUTHORIZATION) || is_from_own_page(headers) {
+            true => Ok(()),
+            false => Err(Problem::Forbidden("changes from pages of other sites are not accepted".into())),
         }
     }
 
-    /// The problem with a wrong token, of which a guesser can try only a few in a second.
-    pub fn wrong_token(&self) -> Problem {
-        let limited = limit(&self.wrong_tokens, "wrong tokens");
-        limited.err().unwrap_or_else(|| Problem::Unauthorized(WRONG_TOKEN.into()))
+    /// Refuses a wrong token, and after many of them for a while the right one too: otherwise a guesser would not have to
+    /// wait.
+    pub fn check_guess(
+        &self,
+        is_right: bool,
+        client: Option<&Peer>,
+        headers: &HeaderMap,
+    ) -> Result<(), Problem> {
+        let (client, now) = (address(client, headers), Instant::now());
+        let mut wrong_tokens = lock(&self.wrong_tokens);
+        let may_guess = match is_right {
+            true => wrong_tokens.would_allow(&client, now),
+            false => wrong_tokens.allows(client, now),
+        };
+        match (may_guess, is_right) {
+            (false, _) => Err(too_many("wrong tokens")),
+            (true, false) => Err(Problem::Unauthorized(WRONG_TOKEN.into())),
+            (true, true) => Ok(()),
+        }
     }
 }
 
-fn limit(rate: &Mutex<Rate>, what: &str) -> Result<(), Problem> {
-    let mut rate = rate.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    match rate.allows(Instant::now()) {
-        true => Ok(()),
-        false => Err(Problem::TooMany(format!("too many {what}: try again in a second"))),
+fn lock<C: Eq + Hash>(rates: &Mutex<Rates<C>>) -> MutexGuard<'_, Rates<C>> {
+    rates.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn too_many(what: &str) -> Problem {
+    Problem::TooMany(format!("too many {what}: try again in a second"))
+}
+
+/// The address of a client, which a proxy adds last. One client has all IPv6 addresses of a network.
+fn address(client: Option<&Peer>, headers: &HeaderMap) -> IpAddr {
+    let forwarded = || {
+        headers.get_all(CLIENTS).iter().next_back()?.to_str().ok()?.rsplit(',').next()?.trim().parse().ok()
+    };
+    let address = match client {
+        Some(Peer::Host(address)) => Some(address.to_canonical()),
+        _ => forwarded(),
+    };
+    match address {
+        Some(IpAddr::V6(address)) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        Some(address) => address,
+        None => Ipv4Addr::UNSPECIFIED.into(),
     }
 }
 
@@ -310,10 +353,39 @@ mod tests {
     }
 
     #[test]
-    fn a_guesser_has_to_wait() {
+    fn a_guesser_has_to_wait_and_nobody_else() {
         let access = access();
-        let tries = (0..1_000).filter(|_| matches!(access.wrong_token(), Problem::Unauthorized(_))).count();
-        assert!((100..200).contains(&tries), "{tries}");
-        check(&access, &Peer::Proxy, "GET /", &[BEARER], "ok");
+        let guess = |client: &Peer, headers: &HeaderMap| {
+            let is_compared = |_: &i32| {
+                matches!(access.check_guess(false, Some(client), headers), Err(Problem::Unauthorized(_)))
+            };
+            let guesses = (0..1_000).filter(is_compared).count();
+            assert!((100..200).contains(&guesses), "{guesses}");
+        };
+        guess(&at("10.0.0.5"), &HeaderMap::new());
+        let cookie = login::cookie(access.token.as_ref().unwrap());
+        for right in [BEARER, ("cookie", &*cookie)] {
+            check(&access, &at("10.0.0.5"), "GET /", &[right], "TooMany");
+            check(&access, &at("10.0.0.6"), "GET /", &[right], "ok");
+            check(&access, &Peer::Proxy, "GET /", &[right], "ok");
+        }
+        let forwarded = ("x-forwarded-for", "8.8.8.8, 2001:db8::1");
+        guess(&Peer::Proxy, &HeaderMap::from_iter([(CLIENTS, forwarded.1.parse().unwrap())]));
+        check(&access, &Peer::Proxy, "GET /", &[forwarded, BEARER], "TooMany");
+        check(&access, &Peer::Proxy, "GET /", &[("x-forwarded-for", "2001:db8::2"), BEARER], "TooMany");
+        check(&access, &Peer::Proxy, "GET /", &[("x-forwarded-for", "8.8.8.8"), BEARER], "ok");
+    }
+
+    #[test]
+    fn a_wrong_cookie_is_a_guess() {
+        let access = access();
+        for _ in 0..200 {
+            let _ = access.check_token(
+                &Request::builder().header("cookie", "cowbell=guess").body(Body::empty()).unwrap(),
+                true,
+            );
+        }
+        check(&access, &Peer::Proxy, "GET /", &[BEARER], "TooMany");
+        check(&access, &Peer::Proxy, "GET /", &[("cookie", "theme=dark")], "this needs the token");
     }
 }

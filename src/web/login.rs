@@ -6,15 +6,16 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use askama::Template;
-use axum::Form;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::{Extension, Form};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::Site;
 use super::answer::{Problem, header_text};
+use super::peer::Peer;
 use crate::config::Token;
 
 pub const PATH: &str = "/login";
@@ -48,14 +49,19 @@ pub struct Login {
 }
 
 /// Sets the cookie, and leads back to the page that asked.
-pub async fn login(State(site): State<Site>, headers: HeaderMap, Form(login): Form<Login>) -> Response {
+pub async fn login(
+    State(site): State<Site>,
+    Extension(client): Extension<Peer>,
+    headers: HeaderMap,
+    Form(login): Form<Login>,
+) -> Response {
     let access = Arc::clone(&site.access.borrow());
     let Some(token) = &access.token else { return Redirect::to("/").into_response() };
-    if !token.is(login.token.trim().as_bytes()) {
-        return match access.wrong_token() {
-            Problem::TooMany(sentence) => page(Some(sentence)),
-            _ => page(Some("This is not the token.".into())),
-        };
+    let is_right = token.is(login.token.trim().as_bytes());
+    match access.check_guess(is_right, Some(&client), &headers) {
+        Ok(()) => {}
+        Err(Problem::TooMany(sentence)) => return page(Some(sentence)),
+        Err(_) => return page(Some("This is not the token.".into())),
     }
     let secure = if header_text(&headers, SCHEME) == "https" { "; Secure" } else { "" };
     let path = format!("{}/", site.prefix);
@@ -86,13 +92,15 @@ pub fn cookie(token: &Token) -> String {
     cookie
 }
 
-/// Whether one of the cookies is this site's.
-pub fn has_cookie(headers: &HeaderMap, token: &Token) -> bool {
+/// Whether a cookie of this site is right; `None` without one.
+pub fn has_cookie(headers: &HeaderMap, token: &Token) -> Option<bool> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
     let expected = cookie(token);
-    cookies
-        .flat_map(|cookies| cookies.split(';'))
-        .any(|offered| crate::config::is_equal(offered.trim().as_bytes(), expected.as_bytes()))
+    let own = cookies
+        .flat_map(|cookies| cookies.split(';').map(str::trim))
+        .filter(|cookie| cookie.split_once('=').is_some_and(|(name, _)| name == NAME));
+    own.map(|cookie| crate::config::is_equal(cookie.as_bytes(), expected.as_bytes()))
+        .reduce(|one, other| one || other)
 }
 
 #[cfg(test)]
