@@ -64,7 +64,8 @@ pub async fn login(
         Err(_) => return page(Some("This is not the token.".into())),
     }
     let secure = if header_text(&headers, SCHEME) == "https" { "; Secure" } else { "" };
-    let path = format!("{}/", site.prefix);
+    // `/cowbell/` would not match the page at `/cowbell`.
+    let path = if site.prefix.is_empty() { "/" } else { &site.prefix };
     let cookie =
         format!("{}; Path={path}; Max-Age={LIFETIME_S}; HttpOnly; SameSite=Strict{secure}", cookie(token));
     ([(header::SET_COOKIE, cookie)], Redirect::to(way_back(&headers, &site.prefix))).into_response()

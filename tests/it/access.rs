@@ -186,7 +186,7 @@ fn a_proxy_serves_the_site_under_its_prefix_to_those_who_have_the_token() {
     let (_, cookie) = right.split_once("set-cookie: ").unwrap();
     let (cookie, _) = cookie.split_once("\r\n").unwrap();
     assert!(
-        cookie.ends_with("; Path=/cowbell/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure"),
+        cookie.ends_with("; Path=/cowbell; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure"),
         "{cookie}"
     );
     assert!(!right.contains(TOKEN), "{right}");
