@@ -1,7 +1,8 @@
 //! New files: existing ones are never overwritten, and incomplete ones are removed.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -15,7 +16,16 @@ pub struct NewFile {
 impl NewFile {
     /// Creates an empty file; fails if it exists.
     pub fn make(path: &Path) -> anyhow::Result<(Self, File)> {
-        match File::create_new(path) {
+        Self::make_with(path, 0o666)
+    }
+
+    /// Creates an empty file that other users can never open.
+    pub fn make_private(path: &Path) -> anyhow::Result<(Self, File)> {
+        Self::make_with(path, 0o600)
+    }
+
+    fn make_with(path: &Path, mode: u32) -> anyhow::Result<(Self, File)> {
+        match OpenOptions::new().write(true).create_new(true).mode(mode).open(path) {
             Ok(file) => Ok((Self { path: path.to_path_buf(), is_kept: false }, file)),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 bail!("{} exists and is not overwritten; name another file", path.display())
@@ -48,5 +58,25 @@ impl Drop for NewFile {
             // The original error is reported.
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_private_file_is_private_from_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bundle");
+        std::thread::scope(|scope| {
+            let making = scope.spawn(|| (0..2_000).for_each(|_| drop(NewFile::make_private(&path).unwrap())));
+            while !making.is_finished() {
+                let mode = std::fs::metadata(&path).map(|found| found.permissions().mode() & 0o777);
+                assert!(mode.is_err() || mode.is_ok_and(|mode| mode == 0o600));
+            }
+        });
     }
 }

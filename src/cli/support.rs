@@ -2,9 +2,8 @@
 //!
 //! A part that fails is a sentence in that part's file. Stored ticks have no raw readings, so a new recording is made.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -78,8 +77,7 @@ pub async fn support_bundle(
     let path = bundle.file.unwrap_or_else(|| format!("{name}.tar.gz").into());
     let db = db.or_else(|| store::existing_path(None).ok().filter(|db| db.exists()));
     let folder = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let (made, file) = NewFile::make(&path)?;
-    file.set_permissions(Permissions::from_mode(0o600))?;
+    let (made, file) = NewFile::make_private(&path)?;
     complain(&format!("recording for {} s", length.as_secs_f64()));
     let shutdown = signalled()?;
     let scene = Scene { config, daemon, root, db, length, folder };
