@@ -1,10 +1,11 @@
 //! Secrets in files, and in the credentials that systemd passes with `LoadCredential=`.
 //!
-//! A file that another user can read or replace is rejected. No error contains the secret.
+//! A file that other users can read, or that belongs to one of them, is rejected. No error contains the secret.
 
 use std::fmt;
+use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Characters of a secret; a webhook has a few hundred.
@@ -31,7 +32,9 @@ pub fn read(path: &Path, way_out: impl fmt::Display) -> Result<String, String> {
         ErrorKind::NotFound => refuse(format!("does not exist: {way_out}")),
         _ => refuse(format!("cannot be read: {error}")),
     };
-    let about = std::fs::metadata(path).map_err(cannot)?;
+    // Only what is open cannot be replaced meanwhile. Opening a FIFO does not wait.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(cannot)?;
+    let about = file.metadata().map_err(cannot)?;
     if !about.is_file() {
         return Err(refuse("is not a regular file: name a file that holds the secret".into()));
     }
@@ -44,7 +47,7 @@ pub fn read(path: &Path, way_out: impl fmt::Display) -> Result<String, String> {
     }
     let mut bytes = Vec::new();
     let most = u64::try_from(LONGEST + 3).unwrap_or(u64::MAX);
-    std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)).map_err(cannot)?;
+    file.take(most).read_to_end(&mut bytes).map_err(cannot)?;
     line(&bytes).map_err(|found| {
         refuse(format!(
             "holds no secret: expected one line of at most {LONGEST} letters, digits and signs, but found {found}"
@@ -99,6 +102,30 @@ mod tests {
         let missing = read(Path::new("/does/not/exist"), "write it").unwrap_err();
         assert_eq!(missing, "/does/not/exist does not exist: write it");
         assert!(read(Path::new("/dev/null"), "").unwrap_err().contains("is not a regular file"));
+    }
+
+    #[test]
+    fn what_is_read_is_what_was_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        let replace = |text: &str, mode: u32| {
+            let new = folder.path().join("new");
+            std::fs::write(&new, text).unwrap();
+            std::fs::set_permissions(&new, std::fs::Permissions::from_mode(mode)).unwrap();
+            std::fs::rename(new, &path).unwrap();
+        };
+        replace("private", 0o600);
+        std::thread::scope(|scope| {
+            let replacing = scope.spawn(|| {
+                for _ in 0..2_000 {
+                    replace("public", 0o644);
+                    replace("private", 0o600);
+                }
+            });
+            while !replacing.is_finished() {
+                assert_ne!(read(&path, ""), Ok("public".into()));
+            }
+        });
     }
 
     /// Only root can make files of other users.
