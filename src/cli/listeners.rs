@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use rustix::net::{AddressFamily, sockopt::socket_domain};
 
 use crate::client::control;
-use crate::config::{Config, check_address};
+use crate::config::{Config, ConfigError, check_address};
 use crate::source::hooks::remove_stale;
 use crate::store::in_words;
 use crate::systemd::take_sockets;
@@ -25,6 +25,8 @@ pub struct Listeners {
     pub all: Vec<Listener>,
     /// Where people find the site.
     pub places: Vec<String>,
+    /// Addresses of systemd's sockets, which replace the configured one.
+    pub inherited: Vec<SocketAddr>,
     /// Removes the control socket when dropped; `None` if systemd made it, or if there is none.
     pub control: Option<RemovedFile>,
 }
@@ -42,12 +44,14 @@ impl Drop for RemovedFile {
 impl Listeners {
     /// Opens all sockets; within a runtime. Fails if the site would be open to other hosts without a token.
     pub fn open(config: &Config, has_token: bool) -> anyhow::Result<Self> {
-        let mut listeners = Self { all: Vec::new(), places: Vec::new(), control: None };
+        let (all, places, inherited) = (Vec::new(), Vec::new(), Vec::new());
+        let mut listeners = Self { all, places, inherited, control: None };
         for socket in take_sockets() {
-            listeners.add_inherited(socket, has_token)?;
+            listeners.add_inherited(socket)?;
         }
-        if !listeners.all.iter().any(|listener| matches!(listener, Listener::Network(_))) {
-            listeners.listen(config.listen.0, has_token)?;
+        check_addresses(config, &listeners.inherited, has_token)?;
+        if listeners.inherited.is_empty() {
+            listeners.listen(config.listen.0)?;
         }
         if let Some(path) = &config.proxy.socket {
             listeners.add_proxy(bind(&path.0)?, &path.0)?;
@@ -59,10 +63,10 @@ impl Listeners {
     }
 
     /// By its address, systemd's socket is for the network, for commands or for a proxy.
-    fn add_inherited(&mut self, socket: OwnedFd, has_token: bool) -> anyhow::Result<()> {
+    fn add_inherited(&mut self, socket: OwnedFd) -> anyhow::Result<()> {
         if socket_domain(&socket)? != AddressFamily::UNIX {
             let socket = TcpListener::from(socket);
-            check_address(socket.local_addr()?, has_token)?;
+            self.inherited.push(socket.local_addr()?);
             return self.add_network(socket);
         }
         let socket = UnixListener::from(socket);
@@ -77,8 +81,7 @@ impl Listeners {
     }
 
     /// Listens on the address, and also on loopback.
-    fn listen(&mut self, address: SocketAddr, has_token: bool) -> anyhow::Result<()> {
-        check_address(address, has_token)?;
+    fn listen(&mut self, address: SocketAddr) -> anyhow::Result<()> {
         let socket = bind_address(address)?;
         let (ip, port) = (address.ip(), socket.local_addr()?.port());
         self.add_network(socket)?;
@@ -124,6 +127,17 @@ impl Listeners {
     }
 }
 
+/// Fails if the site would be open to other hosts without a token.
+pub fn check_addresses(
+    config: &Config,
+    inherited: &[SocketAddr],
+    has_token: bool,
+) -> Result<(), ConfigError> {
+    let configured = [config.listen.0];
+    let addresses = if inherited.is_empty() { &configured } else { inherited };
+    addresses.iter().try_for_each(|address| check_address(*address, has_token))
+}
+
 fn bind_address(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).map_err(|error| {
         let hint = match error.kind() {
@@ -159,4 +173,24 @@ fn network(socket: TcpListener) -> anyhow::Result<Listener> {
 fn nonblocking(socket: UnixListener) -> anyhow::Result<tokio::net::UnixListener> {
     socket.set_nonblocking(true)?;
     Ok(tokio::net::UnixListener::from_std(socket)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_systemd_replace_the_configured_one() {
+        let check = |configured: &str, inherited: &[&str]| {
+            let mut config = Config::default();
+            config.listen.0 = configured.parse().unwrap();
+            let inherited: Vec<_> = inherited.iter().map(|address| address.parse().unwrap()).collect();
+            assert!(check_addresses(&config, &inherited, true).is_ok());
+            check_addresses(&config, &inherited, false).is_ok()
+        };
+        assert!(check("127.0.0.1:2692", &[]));
+        assert!(!check("0.0.0.0:2692", &[]));
+        assert!(check("0.0.0.0:2692", &["[::1]:2692"]));
+        assert!(!check("127.0.0.1:2692", &["[::1]:2692", "10.0.0.5:2692"]));
+    }
 }

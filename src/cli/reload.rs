@@ -1,11 +1,14 @@
 //! A new configuration without a restart, at SIGHUP from systemd.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
+use tokio::task::block_in_place;
 
+use super::listeners::check_addresses;
 use crate::config::Config;
 use crate::daemon::Reload;
 use crate::store::in_words;
@@ -14,9 +17,11 @@ use crate::web::Access;
 /// Reads the configuration again.
 pub type Load = Box<dyn Fn() -> anyhow::Result<Config> + Send>;
 
-/// Reloads at each SIGHUP. A configuration that is wrong changes nothing.
+/// Reloads at each SIGHUP, on the current runtime, which must have several threads: reading files may take long. A
+/// configuration that is wrong changes nothing.
 pub fn start(
     load: Load,
+    inherited: Vec<SocketAddr>,
     mut current: Config,
     access: watch::Sender<Arc<Access>>,
     reloads: mpsc::Sender<Reload>,
@@ -24,11 +29,7 @@ pub fn start(
     let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
     tokio::spawn(async move {
         while hang_up.recv().await.is_some() {
-            let loaded = load().and_then(|config| {
-                let notify = config.receivers()?;
-                Ok((Access::of(&config)?, Config { notify, ..config }))
-            });
-            let reload = match loaded {
+            let reload = match block_in_place(|| read(&load, &inherited)) {
                 Ok((new, config)) => {
                     access.send_replace(Arc::new(new));
                     let restart = config.needs_restart(&current);
@@ -47,6 +48,15 @@ pub fn start(
         }
     });
     Ok(())
+}
+
+/// Reads all files. Fails if cowbell would not start with them.
+fn read(load: &Load, inherited: &[SocketAddr]) -> anyhow::Result<(Access, Config)> {
+    let config = load()?;
+    let access = Access::of(&config)?;
+    check_addresses(&config, inherited, access.token.is_some())?;
+    let notify = config.receivers()?;
+    Ok((access, Config { notify, ..config }))
 }
 
 fn log(restart: &[&str]) {

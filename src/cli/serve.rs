@@ -135,7 +135,8 @@ async fn serve(
     let (access_sender, access) = watch::channel(Arc::new(access));
     let (reloads, reloaded) = mpsc::channel(1);
     if is_supervisor() {
-        reload::start(load, config.clone(), access_sender, reloads)?;
+        let _web = web.enter();
+        reload::start(load, listeners.inherited.clone(), config.clone(), access_sender, reloads)?;
     }
     let (present, presents) = watch::channel(None);
     let (commands, requests) = mpsc::channel(COMMANDS);

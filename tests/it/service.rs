@@ -1,11 +1,13 @@
 //! What a service tells systemd, and how it takes a new configuration.
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 
 use crate::daemon::{Daemon, Start};
+use crate::hostile::{HOST, JSON};
 use crate::machine::Machine;
 use crate::{http, wait_for};
 
@@ -79,6 +81,70 @@ fn a_new_configuration_is_taken_and_a_wrong_one_is_not() {
 }
 
 #[test]
+fn new_credentials_are_taken_and_wrong_ones_are_not() {
+    let (machine, systemd) = (Machine::new(), Supervisor::new());
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    };
+    let tokens = ["hunter2-hunter2-hunter2", "hunter3-hunter3-hunter3"];
+    write("token", tokens[0]);
+    write("webhook", "http://127.0.0.1:9/hunter4");
+    let config = "[[notify]]\nkind = \"webhook\"\nurl = \"credential:webhook\"\n";
+    let mut start = Start::watching(&machine).config(config);
+    start.credentials = Some(folder.path().into());
+    let daemon = start.environment("NOTIFY_SOCKET", &systemd.path).start();
+    systemd.hears("READY=1");
+    let statuses = || {
+        tokens.map(|token| {
+            let bearer = format!("Bearer {token}");
+            let headers = [HOST, JSON, ("Authorization", &*bearer)];
+            let request = http::request("DELETE", "/api/v1/jobs/1", &headers, "");
+            http::send(daemon.port, request.as_bytes()).unwrap().status
+        })
+    };
+    assert_eq!(statuses(), [404, 401]);
+    write("token", tokens[1]);
+    reload(&daemon, config);
+    assert!(systemd.hears("READY=1").contains("STATUS=took the new configuration"));
+    assert_eq!(statuses(), [401, 404]);
+    write("token", "hunter5");
+    reload(&daemon, config);
+    let kept = systemd.hears("READY=1");
+    assert!(kept.contains("kept the old configuration: in the token of [changes]"), "{kept}");
+    write("token", tokens[0]);
+    std::fs::remove_file(folder.path().join("webhook")).unwrap();
+    reload(&daemon, config);
+    let kept = systemd.hears("READY=1");
+    assert!(kept.contains("kept the old configuration") && kept.contains("webhook does not exist"), "{kept}");
+    assert_eq!(statuses(), [401, 404], "nothing of a wrong configuration is taken");
+    std::fs::remove_file(folder.path().join("token")).unwrap();
+    reload(&daemon, "");
+    systemd.hears("READY=1");
+    assert_eq!(statuses(), [403, 403], "there is no token");
+    assert!(!daemon.log().contains("hunter"), "{}", daemon.log());
+}
+
+#[test]
+fn the_loop_does_not_wait_for_a_new_configuration() {
+    let (machine, systemd) = (Machine::new(), Supervisor::new());
+    let daemon = Start::watching(&machine).environment("NOTIFY_SOCKET", &systemd.path).start();
+    systemd.hears("READY=1");
+    // In place of a file on a disk that hangs.
+    let file = daemon.folder.path().join("cowbell.toml");
+    std::fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    kill_process(daemon.pid(), Signal::HUP).unwrap();
+    let taken = daemon.taken();
+    wait_for("ticks", || (daemon.taken() > taken + 10).then_some(()));
+    std::fs::write(&file, "hosts = [\"db1.example\"]\n").unwrap();
+    assert!(systemd.hears("READY=1").contains("STATUS=took the new configuration"));
+    assert!(answers_as(&daemon, "db1.example"));
+}
+
+#[test]
 fn without_systemd_a_closed_terminal_ends_it() {
     let machine = Machine::new();
     let mut daemon = Start::watching(&machine).start();
@@ -91,7 +157,7 @@ fn jobs_are_logged_when_they_begin_and_end() {
     let daemon = Start::watching(&machine).start();
     let put = |end: &str| {
         let body = format!("{{\"name\":\"nightly\",\"started_at\":\"2026-03-01T02:00:01Z\"{end}}}");
-        http::put(daemon.port, "/api/v1/jobs/a", &[crate::hostile::JSON], &body)
+        http::put(daemon.port, "/api/v1/jobs/a", &[JSON], &body)
     };
     put("");
     put("");
