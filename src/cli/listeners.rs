@@ -8,7 +8,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use rustix::net::{AddressFamily, sockopt::socket_domain};
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::{socket_acceptconn, socket_domain};
 
 use crate::client::control;
 use crate::config::{Config, ConfigError, check_address};
@@ -64,6 +65,11 @@ impl Listeners {
 
     /// By its address, systemd's socket is for the network, for commands or for a proxy.
     fn add_inherited(&mut self, socket: OwnedFd) -> anyhow::Result<()> {
+        if !socket_acceptconn(&socket)? {
+            bail!(
+                "systemd passed a socket that accepts no connections: use only `ListenStream=` in cowbell.socket"
+            );
+        }
         if socket_domain(&socket)? != AddressFamily::UNIX {
             let socket = TcpListener::from(socket);
             self.inherited.push(socket.local_addr()?);
@@ -178,6 +184,15 @@ fn nonblocking(socket: UnixListener) -> anyhow::Result<tokio::net::UnixListener>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn only_listening_sockets_of_systemd_are_accepted() {
+        let none = || Listeners { all: Vec::new(), places: Vec::new(), inherited: Vec::new(), control: None };
+        let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let error = none().add_inherited(datagrams.into()).unwrap_err();
+        assert!(error.to_string().contains("accepts no connections"), "{error}");
+        assert!(none().add_inherited(TcpListener::bind("127.0.0.1:0").unwrap().into()).is_ok());
+    }
 
     #[test]
     fn addresses_of_systemd_replace_the_configured_one() {
