@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::alert::Acknowledgement;
 use crate::job::{CommandError, Job, JobChange};
+use crate::notify::Silence;
 use crate::source::JobCommand;
 use crate::store::WriteError;
 
@@ -31,7 +33,26 @@ pub struct Request {
 #[derive(Debug)]
 pub struct Reply {
     pub change: JobChange,
-    /// Receives whether it is stored, as [`crate::store::StoreWriter::append_acknowledged`] says; `None` if there was
-    /// nothing to store.
-    pub stored: Option<oneshot::Receiver<Result<(), WriteError>>>,
+    /// `None` if there was nothing to store.
+    pub stored: Option<Stored>,
+}
+
+/// Receives whether it is stored, as [`crate::store::StoreWriter::append_acknowledged`] says.
+pub type Stored = oneshot::Receiver<Result<(), WriteError>>;
+
+/// A command on the delivery of alerts.
+#[derive(Debug)]
+pub enum AlertCommand {
+    /// Acknowledges the open alert with this ID, or withdraws that.
+    Acknowledge(i64, Option<Acknowledgement>),
+    /// Silences volumes, or ends that.
+    Silence(Silence),
+}
+
+/// A command on alerts with a channel for its reply.
+#[derive(Debug)]
+pub struct AlertRequest {
+    pub command: AlertCommand,
+    /// `None`: the alert is not open.
+    pub reply: oneshot::Sender<Option<Stored>>,
 }

@@ -101,6 +101,9 @@ enum Command {
     /// List, show, compare, start and stop jobs
     #[command(subcommand, arg_required_else_help = false)]
     Job(job::Job),
+    /// List and acknowledge alerts, silence volumes
+    #[command(subcommand, arg_required_else_help = false)]
+    Alert(client::alert::AlertCommand),
     /// Report what cowbell can read on this host, what it cannot, and how to fix that
     Check,
     /// Read the archive of a backup through; exit status 0 sound, 1 damaged, 2 unknown
@@ -240,6 +243,7 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
             return Ok(judged(&text, verdict));
         }
         Command::Job(command) => print(&job::job(&daemon, command).await?)?,
+        Command::Alert(command) => print(&client::alert::run(&daemon, command).await?)?,
         Command::VerifyArchive(command) => {
             return Ok(verify_archive::verify_archive(&daemon, command).await);
         }

@@ -140,11 +140,13 @@ async fn serve(
     }
     let (present, presents) = watch::channel(None);
     let (commands, requests) = mpsc::channel(COMMANDS);
+    let (on_alerts, alert_requests) = mpsc::channel(COMMANDS);
     let accepted = broadcast::Sender::new(ACCEPTED);
     let site = Site {
         present: presents,
         store,
         commands: source.is_live().then_some(commands),
+        alert_commands: on_alerts,
         accepted: accepted.clone(),
         access,
         prefix: config.proxy.prefix.0.as_str().into(),
@@ -159,7 +161,7 @@ async fn serve(
     let pages = web.spawn(web::serve(listeners.all, site));
     let mut outlets = Outlets { store: writer, notifier, present, accepted };
 
-    let inlets = Inlets { commands: requests, reloads: reloaded };
+    let inlets = Inlets { commands: requests, alert_commands: alert_requests, reloads: reloaded };
     daemon::run(source, inlets, terms.with_config(&config), known, &mut outlets, &shutdown).await;
 
     shutdown.cancel();

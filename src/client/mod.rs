@@ -1,5 +1,6 @@
-//! Commands that talk to a running daemon over its control socket: `cowbell run`, `cowbell status` and `cowbell job`.
+//! Commands that talk to a running daemon over its control socket: `cowbell run`, `status`, `job` and `alert`.
 
+pub mod alert;
 mod arguments;
 pub mod compare;
 pub mod control;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::web::{JobReply, PutJob, StatusBody, escaped};
@@ -85,8 +87,8 @@ impl Daemon {
         Err(unreachable(&format!("{}: {error}", path.display())))
     }
 
-    /// Sends a command on a job. A refusal is an error with the daemon's sentence.
-    async fn command(&self, method: &str, path: &str, body: &str) -> anyhow::Result<JobReply> {
+    /// Sends a command. A refusal is an error with the daemon's sentence.
+    async fn command<T: DeserializeOwned>(&self, method: &str, path: &str, body: &str) -> anyhow::Result<T> {
         let (_, stream) = self.connect().await?;
         let answer = tokio::time::timeout(COMMAND_LIMIT, plain::exchange(stream, method, path, body)).await;
         let answer = answer.context("the daemon does not answer")?;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Outlets, Watcher};
-use crate::commands::{Command, Reply, Request};
+use crate::commands::{AlertCommand, AlertRequest, Command, Reply, Request};
 use crate::job::{CommandError, Effect, Job, JobChange};
 use crate::sample::hooks;
 use crate::source::live::between_ticks;
-use crate::source::{Hook, JobCommand, Reading};
+use crate::source::{Hook, JobCommand, Reading, clock};
 use crate::store::WriteOp;
 
 impl Watcher {
@@ -43,6 +43,30 @@ impl Watcher {
         };
         // A client that has gone wants no reply.
         let _ = reply.send(accepted);
+    }
+
+    /// Carries out a client's command on alerts and replies.
+    pub(super) async fn answer_on_alerts(&mut self, request: AlertRequest, outlets: &mut Outlets) {
+        let op = match request.command {
+            AlertCommand::Acknowledge(id, acknowledged) => {
+                let alert = self.rules.acknowledge(id, acknowledged);
+                alert.map(|alert| WriteOp::Alert(Box::new(alert)))
+            }
+            AlertCommand::Silence(silence) => {
+                self.silences.retain(|other| other.volumes != silence.volumes);
+                self.silences.extend((silence.until > clock::now()).then(|| silence.clone()));
+                Some(WriteOp::Silence(silence))
+            }
+        };
+        self.notify(&[], outlets);
+        let ended = outlets.present.borrow().as_ref().and_then(|present| present.ended.clone());
+        self.publish(ended, outlets);
+        let stored = match op {
+            Some(op) => Some(outlets.store.append_acknowledged(op).await),
+            None => None,
+        };
+        // A client that has gone wants no reply.
+        let _ = request.reply.send(stored);
     }
 
     /// Carries out the commands of a recording.

@@ -16,7 +16,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::alert::{Alert, Rules, Severity};
-use crate::commands::Request;
+use crate::commands::{AlertRequest, Request};
 use crate::config::Config;
 use crate::forecast::Outlook;
 use crate::interval::Interval;
@@ -40,6 +40,7 @@ pub struct Reload {
 /// What clients and the administrator send to the loop.
 pub struct Inlets {
     pub commands: mpsc::Receiver<Request>,
+    pub alert_commands: mpsc::Receiver<AlertRequest>,
     pub reloads: mpsc::Receiver<Reload>,
 }
 
@@ -75,7 +76,7 @@ pub async fn run(
             }
             None => {
                 watcher.publish_end(&source, outlets);
-                break watcher.idle(shutdown, outlets).await;
+                break watcher.idle(&mut inlets, shutdown, outlets).await;
             }
         }
     }
@@ -143,6 +144,7 @@ impl Watcher {
                 biased;
                 reading = &mut next => return reading,
                 Some(request) = inlets.commands.recv() => self.answer(request, outlets).await,
+                Some(request) = inlets.alert_commands.recv() => self.answer_on_alerts(request, outlets).await,
                 Some(reload) = inlets.reloads.recv() => self.reload(reload, outlets),
                 delivery = outlets.notifier.next_record() => {
                     outlets.store.append(WriteOp::Delivery(Box::new(delivery))).await;
@@ -153,10 +155,11 @@ impl Watcher {
     }
 
     /// After the end of a recording.
-    async fn idle(&mut self, shutdown: &CancellationToken, outlets: &mut Outlets) {
+    async fn idle(&mut self, inlets: &mut Inlets, shutdown: &CancellationToken, outlets: &mut Outlets) {
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
+                Some(request) = inlets.alert_commands.recv() => self.answer_on_alerts(request, outlets).await,
                 delivery = outlets.notifier.next_record() => {
                     outlets.store.append(WriteOp::Delivery(Box::new(delivery))).await;
                 }

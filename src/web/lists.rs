@@ -1,11 +1,13 @@
 //! Jobs and alerts for pages and API: those in memory in their current state, the others as stored.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::Site;
 use super::answer::{Partial, Problem};
 use crate::alert::Alert;
 use crate::job::Job;
+use crate::notify::Delivery;
 use crate::series::Range;
 use crate::store::{JobPage, JobPlace, JobQuery};
 
@@ -68,5 +70,23 @@ impl Site {
         let next = (alerts.len() > most).then(|| alerts[most - 1].id);
         alerts.truncate(most);
         Ok((Partial { found: alerts, missing }, next))
+    }
+
+    /// The last delivery of each of these alerts to each receiver. Without the database, only recent ones.
+    pub async fn deliveries(&self, alerts: &[Alert]) -> Result<BTreeMap<i64, Vec<Delivery>>, Problem> {
+        let present = self.present()?;
+        let ids: Vec<i64> = alerts.iter().map(|alert| alert.id).collect();
+        let stored = self.store.deliveries(&ids).await;
+        let stored = Partial::or_from_memory(stored, Vec::new, "only recent deliveries are listed")?.found;
+        let stored =
+            stored.into_iter().map(|delivery| ((delivery.alert, delivery.receiver.clone()), delivery));
+        let mut found: BTreeMap<(i64, String), Delivery> = stored.collect();
+        let recent = present.deliveries.iter().filter(|((alert, _), _)| ids.contains(alert));
+        found.extend(recent.map(|(key, delivery)| (key.clone(), delivery.clone())));
+        let mut by_alert = BTreeMap::<i64, Vec<Delivery>>::new();
+        for ((alert, _), delivery) in found {
+            by_alert.entry(alert).or_default().push(delivery);
+        }
+        Ok(by_alert)
     }
 }

@@ -30,14 +30,14 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
-use crate::commands::Request;
+use crate::commands::{AlertRequest, Request};
 use crate::present::Present;
 use crate::source::Reading;
 use crate::store::StoreReader;
 
 pub use api::{
-    CompareBody, DeviceBody, FiguresBody, ImportedJob, JobBody, JobReply, NoteJob, PhaseJob, PutJob,
-    StatusBody, VmBody, VolumeBody,
+    AcknowledgeAlert, AlertBody, AlertReply, CompareBody, DeviceBody, FiguresBody, ImportedJob, JobBody,
+    JobReply, NoteJob, PhaseJob, PutJob, PutSilence, StatusBody, VmBody, VolumeBody,
 };
 pub use connections::Listener;
 pub use costs::Costs;
@@ -61,6 +61,7 @@ pub struct Site {
     pub store: StoreReader,
     /// Commands to the loop; `None` for a recording, whose jobs cannot be changed.
     pub commands: Option<mpsc::Sender<Request>>,
+    pub alert_commands: mpsc::Sender<AlertRequest>,
     /// Commands that were carried out, as readings.
     pub accepted: broadcast::Sender<Arc<Reading>>,
     /// Who may read and change.
@@ -128,6 +129,11 @@ fn routes(site: &Site) -> Router<Site> {
         .route("/api/v1/jobs/{id}/figures", get(api::figures))
         .route("/api/v1/jobs/{id}/outlook", get(api::outlook))
         .route("/api/v1/alerts", get(api::alerts))
+        .route(
+            "/api/v1/alerts/{id}/acknowledgement",
+            put(api::acknowledge_alert).delete(api::withdraw_acknowledgement),
+        )
+        .route("/api/v1/silences", get(api::silences).put(api::put_silence).delete(api::end_silence))
         .route("/api/v1/series", get(api::series))
         .route("/api/v1/live", get(live::stream))
         .route("/api/v1/openapi.json", get(openapi::openapi))

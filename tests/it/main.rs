@@ -13,6 +13,7 @@ mod tape;
 mod ticks;
 
 mod access;
+mod alerts;
 mod any_bytes;
 mod archives;
 mod bad_days;

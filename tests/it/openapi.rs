@@ -112,6 +112,18 @@ fn answers_have_the_keys_that_were_promised() {
     assert_eq!(snapshot["fill_percent"], Value::Null, "an invalid snapshot has no fill");
 }
 
+/// An object with the properties of all these.
+fn together(document: &Value, parts: &[Value]) -> Value {
+    let (mut properties, mut required) = (serde_json::Map::new(), Vec::new());
+    for part in parts {
+        let reference = part["$ref"].as_str().map(|reference| reference.trim_start_matches('#'));
+        let part = reference.and_then(|reference| document.pointer(reference)).unwrap_or(part);
+        properties.extend(part["properties"].as_object().cloned().unwrap_or_default());
+        required.extend(part["required"].as_array().cloned().unwrap_or_default());
+    }
+    serde_json::json!({"type": "object", "properties": properties, "required": required})
+}
+
 /// Whether `value` is what the schema says, as far as this program's schemas go.
 fn conforms(document: &Value, schema: &Value, value: &Value, place: &str) {
     assert!(schema.is_object(), "{place} is not described");
@@ -119,6 +131,9 @@ fn conforms(document: &Value, schema: &Value, value: &Value, place: &str) {
         let described =
             document.pointer(reference.trim_start_matches('#')).unwrap_or_else(|| panic!("{reference}"));
         return conforms(document, described, value, place);
+    }
+    if let Some(parts) = schema["allOf"].as_array() {
+        return conforms(document, &together(document, parts), value, place);
     }
     if let Some(choices) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()) {
         let fits = |choice: &Value| {

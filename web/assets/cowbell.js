@@ -68,10 +68,11 @@
   });
 
   // A button that changes something shows what the daemon answered, unless it did so.
-  async function post(sender) {
+  async function send(sender) {
     sender.disabled = true;
     try {
-      const answer = await fetch(sender.dataset.post, { method: "POST", headers: { "Content-Type": "application/json" } });
+      const { send: url, method = "POST", body: content } = sender.dataset;
+      const answer = await fetch(url, { method, body: content, headers: { "Content-Type": "application/json" } });
       if (answer.ok) return location.reload();
       if (answer.status === 401) return location.assign(body.dataset.login);
       sender.textContent = (await answer.json()).error;
@@ -82,8 +83,8 @@
   }
 
   document.addEventListener("click", (event) => {
-    const sender = event.target.closest("button[data-post]");
-    if (sender) post(sender);
+    const sender = event.target.closest("button[data-send]");
+    if (sender) send(sender);
   });
   button?.addEventListener("click", pause);
   document.addEventListener("keydown", (event) => {

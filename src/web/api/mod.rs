@@ -24,9 +24,13 @@ use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
 use crate::store::{JobPage, JobQuery, SeriesKey};
 
 pub use body::{
-    CompareBody, DeviceBody, FiguresBody, JobBody, PartBody, StatusBody, VmBody, VolumeBody, parts,
+    AlertBody, CompareBody, DeviceBody, FiguresBody, JobBody, PartBody, StatusBody, VmBody, VolumeBody, parts,
 };
 pub use commands::JobReply;
+pub use commands::alert::{
+    AcknowledgeAlert, AlertReply, PutSilence, acknowledge_alert, end_silence, put_silence, silences,
+    withdraw_acknowledgement,
+};
 pub use commands::edit::{NoteJob, PhaseJob, accept_job, certify_job, delete_job, note_job, phase_job};
 pub use commands::mark::{PutJob, put_job};
 pub use file::{ImportedJob, export_job, import_job};
@@ -171,11 +175,18 @@ pub struct AlertsQuery {
 
 /// Alerts, the latest first, in pages. Open alerts have no `cleared_at`.
 #[utoipa::path(get, path = "/api/v1/alerts", tag = "alerts", params(AlertsQuery),
-    responses((status = 200, body = Vec<Alert>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why only open alerts are listed"))), (status = 400, body = ProblemBody)))]
-pub async fn alerts(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<AlertsQuery>) -> List<Alert> {
+    responses((status = 200, body = Vec<AlertBody>, headers(("Link" = String, description = "The next page, as `<address>; rel=\"next\"` (RFC 8288); missing on the last page"), ("Cowbell-Missing" = String, description = "Why only open alerts are listed"))), (status = 400, body = ProblemBody)))]
+pub async fn alerts(
+    State(site): State<Site>,
+    ParsedQuery(asked): ParsedQuery<AlertsQuery>,
+) -> List<AlertBody> {
     let limit = checked("limit", asked.limit, MOST_LISTED, MOST_LISTED)?;
     let (Partial { found, missing }, next) = site.alert_page(asked.before, limit).await?;
     let next = next.map(|next| format!("alerts?limit={limit}&before={next}"));
+    let mut deliveries = site.deliveries(&found).await?;
+    let body =
+        |alert: Alert| AlertBody { deliveries: deliveries.remove(&alert.id).unwrap_or_default(), alert };
+    let found = found.into_iter().map(body).collect();
     Ok((next_page(next), Partial { found: Json(found), missing }))
 }
 

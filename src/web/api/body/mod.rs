@@ -1,5 +1,6 @@
 //! The bodies of the API's answers.
 
+mod alert;
 mod compare;
 mod device;
 mod job;
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use alert::AlertBody;
 pub use compare::CompareBody;
 pub use device::DeviceBody;
 pub use figures::FiguresBody;

@@ -1,8 +1,9 @@
-//! Commands on jobs: marks, phases, notes, imports and deletions.
+//! Commands on alerts, and on jobs: marks, phases, notes, imports and deletions.
 //!
 //! The loop checks whatever needs known jobs. The answer is 200, or 201 for a new job, once the result is synced to the
 //! database, and 202 while the database cannot be written.
 
+pub mod alert;
 pub mod edit;
 pub mod mark;
 
@@ -18,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 use utoipa::ToSchema;
 
-use crate::commands::{Command, Reply, Request};
+use crate::commands::{Command, Reply, Request, Stored};
 use crate::job::{Effect, Job, user};
 use crate::store::WriteError;
 use crate::web::answer::Problem;
@@ -78,28 +79,35 @@ pub(super) async fn send(site: &Site, command: Command, stored: Option<Job>) -> 
     let outcome = async { commands.send(request).await.ok().and(outcome.await.ok()) };
     let busy = || Problem::Unavailable("the daemon is stopping or too busy; try again".into());
     let Reply { change, stored } = timeout_at(until, outcome).await.ok().flatten().ok_or_else(busy)??;
-    let failing = site.present.borrow().as_ref().and_then(|present| present.store.error.clone());
-    let until = if failing.is_some() { Instant::now() + FAILING_TIMEOUT } else { until };
     let why_not = match stored {
         None => None,
-        Some(stored) => match timeout_at(until, stored).await {
-            Ok(Ok(Ok(()))) => None,
-            Ok(Ok(Err(WriteError::Held(why)))) => Some(why),
-            Ok(Ok(Err(WriteError::Refused(why)))) => {
-                return Err(Problem::NotStored(format!(
-                    "the database refuses it, so it is not stored: {why}"
-                )));
-            }
-            Ok(Err(_)) | Err(_) => Some(failing.unwrap_or_else(|| "the database does not answer".into())),
-        },
+        Some(stored) => why_not_stored(site, stored, until).await?,
     };
     let status = match (&why_not, change.effect) {
         (Some(_), _) => StatusCode::ACCEPTED,
         (None, Effect::Created) => StatusCode::CREATED,
         (None, _) => StatusCode::OK,
     };
-    let message = why_not.map(|why| format!("held in memory, not stored: {why}"));
+    let message = why_not.map(held);
     Ok(Answer { status, job: change.job, message })
+}
+
+fn held(why: String) -> String {
+    format!("held in memory, not stored: {why}")
+}
+
+/// Waits until it is stored; returns why it is not. Fails if the database refuses it.
+async fn why_not_stored(site: &Site, stored: Stored, until: Instant) -> Result<Option<String>, Problem> {
+    let failing = site.present.borrow().as_ref().and_then(|present| present.store.error.clone());
+    let until = if failing.is_some() { Instant::now() + FAILING_TIMEOUT } else { until };
+    match timeout_at(until, stored).await {
+        Ok(Ok(Ok(()))) => Ok(None),
+        Ok(Ok(Err(WriteError::Held(why)))) => Ok(Some(why)),
+        Ok(Ok(Err(WriteError::Refused(why)))) => {
+            Err(Problem::NotStored(format!("the database refuses it, so it is not stored: {why}")))
+        }
+        Ok(Err(_)) | Err(_) => Ok(Some(failing.unwrap_or_else(|| "the database does not answer".into()))),
+    }
 }
 
 /// The stored job of this key, if it is not in memory. Fails if the job is new and there is no room for it and its file.

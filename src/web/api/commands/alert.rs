@@ -1,0 +1,162 @@
+//! Commands on the delivery of alerts: acknowledge one, silence volumes.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+use utoipa::{IntoParams, ToSchema};
+
+use super::edit::LONGEST_NOTE;
+use super::{ANSWER_TIMEOUT, check_letters, held, unread, why_not_stored};
+use crate::alert::Acknowledgement;
+use crate::commands::{AlertCommand, AlertRequest};
+use crate::config::Pattern;
+use crate::notify::Silence;
+use crate::source::clock;
+use crate::web::Site;
+use crate::web::answer::{ParsedQuery, Problem, ProblemBody};
+
+/// The acknowledgement of an alert.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AcknowledgeAlert {
+    pub note: String,
+    /// `null`: until the alert is cleared
+    pub until: Option<Timestamp>,
+}
+
+/// A silence.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutSilence {
+    /// A pattern such as `vg0/mysql_*`
+    pub volumes: String,
+    pub until: Timestamp,
+    #[serde(default)]
+    pub note: String,
+}
+
+/// The silence of these volumes.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SilenceQuery {
+    /// The pattern as listed
+    volumes: String,
+}
+
+/// The answer to a command on alerts.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct AlertReply {
+    /// With status 202: why the result is held in memory, not stored
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+type AlertResponse = Result<(StatusCode, Json<AlertReply>), Problem>;
+
+/// Acknowledges an open alert: it is not repeated. Receivers still hear when it gets worse or is cleared.
+#[utoipa::path(put, path = "/api/v1/alerts/{id}/acknowledgement", tag = "alerts", request_body = AcknowledgeAlert,
+    params(("id" = i64, Path, description = "The ID of the alert")),
+    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, description = "No open alert has this ID", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn acknowledge_alert(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    body: Result<Json<AcknowledgeAlert>, JsonRejection>,
+) -> AlertResponse {
+    let expected = "an acknowledgement as JSON, such as {\"note\": …}";
+    let Json(AcknowledgeAlert { note, until }) = body.map_err(|rejection| unread(expected, &rejection))?;
+    check_note(&note)?;
+    let at = clock::now();
+    let until = until.map(|until| later(until, at)).transpose()?;
+    send(&site, AlertCommand::Acknowledge(number(&id)?, Some(Acknowledgement { at, until, note }))).await
+}
+
+/// Withdraws the acknowledgement of an open alert.
+#[utoipa::path(delete, path = "/api/v1/alerts/{id}/acknowledgement", tag = "alerts",
+    params(("id" = i64, Path, description = "The ID of the alert")),
+    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, description = "No open alert has this ID", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn withdraw_acknowledgement(State(site): State<Site>, Path(id): Path<String>) -> AlertResponse {
+    send(&site, AlertCommand::Acknowledge(number(&id)?, None)).await
+}
+
+/// Silences that have not ended.
+#[utoipa::path(get, path = "/api/v1/silences", tag = "alerts", responses((status = 200, body = Vec<Silence>), (status = 503, body = ProblemBody)))]
+pub async fn silences(State(site): State<Site>) -> Result<Json<Vec<Silence>>, Problem> {
+    Ok(Json(site.present()?.silences.clone()))
+}
+
+/// Delivers no alerts of these volumes until a time. It replaces a silence of the same pattern.
+#[utoipa::path(put, path = "/api/v1/silences", tag = "alerts", request_body = PutSilence,
+    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn put_silence(
+    State(site): State<Site>,
+    body: Result<Json<PutSilence>, JsonRejection>,
+) -> AlertResponse {
+    let expected = "a silence as JSON, such as {\"volumes\": \"vg0/*\", \"until\": …}";
+    let Json(PutSilence { volumes, until, note }) = body.map_err(|rejection| unread(expected, &rejection))?;
+    check_note(&note)?;
+    let silence = Silence { volumes: pattern(&volumes)?, until: later(until, clock::now())?, note };
+    send(&site, AlertCommand::Silence(silence)).await
+}
+
+/// Ends the silence of these volumes.
+#[utoipa::path(delete, path = "/api/v1/silences", tag = "alerts", params(SilenceQuery),
+    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, description = "These volumes are not silenced", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn end_silence(
+    State(site): State<Site>,
+    ParsedQuery(SilenceQuery { volumes }): ParsedQuery<SilenceQuery>,
+) -> AlertResponse {
+    let volumes = pattern(&volumes)?;
+    let present = site.present()?;
+    let Some(silence) = present.silences.iter().find(|silence| silence.volumes == volumes) else {
+        return Err(Problem::NotFound(format!(
+            "{} is not silenced; /api/v1/silences lists all silences",
+            volumes.as_str()
+        )));
+    };
+    send(&site, AlertCommand::Silence(Silence { until: clock::now(), ..silence.clone() })).await
+}
+
+/// Sends a command to the loop and waits until its result is stored.
+async fn send(site: &Site, command: AlertCommand) -> AlertResponse {
+    let number = match &command {
+        AlertCommand::Acknowledge(id, _) => *id,
+        AlertCommand::Silence(_) => 0,
+    };
+    let until = Instant::now() + ANSWER_TIMEOUT;
+    let (reply, outcome) = oneshot::channel();
+    let request = AlertRequest { command, reply };
+    let outcome = async { site.alert_commands.send(request).await.ok().and(outcome.await.ok()) };
+    let busy = || Problem::Unavailable("the daemon is stopping or too busy; try again".into());
+    let stored = timeout_at(until, outcome).await.ok().flatten().ok_or_else(busy)?;
+    let unknown =
+        || Problem::NotFound(format!("alert {number} is not open; /api/v1/alerts lists all alerts"));
+    let why_not = why_not_stored(site, stored.ok_or_else(unknown)?, until).await?;
+    let status = if why_not.is_some() { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((status, Json(AlertReply { message: why_not.map(held) })))
+}
+
+fn number(id: &str) -> Result<i64, Problem> {
+    id.parse().map_err(|_| Problem::Bad(format!("expected the ID of an alert, but found `{id}`")))
+}
+
+fn pattern(text: &str) -> Result<Pattern, Problem> {
+    check_letters("a pattern", text, LONGEST_NOTE)?;
+    text.parse().map_err(|why| Problem::Bad(format!("`volumes`: {why}")))
+}
+
+fn later(until: Timestamp, now: Timestamp) -> Result<Timestamp, Problem> {
+    match until > now {
+        true => Ok(until),
+        false => Err(Problem::Bad(format!("expected `until` later than now ({now}), but found {until}"))),
+    }
+}
+
+/// A note may be empty.
+fn check_note(note: &str) -> Result<(), Problem> {
+    if note.is_empty() { Ok(()) } else { check_letters("a note", note, LONGEST_NOTE) }
+}
