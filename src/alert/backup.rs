@@ -69,6 +69,7 @@ impl Rules {
         let index = self.raise(Rule::BackupFailed, severity, &job.key, at);
         let alert = &mut self.open[index];
         (alert.vg, alert.lv) = subject(job);
+        alert.job = Some(job.id);
         alert.sentence = sentence(job);
         Some(alert.clone())
     }

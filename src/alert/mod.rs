@@ -3,20 +3,31 @@
 //! An open alert shows the current value; receivers are notified again only if it gets worse.
 
 mod backup;
+mod case;
+mod fill;
 mod rule;
 mod sentence;
+mod settle;
+mod state;
+mod trend;
+mod volumes;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::config::Alerts as Settings;
+pub use crate::config::Rule;
+use crate::config::{Alerts as Settings, RuleSettings};
 use crate::forecast::Outlook;
 use crate::interval::Interval;
-use crate::topology::{Volume, VolumeState};
-use crate::units::Fill;
-pub use rule::Rule;
-use rule::{Evaluation, evaluate};
+use crate::job::JobTracker;
+use crate::topology::{Topology, Volume};
+use settle::Hold;
+use trend::Trends;
 
 /// An alert of a rule for one volume, from when it was raised until it was cleared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -24,12 +35,20 @@ pub struct Alert {
     pub id: i64,
     pub rule: Rule,
     pub severity: Severity,
+    /// Group and volume; both are empty for an alert about cowbell itself.
     pub vg: String,
     pub lv: String,
-    /// The volume's UUID, since its name may change.
+    /// Identifies what it is about: the volume's UUID, since its name may change, the key of a job, or a part of cowbell.
     pub uuid: String,
-    /// The percentage that raised or, once cleared, cleared it. `None` if unknown or not applicable.
+    /// The value that raised or, once cleared, cleared it: percent or seconds, see the rule. `None` if unknown or not
+    /// applicable.
     pub value: Option<f64>,
+    /// The worst value so far: the highest, or the shortest time that was left.
+    #[serde(default)]
+    pub peak: Option<f64>,
+    /// The number of the job that it concerns.
+    #[serde(default)]
+    pub job: Option<i64>,
     pub raised_at: Timestamp,
     pub cleared_at: Option<Timestamp>,
     /// The highest severity so far; cleared alerts keep it.
@@ -58,6 +77,20 @@ impl Alert {
             .as_ref()
             .is_some_and(|acknowledged| acknowledged.until.is_none_or(|until| at < until))
     }
+
+    /// `vg0/mysql`; `None` if it is about cowbell itself.
+    pub fn volume(&self) -> Option<String> {
+        match (&*self.vg, &*self.lv) {
+            ("", "") => None,
+            ("", name) => Some(name.into()),
+            (vg, lv) => Some(format!("{vg}/{lv}")),
+        }
+    }
+
+    /// Whether what it is about was lost, so that its end is no recovery.
+    pub fn is_loss(&self) -> bool {
+        matches!(self.rule, Rule::SnapshotInvalid | Rule::MergeFailed)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -76,22 +109,51 @@ impl Severity {
     }
 }
 
+/// What rules about volumes and backups are judged by.
+pub struct Situation<'a> {
+    pub interval: &'a Interval,
+    pub jobs: &'a JobTracker,
+    /// The running backup that needs most of a snapshot or pool, and its forecast.
+    pub outlook: &'a dyn Fn(&Volume) -> Option<(i64, Outlook)>,
+}
+
+/// What changes slowly is evaluated this often.
+const SLOW_MS: i64 = 10_000;
+
+/// A topology, and the settings of each of its volumes; `None` without an override.
+type Known = (Arc<Topology>, Vec<Option<Box<RuleSettings>>>);
+
 /// The rules and their open alerts.
 pub struct Rules {
     settings: Settings,
     open: Vec<Alert>,
     last_id: i64,
+    /// Problems, and ends of problems, that have not lasted long enough yet.
+    holds: Vec<Hold>,
+    trends: Trends,
+    /// Of the last tick.
+    known: Option<Known>,
+    judged_slowly_at: Option<Timestamp>,
 }
 
 impl Rules {
     /// Continues with the alerts that were open when the program ended.
     pub fn resume(settings: Settings, open: Vec<Alert>, last_id: i64) -> Self {
-        Self { settings, open, last_id }
+        Self {
+            settings,
+            open,
+            last_id,
+            holds: Vec::new(),
+            trends: Trends::default(),
+            known: None,
+            judged_slowly_at: None,
+        }
     }
 
     /// Takes new thresholds; open alerts are judged by them at the next tick.
     pub fn reload(&mut self, settings: Settings) {
         self.settings = settings;
+        self.known = None;
     }
 
     /// Open alerts, the oldest first.
@@ -107,18 +169,19 @@ impl Rules {
     }
 
     /// Evaluates all rules for a tick; returns alerts to deliver: raised, escalated or cleared ones.
-    ///
-    /// `outlook` forecasts the running backup that needs most of a snapshot or pool.
-    pub fn judge(&mut self, interval: &Interval, outlook: &dyn Fn(&Volume) -> Option<Outlook>) -> Vec<Alert> {
+    pub fn judge(&mut self, now: &Situation) -> Vec<Alert> {
+        let interval = now.interval;
         if !interval.devices_listed {
             return Vec::new();
         }
+        let is_slow = self.is_due(interval.at);
         let mut changed = Vec::new();
-        for (volume, state) in interval.volumes() {
-            for rule in Rule::OF_VOLUMES.into_iter().filter(|rule| rule.concerns(volume.kind)) {
-                changed.extend(self.apply(rule, volume, state, interval, outlook));
-            }
+        let known = self.known_settings(&interval.topology);
+        for (index, (volume, state)) in interval.volumes().enumerate() {
+            let settings = known.1.get(index).and_then(Option::as_deref);
+            self.judge_volume(volume, state, settings, is_slow, now, &mut changed);
         }
+        self.known = Some(known);
         changed.extend(self.clear_gone(interval));
         changed.extend(self.clear_old_backups(interval.at));
         // Delivers raised alerts before cleared ones.
@@ -126,94 +189,25 @@ impl Rules {
         changed
     }
 
-    fn apply(
-        &mut self,
-        rule: Rule,
-        volume: &Volume,
-        state: &VolumeState,
-        interval: &Interval,
-        outlook: &dyn Fn(&Volume) -> Option<Outlook>,
-    ) -> Option<Alert> {
-        let index = self.open.iter().position(|alert| alert.rule == rule && alert.uuid == *volume.uuid);
-        let before = index.map(|index| self.open[index].severity);
-        let severity = match (evaluate(rule, state, rule.thresholds(&self.settings), before), before) {
-            (Evaluation::Raised(severity), _) => severity,
-            (Evaluation::Unchanged, Some(before)) if rule.fill(state).is_some() => before,
-            (Evaluation::Clear, Some(_)) => {
-                let how = sentence::cleared(rule, volume, state);
-                return Some(self.clear(index?, rule.fill(state).map(Fill::percent), interval.at, how));
+    /// Whether rules about what changes slowly are due.
+    fn is_due(&mut self, at: Timestamp) -> bool {
+        let is_recent =
+            |last: Timestamp| (0..SLOW_MS).contains(&(at.as_millisecond() - last.as_millisecond()));
+        let is_due = !self.judged_slowly_at.is_some_and(is_recent);
+        if is_due {
+            self.judged_slowly_at = Some(at);
+        }
+        is_due
+    }
+
+    fn known_settings(&mut self, topology: &Arc<Topology>) -> Known {
+        match self.known.take() {
+            Some(known) if Arc::ptr_eq(&known.0, topology) => known,
+            _ => {
+                self.trends.retain(topology);
+                let special = |volume: &Volume| self.settings.special(&volume.vg, &volume.lv);
+                (Arc::clone(topology), topology.volumes.iter().map(special).collect())
             }
-            _ => return None,
-        };
-        let index = index.unwrap_or_else(|| self.raise(rule, severity, &volume.uuid, interval.at));
-        let thresholds = rule.thresholds(&self.settings);
-        let outlook = rule.has_outlook().then(|| outlook(volume)).flatten();
-        let alert = &mut self.open[index];
-        alert.severity = severity;
-        if severity > alert.worst {
-            (alert.worst, alert.worse_at) = (severity, Some(interval.at));
         }
-        alert.value = rule.fill(state).map(Fill::percent);
-        alert.sentence =
-            sentence::raised(rule, severity, volume, state, thresholds, interval, outlook.as_ref());
-        (alert.vg, alert.lv) = (volume.vg.clone(), volume.lv.clone());
-        (Some(severity) > before).then(|| alert.clone())
-    }
-
-    /// Adds an alert without its volume and sentence; returns its index.
-    fn raise(&mut self, rule: Rule, severity: Severity, uuid: &str, at: Timestamp) -> usize {
-        self.last_id += 1;
-        self.open.push(Alert {
-            id: self.last_id,
-            rule,
-            severity,
-            vg: String::new(),
-            lv: String::new(),
-            uuid: uuid.into(),
-            value: None,
-            raised_at: at,
-            cleared_at: None,
-            worst: severity,
-            worse_at: None,
-            acknowledged: None,
-            sentence: String::new(),
-        });
-        self.open.len() - 1
-    }
-
-    fn clear(&mut self, index: usize, value: Option<f64>, at: Timestamp, how: String) -> Alert {
-        let mut alert = self.open.remove(index);
-        alert.cleared_at = Some(at.max(alert.raised_at));
-        alert.severity = alert.worst;
-        // The store keeps only this sentence, so it includes the problem.
-        let before = alert.sentence.split(". ").next().unwrap_or_default().trim_end_matches('.');
-        alert.sentence = format!("{how} Before: {before}.");
-        alert.value = value.or(alert.value);
-        alert
-    }
-
-    /// Clears alerts whose volume is gone or changed its kind.
-    fn clear_gone(&mut self, interval: &Interval) -> Vec<Alert> {
-        let is_there = |alert: &Alert| {
-            let mut volumes = interval.topology.volumes.iter();
-            volumes.any(|volume| *volume.uuid == *alert.uuid && alert.rule.concerns(volume.kind))
-        };
-        let is_gone = |alert: &Alert| alert.rule != Rule::BackupFailed && !is_there(alert);
-        self.clear_all(interval.at, is_gone, sentence::gone)
-    }
-
-    /// Clears all such alerts; `how` says how each ended.
-    fn clear_all(
-        &mut self,
-        at: Timestamp,
-        is_over: impl Fn(&Alert) -> bool,
-        how: impl Fn(&Alert) -> String,
-    ) -> Vec<Alert> {
-        let mut changed = Vec::new();
-        while let Some(index) = self.open.iter().position(&is_over) {
-            let how = how(&self.open[index]);
-            changed.push(self.clear(index, None, at, how));
-        }
-        changed
     }
 }

@@ -1,112 +1,347 @@
 //! The messages of alerts: the problem, its extent, and a command that helps.
 
-use super::rule::CLEARANCE;
-use super::{Alert, Rule, Severity};
-use crate::config::Thresholds;
-use crate::forecast::Outlook;
-use crate::interval::Interval;
-use crate::topology::{Extensible, Group, State, Volume, VolumeState};
-use crate::units::{Fill, size_text};
+use super::case::Case;
+use super::settle::Words;
+use super::trend::{Expected, Forecast};
+use super::{Alert, Rule, Severity, state};
+use crate::config::{Measure, Thresholds};
+use crate::forecast::{Eta, OutlookVerdict};
+use crate::topology::{Extensible, Group, State, Volume};
+use crate::units::{Fill, duration_text, size_text};
 
 /// The smallest growth to suggest, as a share of the size: with less, the alert would soon be raised again.
 const MIN_GROWTH: f64 = 0.2;
 /// Additional percentage points of free space to suggest, for the same reason.
 const EXTRA_ROOM: f64 = 5.0;
+/// How an alert ends whose rule the configuration has switched off.
+pub const SWITCHED_OFF: &str = "The configuration switches this rule off.";
 
-/// The problem of a volume, and its remedy.
-pub fn raised(
-    rule: Rule,
-    severity: Severity,
-    volume: &Volume,
-    state: &VolumeState,
-    thresholds: Thresholds,
-    interval: &Interval,
-    outlook: Option<&Outlook>,
-) -> String {
-    let name = volume.full_name();
-    let Some(fill) = rule.fill(state) else {
-        let origin = volume.origin.as_deref().map_or_else(String::new, |origin| format!(" of {origin}"));
-        return format!(
-            "Snapshot {name}{origin} is invalid: it overflowed, or its COW area had an I/O error. Any backup that reads it is \
-             lost. Unmount it, and remove it with `lvremove {name}`. If it overflowed, make the next one larger than {}.",
-            volume.size.map_or_else(|| "before".to_string(), size_text)
-        );
-    };
-    let threshold = if severity == Severity::Critical { thresholds.critical } else { thresholds.warning };
-    format!(
-        "{what} {name} is {percent:.2} % full ({severity} from {threshold} %){used}. {remedy}",
-        what = subject(rule),
-        percent = fill.percent(),
-        severity = severity.text(),
-        used = used_text(fill),
-        remedy = remedy(rule, volume, fill, thresholds.warning, interval.topology.group(&volume.vg), outlook),
-    )
+/// The sentences of an alert about a volume.
+pub(super) struct Sentences<'a> {
+    pub case: &'a Case<'a>,
+    pub thresholds: Thresholds,
 }
 
-/// How an alert ended while its volume exists.
-pub fn cleared(rule: Rule, volume: &Volume, state: &VolumeState) -> String {
-    let name = volume.full_name();
-    match (state.state, rule.fill(state)) {
-        (State::Invalid, _) => {
-            format!("{} {name} is now invalid, which has its own alert.", subject(rule))
+impl Words for Sentences<'_> {
+    /// The problem and its remedy.
+    fn raised(&self, severity: Severity) -> String {
+        let Case { rule, volume, .. } = self.case;
+        let (name, of) = (volume.full_name(), of_origin(volume));
+        let slows =
+            format!("It slows down writes{}. Remove it with `lvremove {name}`", of.replace(" of", " to"));
+        match rule {
+            Rule::SnapshotInvalid => format!(
+                "Snapshot {name}{of} is invalid: it overflowed, or its COW area had an I/O error. Any backup that reads it is \
+                 lost. Unmount it, and remove it with `lvremove {name}`. If it overflowed, make the next one larger than {}.",
+                volume.size.map_or_else(|| "before".to_string(), size_text)
+            ),
+            Rule::MergeFailed => format!(
+                "The merge of a snapshot into {name} failed. See the kernel's log for I/O errors, then deactivate and activate \
+                 {name} to continue the merge."
+            ),
+            Rule::PoolState => self.pool_state(),
+            Rule::AutoextendBlocked => self.autoextend_blocked(),
+            Rule::SnapshotAge => format!(
+                "Snapshot {name}{of} is {} old (warning from {}). {slows} if it is not needed.",
+                duration_text(self.age_s()),
+                duration_text(self.thresholds.warning),
+            ),
+            Rule::SnapshotLeftOver => {
+                format!("Snapshot {name}{of} still exists, although its backup has ended. {slows}.")
+            }
+            _ => self.full(severity),
         }
-        (State::Inactive, _) => format!("{} {name} was deactivated.", subject(rule)),
-        (_, Some(fill)) => {
-            format!("{} {name} is back to {:.2} %{}.", subject(rule), fill.percent(), used_text(fill))
+    }
+
+    /// How the alert ended while its volume exists.
+    fn cleared(&self) -> String {
+        let Case { rule, volume, state, forecast, .. } = self.case;
+        let (subject, name) = (subject(self.case), volume.full_name());
+        let fill = self.case.fill();
+        match (rule, state.state) {
+            (Rule::SnapshotInvalid, _) => format!("{subject} {name} was deactivated. {LOST}"),
+            (Rule::PoolState, _) => {
+                format!("{subject} {name} works again. Writes that failed in the meantime are lost.")
+            }
+            (Rule::AutoextendBlocked, _) => {
+                format!("LVM can extend {} {name} again, or need not.", lower(subject))
+            }
+            (Rule::MergeFailed, _) => format!("The merge into {name} goes on, or is over."),
+            (Rule::SnapshotAge | Rule::SnapshotLeftOver, _) => format!("{subject} {name} is in use again."),
+            (_, State::Invalid) => format!("{subject} {name} is now invalid, which has its own alert."),
+            (_, State::Inactive) => format!("{subject} {name} was deactivated."),
+            (Rule::FullBeforeDone, _) => match forecast.as_ref().and_then(|forecast| forecast.verdict()) {
+                None => format!("The backup that read {} {name} has ended.", lower(subject)),
+                Some(OutlookVerdict::DoneFirst) => {
+                    format!("The backup will be done before {} {name} is full.", lower(subject))
+                }
+                Some(_) => format!("The backup may be done before {} {name} is full.", lower(subject)),
+            },
+            (Rule::TimeUntilFull, _) => {
+                let percent = fill.map(Fill::percent).unwrap_or_default();
+                format!("{subject} {name} will not be full soon any more: it is {percent:.2} % full.")
+            }
+            (_, _) => match fill {
+                Some(fill) => {
+                    format!("{subject} {name} is back to {:.2} %{}.", fill.percent(), used_text(fill))
+                }
+                None => format!("{subject} {name} is back to normal."),
+            },
         }
-        (_, None) => format!("{} {name} is back to normal.", subject(rule)),
+    }
+
+    fn job(&self) -> Option<i64> {
+        self.case.job()
+    }
+}
+
+impl Sentences<'_> {
+    fn age_s(&self) -> f64 {
+        let since = self.case.volume.created_at.map_or(0, |since| since.as_millisecond());
+        (self.case.now.interval.at.as_millisecond() - since) as f64 / 1000.0
+    }
+
+    fn group(&self) -> Option<&Group> {
+        self.case.now.interval.topology.group(&self.case.volume.vg)
+    }
+
+    fn pool_state(&self) -> String {
+        let Case { volume, state, .. } = self.case;
+        let (subject, name) = (subject(self.case), volume.full_name());
+        let repair = format!("deactivate it and its volumes, and run `lvconvert --repair {name}`");
+        match state.state {
+            State::OutOfData => {
+                let writes = match volume.when_full.as_deref() {
+                    Some("error") => "fail",
+                    _ => "wait for a minute, then fail",
+                };
+                let remedy = match state.fill {
+                    Some(fill) => extension(Rule::PoolData, volume, fill, 70.0, self.group()),
+                    None => "Extend it with `lvextend`.".into(),
+                };
+                format!("{subject} {name} is out of data space: writes to its volumes {writes}. {remedy}")
+            }
+            State::ReadOnly => {
+                let full = state.metadata.filter(|fill| fill.unit > 0);
+                let remedy = full.map_or_else(String::new, |fill| {
+                    format!(
+                        " If its metadata is full: {}",
+                        extension(Rule::PoolMetadata, volume, fill, 70.0, self.group())
+                    )
+                });
+                format!(
+                    "{subject} {name} is read-only: its metadata is full, or cannot be written. Writes to its volumes fail.{remedy}"
+                )
+            }
+            State::NeedsCheck => format!(
+                "The metadata of {} {name} needs a check, since it could not be written. Writes to its volumes fail. To repair \
+                 it, {repair}.",
+                lower(subject)
+            ),
+            _ => format!(
+                "{subject} {name} has failed: its metadata is damaged, or cannot be read. All I/O of its volumes fails. See the \
+                 kernel's log; to repair it, {repair}."
+            ),
+        }
+    }
+
+    fn autoextend_blocked(&self) -> String {
+        let Case { volume, now, .. } = self.case;
+        let (name, vg) = (volume.full_name(), &volume.vg);
+        let policies = now.interval.policies.unwrap_or_default();
+        let group = self.group();
+        let step = state::step(volume, &policies, group.and_then(|group| group.extent)).unwrap_or_default();
+        let free = group.and_then(|group| group.free).unwrap_or_default();
+        let percent = self
+            .case
+            .state
+            .fill
+            .map_or_else(String::new, |fill| format!(" It is {:.2} % full.", fill.percent()));
+        format!(
+            "Thin pool {name} cannot be extended by LVM: from {} % on, it needs {}, but VG {vg} has {} free.{percent} Add a PV \
+             with `vgextend {vg} DEVICE`.",
+            policies.pool.threshold,
+            size_text(step),
+            size_text(free),
+        )
+    }
+
+    /// How full a volume is, when it will be full, what that means, and what helps.
+    fn full(&self, severity: Severity) -> String {
+        let Case { rule, volume, forecast, .. } = self.case;
+        let Some(fill) = self.case.fill() else { return String::new() };
+        let is_snapshot = matches!(volume.kind, crate::topology::VolumeKind::Snapshot);
+        let head = format!("{} {} is {:.2} % full", subject(self.case), volume.full_name(), fill.percent());
+        let known = forecast.as_ref().filter(|_| *rule != Rule::PoolMetadata);
+        let eta = match known.map(|forecast| forecast.full) {
+            Some(Expected::In(eta)) => Some(eta),
+            _ => None,
+        };
+        let level = match (rule.measure(), severity) {
+            (Measure::Percent, Severity::Warning) => format!(" (warning from {} %)", self.thresholds.warning),
+            (Measure::Percent, Severity::Critical) => {
+                format!(" (critical from {} %)", self.thresholds.critical)
+            }
+            _ => String::new(),
+        };
+        let Some((forecast, eta)) = known.zip(eta) else {
+            let remedy = self.remedy(fill, known.map(|forecast| &**forecast), None);
+            return format!("{head}{level}{}. {remedy}", used_text(fill));
+        };
+        let end = if is_snapshot { "will overflow" } else { "will be full" };
+        let needs = match forecast.backup.as_ref().and_then(|(_, outlook)| outlook.done?.likely_s) {
+            Some(done_s) => format!(", the backup needs about {} more", rough_text(done_s)),
+            None => String::new(),
+        };
+        let then = match forecast.verdict() {
+            Some(OutlookVerdict::DoneFirst) => ", so it will be done first",
+            Some(OutlookVerdict::FullFirst) if is_snapshot => ", so it will be lost",
+            _ if is_snapshot => "",
+            _ => ", then writes to its volumes fail",
+        };
+        format!(
+            "{head}{level} and {end} {}{needs}{then}. {}",
+            in_text(eta),
+            self.remedy(fill, Some(forecast), Some(eta))
+        )
+    }
+
+    /// What helps, and how long it then lasts.
+    fn remedy(&self, fill: Fill, forecast: Option<&Forecast>, eta: Option<Eta>) -> String {
+        let Case { rule, volume, .. } = self.case;
+        if fill.unit == 0 {
+            let name = volume.full_name();
+            return format!("Extend it with `lvextend` (`lvs {name}` shows its size), or stop the writes.");
+        }
+        let backup = forecast.and_then(|forecast| forecast.backup.as_ref()).map(|(_, outlook)| outlook);
+        match backup {
+            Some(outlook) if outlook.verdict == OutlookVerdict::DoneFirst && eta.is_some() => {
+                return "Nothing needs to be done.".into();
+            }
+            Some(outlook) if outlook.verdict == OutlookVerdict::DoneFirst => return outlook.text.clone(),
+            Some(outlook) => {
+                if let Some(remedy) = &outlook.remedy {
+                    return if eta.is_some() { sentence(&remedy.text) } else { outlook.text.clone() };
+                }
+            }
+            None => {}
+        }
+        let warning = match rule.measure() {
+            Measure::Percent => self.thresholds.clear,
+            _ => fill.percent(),
+        };
+        let mut text = extension(*rule, volume, fill, warning, self.group());
+        let free = fill.total_bytes().saturating_sub(fill.used_bytes()) as f64;
+        if let Some(likely_s) = eta.and_then(|eta| eta.likely_s).filter(|_| free > 0.0) {
+            let room = Extensible::new(volume, self.group(), option(*rule));
+            if let Some(extension) = room.by(growth(fill, warning)) {
+                let lasts = rough_text(likely_s * (free + extension.bytes as f64) / free);
+                text = format!("{} and makes it last about {lasts}.", text.trim_end_matches('.'));
+            }
+        }
+        text
     }
 }
 
 /// How an alert ended because its volume is gone.
 pub fn gone(alert: &Alert) -> String {
-    format!("{} {}/{} was removed or deactivated.", subject(alert.rule), alert.vg, alert.lv)
-}
-
-fn subject(rule: Rule) -> &'static str {
-    match rule {
-        Rule::SnapshotFill | Rule::SnapshotInvalid => "Snapshot",
-        Rule::BackupFailed => "Backup of",
-        Rule::PoolData => "Thin pool",
-        Rule::PoolMetadata => "Metadata of thin pool",
+    let name = alert.volume().unwrap_or_default();
+    match alert.rule {
+        Rule::SnapshotInvalid => format!("Snapshot {name} was removed. {LOST}"),
+        Rule::MergeFailed => format!("Volume {name} was removed or deactivated."),
+        Rule::FullBeforeDone | Rule::TimeUntilFull | Rule::SnapshotFill => {
+            format!("{name} was removed or deactivated.")
+        }
+        Rule::SnapshotAge | Rule::SnapshotLeftOver => format!("Snapshot {name} was removed."),
+        _ => format!("Pool {name} was removed or deactivated."),
     }
 }
 
-/// The forecast of the running backup, or an extension that clears the alert.
-fn remedy(
-    rule: Rule,
-    volume: &Volume,
-    fill: Fill,
-    warning: f64,
-    group: Option<&Group>,
-    outlook: Option<&Outlook>,
-) -> String {
-    let (name, vg) = (volume.full_name(), &volume.vg);
-    if fill.unit == 0 {
-        return format!("Extend it with `lvextend` (`lvs {name}` shows its size), or stop the writes.");
+/// The end of an overflow is no recovery.
+const LOST: &str = "A backup that was reading it is lost all the same.";
+
+fn subject(case: &Case) -> &'static str {
+    use crate::topology::VolumeKind;
+    match (case.rule, case.volume.kind) {
+        (Rule::PoolMetadata, _) => "Metadata of thin pool",
+        (_, VolumeKind::ThinPool) => "Thin pool",
+        (_, VolumeKind::VdoPool) => "VDO pool",
+        (_, VolumeKind::Cache | VolumeKind::Writecache) => "Cached volume",
+        (_, VolumeKind::Snapshot | VolumeKind::ThinSnapshot) => "Snapshot",
+        _ => "Volume",
     }
-    if let Some(outlook) = outlook.filter(|outlook| outlook.is_conclusive()) {
-        return outlook.text.clone();
+}
+
+fn lower(subject: &str) -> String {
+    match subject.strip_prefix("VDO") {
+        Some(_) => subject.into(),
+        None => subject.to_lowercase(),
     }
-    let option = if rule == Rule::PoolMetadata { "--poolmetadatasize" } else { "-L" };
-    let volume = Extensible::new(volume, group, option);
-    let Some(extension) = volume.by(growth(fill, warning)) else {
+}
+
+/// ` of data`
+fn of_origin(volume: &Volume) -> String {
+    volume.origin.as_deref().map_or_else(String::new, |origin| format!(" of {origin}"))
+}
+
+/// With a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
+/// `in 6 to 9 min`
+fn in_text(eta: Eta) -> String {
+    let soonest = rough_text(eta.soonest_s);
+    match eta.latest_s.map(rough_text) {
+        None => format!("in {soonest} at the soonest"),
+        Some(latest) if latest == soonest => format!("in about {latest}"),
+        Some(latest) => {
+            let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_string());
+            let is_same = unit(&soonest) == unit(&latest);
+            let from = if is_same { soonest.split(' ').next().unwrap_or_default() } else { &soonest };
+            format!("in {from} to {latest}")
+        }
+    }
+}
+
+/// `9 min`: a duration that is known roughly.
+fn rough_text(seconds: f64) -> String {
+    let seconds = seconds.max(0.0);
+    match seconds {
+        0.0..100.0 => format!("{seconds:.0} s"),
+        100.0..10_800.0 => format!("{:.0} min", seconds / 60.0),
+        10_800.0..172_800.0 => format!("{:.0} h", seconds / 3600.0),
+        _ => format!("{:.0} days", seconds / 86_400.0),
+    }
+}
+
+fn option(rule: Rule) -> &'static str {
+    if rule == Rule::PoolMetadata { "--poolmetadatasize" } else { "-L" }
+}
+
+/// An extension that brings a volume below `clear` percent.
+fn extension(rule: Rule, volume: &Volume, fill: Fill, clear: f64, group: Option<&Group>) -> String {
+    let vg = &volume.vg;
+    let room = Extensible::new(volume, group, option(rule));
+    let Some(extension) = room.by(growth(fill, clear)) else {
         return format!(
             "VG {vg} has no free space: add a PV with `vgextend {vg} DEVICE`, or stop the writes."
         );
     };
     let percent = fill.used_bytes() as f64 * 100.0 / (fill.total_bytes() + extension.bytes) as f64;
     let run = format!("run `{}`, which brings it to {percent:.0} %", extension.command);
-    match volume.free {
+    match room.free {
         Some(free) => format!("VG {vg} has {} free: {run}.", size_text(free)),
         None => format!("If VG {vg} has free space, {run}."),
     }
 }
 
 /// The growth in bytes that clears the alert.
-fn growth(fill: Fill, warning: f64) -> u64 {
+fn growth(fill: Fill, clear: f64) -> u64 {
     let total = fill.total_bytes() as f64;
-    let enough = fill.used_bytes() as f64 * 100.0 / (warning - CLEARANCE - EXTRA_ROOM).max(1.0) - total;
+    let enough = fill.used_bytes() as f64 * 100.0 / (clear - EXTRA_ROOM).max(1.0) - total;
     enough.max(total * MIN_GROWTH).ceil() as u64
 }
 
@@ -128,7 +363,7 @@ mod tests {
         let volume = Volume { vg: "vg0".into(), lv: "snap".into(), ..Volume::default() };
         let fill = Fill { used: 56, total: 80, unit: MIB };
         let group = Group { free, extent: Some(4 * MIB), ..Group::default() };
-        let found = remedy(Rule::SnapshotFill, &volume, fill, 70.0, Some(&group), None);
+        let found = extension(Rule::SnapshotFill, &volume, fill, 65.0, Some(&group));
         assert_eq!(found, expected, "{free:?} free");
     }
 

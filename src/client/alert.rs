@@ -113,7 +113,7 @@ fn row(body: &AlertBody, now: Timestamp) -> Vec<Cell> {
         alert.id.to_string().into(),
         state.into(),
         alert.rule.text().into(),
-        format!("{}/{}", alert.vg, alert.lv).into(),
+        alert.volume().unwrap_or_else(|| "cowbell".into()).into(),
         alert.raised_at.strftime("%Y-%m-%d %H:%M:%S").to_string().into(),
         duration_text(lasted.seconds().max(0.0)).into(),
     ]

@@ -8,6 +8,7 @@ mod notify;
 mod paths;
 mod pattern;
 mod quotation;
+mod rule;
 mod secret;
 mod store;
 mod token;
@@ -20,11 +21,12 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde::Deserialize;
 
-pub use alerts::{Alerts, Thresholds};
+pub use alerts::{Alerts, RuleSettings};
 pub use lvm::{Lvm, LvmSource};
 pub use notify::Notify;
 pub use paths::{Changes, Hooks, Proxy};
 pub use pattern::Pattern;
+pub use rule::{Measure, Rule, Thresholds};
 pub use store::{Age, Size, Store};
 pub use token::{Token, is_equal};
 
@@ -230,7 +232,14 @@ mod tests {
             (r#"interval = 1"#, "line 1, `interval = 1`"),
             (r#"listen = "2692""#, "expected an address and a port such as"),
             ("[alerts]\npool_data = { warning = 90, critical = 85 }", "line 2"),
-            ("[alerts]\npool_data = { warning = 90, critical = 850 }", "0 < warning < critical <= 100"),
+            (
+                "[alerts]\npool_data = { warning = 90, critical = 850 }",
+                "0 < clear < warning < critical <= 100",
+            ),
+            (
+                "[alerts]\n[[alerts.for]]\nlv = \"vg0/*\"\nsnapshot_age = \"3 days\"",
+                "line 4, `snapshot_age = \"3 days\"`: expected a duration such as",
+            ),
             ("[[notify]]\nkind = \"mail\"", "unknown variant `mail`, expected `webhook` or `command`"),
             ("[[notify]]\nkind = \"webhook\"\nurl = \"ftp://x\"", "expected an http:// or https://"),
             ("[[notify]]\nkind = \"webhook\"\nurl = \"credential:../token\"", "or \"credential:NAME\" with"),
@@ -299,6 +308,7 @@ mod tests {
         let mut config = parse(Path::new("cowbell.toml"), &packaged_file()).unwrap();
         // Without a default of their own.
         config.notify.clear();
+        config.alerts.overrides.clear();
         config.hooks = Hooks::default();
         config.changes = Changes::default();
         config.proxy = Proxy::default();

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::alert::{Alert, Rules, Severity};
+use crate::alert::{Alert, Rules, Severity, Situation};
 use crate::commands::{AlertRequest, Request};
 use crate::config::Config;
 use crate::forecast::Outlook;
@@ -209,7 +209,7 @@ impl Watcher {
     async fn judge(&mut self, interval: &Interval, outlets: &mut Outlets) {
         let (jobs, curves) = (&self.jobs, &*self.curves);
         let outlook = |volume: &Volume| worst_outlook(volume, interval, jobs, curves);
-        let alerts = self.rules.judge(interval, &outlook);
+        let alerts = self.rules.judge(&Situation { interval, jobs, outlook: &outlook });
         self.notify(&alerts, outlets);
         let jobs = self.jobs.advance(interval);
         Arc::make_mut(&mut self.curves).advance(interval, self.jobs.running());
@@ -288,22 +288,22 @@ impl Watcher {
     }
 }
 
-/// The forecast of the running backup that needs most of a snapshot or pool.
+/// The running backup that needs most of a snapshot or pool, and its forecast.
 fn worst_outlook(
     volume: &Volume,
     interval: &Interval,
     jobs: &JobTracker,
     curves: &Curves,
-) -> Option<Outlook> {
+) -> Option<(i64, Outlook)> {
     let uses_it = |job: &&Job| {
         let snapshot = interval.topology.volume(&job.key);
         let full = snapshot.and_then(|snapshot| overflows(interval, snapshot));
         full.is_some_and(|(full, _)| full.uuid == volume.uuid)
     };
     let ended = || jobs.ended().iter().rev().map(Arc::as_ref);
-    let outlooks =
-        jobs.running().iter().filter(uses_it).filter_map(|job| forecast(job, interval, curves, ended()));
-    outlooks.max_by_key(|outlook| outlook.growth.and_then(|growth| growth.add_bytes))
+    let outlook = |job: &Job| Some((job.id, forecast(job, interval, curves, ended())?));
+    let outlooks = jobs.running().iter().filter(uses_it).filter_map(outlook);
+    outlooks.max_by_key(|(_, outlook)| outlook.growth.and_then(|growth| growth.add_bytes))
 }
 
 fn log(alert: &Alert) {

@@ -232,6 +232,8 @@ mod tests {
             lv: "data".into(),
             uuid: "u".into(),
             value: None,
+            peak: None,
+            job: None,
             raised_at: at,
             cleared_at: is_over.then_some(at),
             worst: severity,

@@ -105,8 +105,17 @@ fn job_is_right(daemon: &Daemon) {
 fn alerts_are_right(daemon: &Daemon) {
     let alerts = daemon.json("/api/v1/alerts");
     let alerts = alerts.as_array().unwrap();
-    assert_eq!(alerts.len(), 3, "{alerts:?}");
-    let (backup, invalid, fill) = (&alerts[0], &alerts[1], &alerts[2]);
+    let [backup, invalid, fill, time] = &alerts[..] else { panic!("{alerts:?}") };
+    // Foreseen from 20 % on: growth of 400 s tells of 1,600 s.
+    assert_eq!(
+        (time["rule"].as_str(), time["severity"].as_str()),
+        (Some("time_until_full"), Some("critical"))
+    );
+    assert_eq!(
+        (time["raised_at"].as_str(), time["cleared_at"].as_str()),
+        (Some(&*at(1_032)), Some(&*at(2_600)))
+    );
+    assert_eq!((&fill["peak"], &fill["job"]), (&99.95.into(), &1.into()));
     assert_eq!((backup["rule"].as_str(), backup["cleared_at"].as_str()), (Some("backup_failed"), None));
     assert_eq!((fill["rule"].as_str(), fill["severity"].as_str()), (Some("snapshot_fill"), Some("critical")));
     assert_eq!(
@@ -126,7 +135,10 @@ fn alerts_are_right(daemon: &Daemon) {
     let link = latest.head.lines().find_map(|line| line.strip_prefix("link: <")).expect("a next page");
     let link = link.strip_suffix(">; rel=\"next\"").unwrap().replace("limit=1", "limit=9");
     let next = daemon.get(&link);
-    assert_eq!((next.json(), next.head.contains("link: ")), (serde_json::json!([invalid, fill]), false));
+    assert_eq!(
+        (next.json(), next.head.contains("link: ")),
+        (serde_json::json!([invalid, fill, time]), false)
+    );
 }
 
 /// At this speed newer states may replace older ones before those are told, but the newest is told, and none twice.

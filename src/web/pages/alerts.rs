@@ -90,7 +90,7 @@ fn open_alert(alert: &Alert, life: Vec<String>, now: Timestamp) -> OpenAlert {
     OpenAlert {
         grade: alert.severity.text(),
         rule: alert.rule.text(),
-        volume: format!("{}/{}", alert.vg, alert.lv),
+        volume: name(alert),
         sentence: alert.sentence.clone(),
         life: std::iter::once(since).chain(life).collect(),
         acknowledgement: format!("/api/v1/alerts/{}/acknowledgement", alert.id),
@@ -98,8 +98,13 @@ fn open_alert(alert: &Alert, life: Vec<String>, now: Timestamp) -> OpenAlert {
     }
 }
 
+fn name(alert: &Alert) -> String {
+    alert.volume().unwrap_or_else(|| "cowbell".into())
+}
+
 fn row(alert: &Alert, life: Vec<String>, now: Timestamp) -> Vec<Cell> {
     let (state, grade) = match alert.severity {
+        _ if alert.is_loss() => ("over, was critical", "unknown"),
         Severity::Critical => ("cleared, was critical", "ok"),
         Severity::Warning => ("cleared, was a warning", "ok"),
     };
@@ -107,7 +112,7 @@ fn row(alert: &Alert, life: Vec<String>, now: Timestamp) -> Vec<Cell> {
     vec![
         Cell::state(state, grade),
         alert.rule.text().into(),
-        format!("{}/{}", alert.vg, alert.lv).into(),
+        name(alert).into(),
         life.into_iter().fold(Cell::sentence(&alert.sentence), Cell::small),
         moment(alert.raised_at, now).into(),
         duration_text(open.seconds()).into(),

@@ -8,6 +8,7 @@ use super::phases;
 use super::rows;
 use super::text;
 use super::{Answer, Content, Refresh, moment, shown};
+use crate::config::{Rule, Thresholds};
 use crate::forecast::{Eta, Outlook, OutlookVerdict};
 use crate::job::figures::PhaseWork;
 use crate::job::{Job, JobKind};
@@ -143,12 +144,18 @@ fn around(job: &Job, present: &Present) -> Range {
     Range { from: moved(job.started_at, -margin_ms), to: moved(end.max(job.started_at), margin_ms) }
 }
 
+/// Of the fill of a job's snapshot.
+fn thresholds(job: &Job, present: &Present) -> Option<Thresholds> {
+    let (vg, lv) = (job.vg.as_deref().unwrap_or_default(), job.lv.as_deref().unwrap_or_default());
+    present.thresholds.of(Rule::SnapshotFill, vg, lv)
+}
+
 fn sketches(job: &Job, present: &Present) -> Vec<Sketch> {
     match job.kind {
         JobKind::Snapshot => {
             let subject = Subject::Volume(job.key.clone());
             vec![
-                charts::fill_and_read_speed(&subject, present.thresholds.snapshot_fill),
+                charts::fill_and_read_speed(&subject, thresholds(job, present)),
                 super::overview::disks(present),
                 super::overview::copying(present, std::slice::from_ref(job)),
                 charts::paging(),

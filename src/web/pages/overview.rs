@@ -8,7 +8,7 @@ use axum::extract::State;
 use super::charts::{self, ChoiceLink, Figure, Sketch, Trace, View};
 use super::rows::{self, JobTable};
 use super::{Answer, Content};
-use crate::alert::{Alert, Severity};
+use crate::alert::{Alert, Rule, Severity};
 use crate::forecast::Outlook;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
@@ -225,5 +225,5 @@ fn fills(present: &Present, jobs: &[Job]) -> Sketch {
     let traces = volumes.iter().zip(0..).flat_map(|((_, name, uuid, has_metadata), number)| {
         charts::fill_traces(name, &Subject::Volume(uuid.clone()), *has_metadata, number)
     });
-    charts::fills(traces.collect(), present.thresholds.snapshot_fill)
+    charts::fills(traces.collect(), present.thresholds.general().of(Rule::SnapshotFill))
 }

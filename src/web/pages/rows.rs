@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{moment, text};
-use crate::config::Thresholds;
+use crate::config::{Rule, Thresholds};
 use crate::job::{Job, JobKind, Outcome, tool};
 use crate::present::Present;
 use crate::series::Range;
@@ -16,13 +16,13 @@ use crate::web::answer::Partial;
 pub fn fills(present: &Present) -> Table {
     let mut rows = Vec::new();
     for (volume, state) in present.interval.volumes() {
-        let thresholds = &present.thresholds;
+        let thresholds = |rule| present.thresholds.of(rule, &volume.vg, &volume.lv);
         match volume.kind {
             VolumeKind::Snapshot => {
-                rows.push(fill(present, volume, state, state.fill, None, thresholds.snapshot_fill));
+                rows.push(fill(present, volume, state, state.fill, None, thresholds(Rule::SnapshotFill)));
             }
             VolumeKind::ThinPool => {
-                let (data, metadata) = (thresholds.pool_data, thresholds.pool_metadata);
+                let (data, metadata) = (thresholds(Rule::PoolData), thresholds(Rule::PoolMetadata));
                 rows.push(fill(present, volume, state, state.fill, Some("data"), data));
                 rows.push(fill(present, volume, state, state.metadata, Some("metadata"), metadata));
             }
@@ -50,7 +50,7 @@ fn fill(
     state: &VolumeState,
     fill: Option<Fill>,
     part: Option<&'static str>,
-    thresholds: Thresholds,
+    thresholds: Option<Thresholds>,
 ) -> FillRow {
     let percent = fill.map(Fill::percent);
     let grade = grade(state.state, percent, thresholds);
@@ -59,7 +59,7 @@ fn fill(
     let width = percent.map(|width| Bar {
         width,
         class: if grade == "ok" { "used" } else { grade },
-        mark: Some(thresholds.critical),
+        mark: thresholds.map(|thresholds| thresholds.critical),
         ..Bar::default()
     });
     let used = match (percent, present.job_of(volume).and_then(|job| job.died_at)) {
@@ -80,12 +80,12 @@ fn fill(
 }
 
 /// The CSS class of a volume by state and fill.
-pub fn grade(state: State, percent: Option<f64>, thresholds: Thresholds) -> &'static str {
+pub fn grade(state: State, percent: Option<f64>, thresholds: Option<Thresholds>) -> &'static str {
     match (state, percent) {
         _ if state.is_bad() => "critical",
         (State::Unknown | State::Inactive, _) | (_, None) => "unknown",
-        (_, Some(percent)) if percent >= thresholds.critical => "critical",
-        (_, Some(percent)) if percent >= thresholds.warning => "warning",
+        (_, Some(percent)) if thresholds.is_some_and(|it| percent >= it.critical) => "critical",
+        (_, Some(percent)) if thresholds.is_some_and(|it| percent >= it.warning) => "warning",
         _ => "ok",
     }
 }

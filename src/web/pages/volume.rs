@@ -7,6 +7,7 @@ use super::device::{KeyFigure, Subjects};
 use super::rows::{self, JobTable};
 use super::text::{self, rate, size};
 use super::{Answer, Content, moment};
+use crate::alert::Rule;
 use crate::interval::Interval;
 use crate::present::Present;
 use crate::report::account::{AccountStyle, unmounted_at_its_death};
@@ -38,8 +39,9 @@ pub async fn page(
     let mut jobs = site.own_job_list(range, MOST_JOBS).await?;
     jobs.found
         .retain(|job| job.vg.as_ref() == Some(&vg) && [&job.lv, &job.origin].contains(&&Some(lv.clone())));
-    let thresholds = present.thresholds.snapshot_fill;
     let is_pool = found.is_some_and(|(volume, _)| volume.kind == VolumeKind::ThinPool);
+    let rule = if is_pool { Rule::PoolData } else { Rule::SnapshotFill };
+    let thresholds = present.thresholds.of(rule, &vg, &lv);
     let has_fill = found.is_none_or(|(_, state)| state.fill.is_some());
     let traces = if has_fill { charts::fill_traces(&name, &subject, is_pool, 0) } else { Vec::new() };
     let sketches = vec![

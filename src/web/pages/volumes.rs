@@ -5,7 +5,7 @@ use axum::extract::State;
 
 use super::text::{rate, size};
 use super::{Answer, Content, Refresh, rows};
-use crate::config::Thresholds;
+use crate::alert::Rule;
 use crate::present::Present;
 use crate::series::quantity::DeviceQuantity;
 use crate::table::{Cell, Column, Table};
@@ -99,10 +99,11 @@ fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<Cell> {
 
 /// Only snapshots and pools are graded by their fill. A full thin volume is normal.
 fn grade(present: &Present, volume: &Volume, state: &VolumeState, percent: Option<f64>) -> &'static str {
-    let judged = |thresholds: Thresholds| rows::grade(state.state, percent, thresholds);
+    let judged =
+        |rule| rows::grade(state.state, percent, present.thresholds.of(rule, &volume.vg, &volume.lv));
     match volume.kind {
-        VolumeKind::Snapshot => judged(present.thresholds.snapshot_fill),
-        VolumeKind::ThinPool => judged(present.thresholds.pool_data),
+        VolumeKind::Snapshot => judged(Rule::SnapshotFill),
+        VolumeKind::ThinPool => judged(Rule::PoolData),
         _ if state.state.is_bad() => "critical",
         _ if state.state == VolumeWord::Ok => "ok",
         _ => "unknown",

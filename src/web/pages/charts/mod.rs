@@ -113,12 +113,12 @@ pub fn paging() -> Sketch {
 }
 
 /// Fills with alert thresholds.
-pub fn fills(traces: Vec<Trace>, thresholds: Thresholds) -> Sketch {
+pub fn fills(traces: Vec<Trace>, thresholds: Option<Thresholds>) -> Sketch {
     Sketch { thresholds: threshold_lines(thresholds, Side::Left), ..Sketch::new("Fill", PERCENT, traces) }
 }
 
 /// Fill and read speed of a snapshot: the chart that cowbell was made for.
-pub fn fill_and_read_speed(subject: &Subject, thresholds: Thresholds) -> Sketch {
+pub fn fill_and_read_speed(subject: &Subject, thresholds: Option<Thresholds>) -> Sketch {
     let read = trace("read speed", subject, Quantity::Device(DeviceQuantity::ReadBytes), Look::Read);
     let fill = trace("fill", subject, Quantity::Volume(VolumeQuantity::FillPercent), Look::Fill);
     let traces = vec![Trace { area: true, ..read }, Trace { side: Side::Right, ..fill }];
@@ -137,7 +137,8 @@ pub fn fill_traces(name: &str, subject: &Subject, has_metadata: bool, number: u8
     traces
 }
 
-fn threshold_lines(thresholds: Thresholds, side: Side) -> Vec<Threshold> {
+fn threshold_lines(thresholds: Option<Thresholds>, side: Side) -> Vec<Threshold> {
+    let Some(thresholds) = thresholds else { return Vec::new() };
     let line = |value: f64, severity: Severity| {
         let label = format!("{} {value} %", severity.text());
         Threshold { value, side, label, severity }

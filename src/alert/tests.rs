@@ -1,0 +1,467 @@
+//! Each rule on a host with one volume: what is raised and cleared, and when.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::parse;
+use crate::forecast::{Curve, PastRuns, Point, RemainingReads, Room, outlook};
+use crate::interval::Host;
+use crate::job::Job;
+use crate::sample::lvm::Policies;
+use crate::topology::{Extensible, Group, State, VolumeKind, VolumeState};
+use crate::units::Fill;
+
+const MIB: u64 = 1 << 20;
+const BEGIN: Timestamp = Timestamp::constant(1_772_330_400, 0);
+/// Of the volume, in MiB.
+const SIZE: u64 = 10_000;
+
+/// A volume `vg0/snap` or `vg0/pool`, at one tick a second.
+struct Machine {
+    rules: Rules,
+    volume: Volume,
+    topology: Arc<Topology>,
+    policies: Option<Policies>,
+    jobs: JobTracker,
+    backup: Option<Outlook>,
+    seconds: i64,
+    /// `12 +snapshot_fill warning`, `40 -snapshot_fill`.
+    events: Vec<String>,
+}
+
+impl Machine {
+    fn new(kind: VolumeKind, config: &str) -> Self {
+        let settings = parse(std::path::Path::new("c.toml"), config).unwrap().alerts;
+        let lv = if kind == VolumeKind::ThinPool { "pool" } else { "snap" };
+        let volume = Volume {
+            vg: "vg0".into(),
+            lv: lv.into(),
+            uuid: "u1".into(),
+            kind,
+            origin: (kind == VolumeKind::Snapshot).then(|| "data".into()),
+            size: Some(SIZE * MIB),
+            created_at: Some(BEGIN),
+            ..Volume::default()
+        };
+        let mut machine = Self {
+            rules: Rules::resume(settings, Vec::new(), 0),
+            volume,
+            topology: Arc::default(),
+            policies: None,
+            jobs: JobTracker::default(),
+            backup: None,
+            seconds: -1,
+            events: Vec::new(),
+        };
+        machine.has_free(100_000);
+        machine
+    }
+
+    fn snapshot() -> Self {
+        Self::new(VolumeKind::Snapshot, "")
+    }
+
+    fn pool() -> Self {
+        Self::new(VolumeKind::ThinPool, "")
+    }
+
+    /// The free space of its group, in MiB.
+    fn has_free(&mut self, mib: u64) {
+        let group =
+            Group { name: "vg0".into(), free: Some(mib * MIB), extent: Some(4 * MIB), ..Group::default() };
+        let volumes = vec![self.volume.clone()];
+        self.topology = Arc::new(Topology { groups: vec![group], volumes, ..Topology::default() });
+    }
+
+    fn interval(&self, states: Vec<VolumeState>) -> Interval {
+        Interval {
+            at: BEGIN + SignedDuration::from_secs(self.seconds),
+            elapsed_us: if self.seconds == 0 { 0 } else { 1_000_000 },
+            topology: Arc::clone(&self.topology),
+            devices: Vec::new(),
+            volumes: states,
+            host: Host::default(),
+            devices_listed: true,
+            policies: self.policies,
+            usages: Arc::default(),
+            maker: None,
+            backups: Arc::default(),
+            failed_processes: Vec::new(),
+            read_errors: Vec::new(),
+        }
+    }
+
+    fn tick(&mut self, state: Option<VolumeState>) {
+        self.seconds += 1;
+        let interval = self.interval(state.into_iter().collect());
+        let outlook = |_: &Volume| self.backup.clone().map(|outlook| (7, outlook));
+        let changed =
+            self.rules.judge(&Situation { interval: &interval, jobs: &self.jobs, outlook: &outlook });
+        self.note(&changed);
+    }
+
+    fn note(&mut self, changed: &[Alert]) {
+        for alert in changed {
+            let (at, rule) = (self.seconds, alert.rule.name());
+            self.events.push(match alert.cleared_at {
+                Some(_) => format!("{at} -{rule}"),
+                None => format!("{at} +{rule} {}", alert.severity.text()),
+            });
+            assert!(alert.sentence.ends_with('.') && !alert.sentence.contains("  "), "{}", alert.sentence);
+        }
+    }
+
+    fn is(&mut self, seconds: usize, state: State) {
+        (0..seconds).for_each(|_| self.tick(Some(only(state))));
+    }
+
+    /// Filled to so many MiB, a line from where it is now.
+    fn fills(&mut self, from: u64, to: u64, seconds: u64) {
+        (1..=seconds).for_each(|second| {
+            let used = from as f64 + (to as f64 - from as f64) * second as f64 / seconds as f64;
+            self.tick(Some(filled(used as u64)));
+        });
+    }
+
+    fn sentence(&self, rule: Rule) -> &str {
+        self.rules.open().iter().find(|alert| alert.rule == rule).map_or("", |alert| &alert.sentence)
+    }
+
+    fn has(&self, expected: &[&str]) {
+        assert_eq!(self.events, expected);
+    }
+}
+
+fn only(state: State) -> VolumeState {
+    VolumeState { fill: None, metadata: None, sync: None, state }
+}
+
+fn filled(mib: u64) -> VolumeState {
+    VolumeState { fill: Some(Fill { used: mib, total: SIZE, unit: MIB }), ..only(State::Ok) }
+}
+
+/// The forecast of a backup that has run for 60 s, with so many MiB to read at 10 MiB/s, on a volume with `free` MiB, which
+/// fills by `speed` MiB/s.
+fn backup(left: u64, free: u64, speed: f64) -> Outlook {
+    let mut curve = Curve::default();
+    for second in 0..60 {
+        let read = f64::from(second) * 10.0 * MIB as f64;
+        let used = Some(f64::from(second) * speed * MIB as f64);
+        curve.push(Point { at_s: f64::from(second), read, used });
+    }
+    let left = RemainingReads::of(Some(590 * MIB), Some((590 + left) * MIB), &PastRuns::default());
+    let volume = Volume { vg: "vg0".into(), lv: "snap".into(), ..Volume::default() };
+    let group = Group { free: Some(100_000 * MIB), extent: Some(4 * MIB), ..Group::default() };
+    let volume = Extensible::new(&volume, Some(&group), "-L");
+    let room = Room { is_pool: false, free_bytes: free * MIB, most_bytes: None, volume };
+    outlook(left, Some(room), &curve, &PastRuns::default())
+}
+
+#[test]
+fn a_fill_is_raised_escalated_and_cleared() {
+    let mut machine = Machine::snapshot();
+    machine.rules.settings =
+        parse(std::path::Path::new("c"), "[alerts]\ntime_until_full = \"off\"").unwrap().alerts;
+    for mib in [6_999, 7_000, 8_499, 8_500, 7_999, 6_500, 6_499] {
+        machine.tick(Some(filled(mib)));
+    }
+    machine.has(&["1 +snapshot_fill warning", "3 +snapshot_fill critical", "6 -snapshot_fill"]);
+}
+
+#[test]
+fn a_warning_waits_and_a_critical_alert_does_not() {
+    let config = "[alerts]\ntime_until_full = \"off\"\npool_data = { warning = 70, critical = 85, for = \"5s\", keep_firing_for = \"3s\" }";
+    let mut machine = Machine::new(VolumeKind::ThinPool, config);
+    machine.fills(7_500, 7_500, 4);
+    machine.fills(6_000, 6_000, 2);
+    machine.fills(7_500, 7_500, 6);
+    machine.fills(6_000, 6_000, 2);
+    machine.fills(7_500, 7_500, 1);
+    machine.fills(6_000, 6_000, 4);
+    machine.fills(9_000, 9_000, 1);
+    machine.has(&["11 +pool_data warning", "18 -pool_data", "19 +pool_data critical"]);
+}
+
+#[test]
+fn a_steady_growth_is_foreseen() {
+    // 2 MiB a second. After 400 s, the 1,600 s that are left are four times what was seen.
+    let mut machine = Machine::pool();
+    machine.rules.settings =
+        parse(std::path::Path::new("c"), "[alerts]\npool_data = \"off\"").unwrap().alerts;
+    machine.fills(6_000, 6_000, 20);
+    machine.fills(6_000, 10_000, 2_000);
+    let [warning, critical] = [0, 1].map(|index| {
+        let (at, what) = machine.events[index].split_once(' ').unwrap();
+        (at.parse::<i64>().unwrap() - 19, what.to_string())
+    });
+    assert_eq!((&*warning.1, &*critical.1), ("+time_until_full warning", "+time_until_full critical"));
+    assert!((425..=440).contains(&warning.0), "{:?}", machine.events);
+    assert!((1_395..=1_420).contains(&critical.0), "{:?}", machine.events);
+    // It is full, and nothing grows any more: that is no recovery.
+    machine.fills(10_000, 10_000, 1_000);
+    assert_eq!(machine.events.len(), 2, "{:?}", machine.events);
+    let alert = &machine.rules.open()[0];
+    assert_eq!((alert.value, alert.peak), (Some(0.0), Some(0.0)));
+    machine.tick(Some(filled(5_000)));
+    machine.fills(5_000, 5_000, 80);
+    assert!(machine.events[2].ends_with("-time_until_full"), "{:?}", machine.events);
+}
+
+#[test]
+fn a_short_burst_and_slow_growth_are_no_cause() {
+    let mut machine = Machine::pool();
+    machine.fills(1_000, 1_000, 20);
+    // At this speed it would be full in three minutes.
+    machine.fills(1_000, 1_400, 8);
+    machine.fills(1_400, 1_400, 400);
+    machine.fills(1_400, 1_500, 3_000);
+    machine.has(&[]);
+}
+
+#[test]
+fn nothing_is_foreseen_in_the_first_seconds() {
+    let mut machine = Machine::snapshot();
+    machine.fills(0, 600, 8);
+    machine.has(&[]);
+}
+
+#[test]
+fn a_backup_that_is_too_slow_for_its_snapshot_is_critical_and_one_that_is_fast_enough_is_no_warning() {
+    let mut machine = Machine::snapshot();
+    machine.backup = Some(backup(600, 2_500, 1.0));
+    machine.fills(7_000, 7_500, 60);
+    machine.has(&[]);
+    machine.backup = Some(backup(60_000, 2_500, 1.0));
+    machine.fills(7_500, 7_530, 30);
+    let alerts: Vec<_> = machine.rules.open().iter().map(|alert| (alert.rule, alert.job)).collect();
+    let job = Some(7);
+    assert_eq!(alerts, [(Rule::SnapshotFill, job), (Rule::FullBeforeDone, job)], "{:?}", machine.events);
+    let sentence = machine.sentence(Rule::SnapshotFill);
+    assert!(
+        sentence.starts_with("Snapshot vg0/snap is 75.30 % full (warning from 70 %) and will overflow in 4")
+            && sentence.contains(
+                " min, the backup needs about 100 min more, so it will be lost. Run `lvextend -L +"
+            )
+            && sentence.contains("vg0/snap`, which makes it last about "),
+        "{sentence}"
+    );
+    machine.backup = None;
+    machine.tick(Some(filled(7_531)));
+    assert_eq!(machine.events.last().unwrap(), "90 -full_before_done");
+}
+
+#[test]
+fn critical_alerts_are_raised_even_if_the_backup_is_done_first() {
+    let mut machine = Machine::snapshot();
+    machine.backup = Some(backup(60, 1_500, 0.5));
+    machine.fills(8_400, 8_490, 30);
+    machine.has(&[]);
+    machine.fills(8_500, 8_500, 1);
+    machine.has(&["30 +snapshot_fill critical"]);
+}
+
+#[test]
+fn an_overflow_is_no_recovery() {
+    let mut machine = Machine::snapshot();
+    machine.fills(9_000, 9_000, 1);
+    machine.is(2, State::Invalid);
+    machine.has(&["0 +snapshot_fill critical", "1 +snapshot_invalid critical", "1 -snapshot_fill"]);
+    let invalid = machine.rules.open()[0].clone();
+    assert!(invalid.is_loss());
+    machine.topology = Arc::default();
+    machine.tick(None);
+    assert_eq!(machine.events[3], "3 -snapshot_invalid");
+    assert!(sentence::gone(&invalid).contains("A backup that was reading it is lost all the same."));
+}
+
+#[test]
+fn states_are_critical_at_once() {
+    for (kind, state, rule, is_over) in [
+        (VolumeKind::ThinPool, State::OutOfData, "pool_state", State::Ok),
+        (VolumeKind::ThinPool, State::ReadOnly, "pool_state", State::Ok),
+        (VolumeKind::ThinPool, State::NeedsCheck, "pool_state", State::Ok),
+        (VolumeKind::ThinPool, State::Failed, "pool_state", State::Ok),
+        (VolumeKind::VdoPool, State::ReadOnly, "pool_state", State::Ok),
+        (VolumeKind::Linear, State::MergeFailed, "merge_failed", State::Merging),
+    ] {
+        let mut machine = Machine::new(kind, "");
+        machine.is(2, State::Ok);
+        machine.is(2, state);
+        // Neither says that the problem is over.
+        machine.is(1, State::Unknown);
+        machine.is(1, State::Inactive);
+        machine.is(1, is_over);
+        machine.has(&[&format!("2 +{rule} critical"), &format!("6 -{rule}")]);
+    }
+    let mut thin = Machine::new(VolumeKind::Thin, "");
+    thin.is(2, State::Failed);
+    thin.has(&[]);
+}
+
+#[test]
+fn a_pool_that_lvm_cannot_extend_is_a_warning_and_critical_once_it_has_to() {
+    let mut machine = Machine::pool();
+    let mut policies = Policies { monitoring: true, dmeventd: true, ..Policies::default() };
+    (policies.pool.threshold, policies.pool.percent) = (80, 20);
+    machine.has_free(1_999);
+    machine.fills(5_000, 5_000, 1);
+    machine.policies = Some(Policies { dmeventd: false, ..policies });
+    machine.fills(5_000, 5_000, 1);
+    machine.has(&[]);
+    machine.policies = Some(policies);
+    machine.fills(5_000, 5_000, 1);
+    machine.tick(Some(filled(8_000)));
+    let sentence = machine.sentence(Rule::AutoextendBlocked).to_string();
+    machine.has_free(2_000);
+    machine.tick(Some(filled(8_000)));
+    let events: Vec<_> = machine.events.iter().filter(|event| event.contains("autoextend")).collect();
+    assert_eq!(
+        events,
+        ["2 +autoextend_blocked warning", "3 +autoextend_blocked critical", "4 -autoextend_blocked"]
+    );
+    assert_eq!(
+        sentence,
+        "Thin pool vg0/pool cannot be extended by LVM: from 80 % on, it needs 1.95 GiB, but VG vg0 has 1.95 GiB free. It is \
+         80.00 % full. Add a PV with `vgextend vg0 DEVICE`."
+    );
+}
+
+#[test]
+fn an_old_snapshot_is_a_warning() {
+    let mut machine = Machine::new(VolumeKind::Snapshot, "[alerts]\nsnapshot_age = \"1m\"");
+    machine.fills(10, 10, 100);
+    machine.has(&["60 +snapshot_age warning"]);
+    assert_eq!(
+        machine.rules.open()[0].sentence,
+        "Snapshot vg0/snap of data is 90 s old (warning from 60 s). It slows down writes to data. Remove it with `lvremove \
+         vg0/snap` if it is not needed."
+    );
+}
+
+/// A machine whose snapshot has this job.
+fn with_job(change: impl FnOnce(&mut Job)) -> Machine {
+    let mut machine = Machine::new(VolumeKind::Snapshot, "[alerts]\nsnapshot_left_over = \"1m\"");
+    let mut job = Job::new(3, crate::job::JobKind::Snapshot, "u1", "snap", BEGIN);
+    job.program = Some("holland".into());
+    change(&mut job);
+    machine.jobs = JobTracker::resume(vec![job], 3, None);
+    machine
+}
+
+#[test]
+fn a_snapshot_that_its_backup_left_is_a_warning() {
+    let mut machine = with_job(|job| (job.ended_at, job.left_snapshot) = (Some(BEGIN), true));
+    machine.fills(10, 10, 70);
+    machine.has(&["60 +snapshot_left_over warning"]);
+    assert_eq!(machine.rules.open()[0].job, Some(3));
+    let mut machine = with_job(|job| job.unmounted_at = Some(BEGIN));
+    machine.fills(10, 10, 70);
+    machine.has(&["60 +snapshot_left_over warning"]);
+}
+
+#[test]
+fn a_snapshot_that_is_in_use_or_that_a_person_made_is_not_left_over() {
+    let by_hand = |job: &mut Job| {
+        job.program = Some("lvcreate".into());
+        job.unmounted_at = Some(BEGIN);
+    };
+    let running = |_: &mut Job| {};
+    for mut machine in [with_job(running), with_job(by_hand)] {
+        machine.fills(10, 10, 200);
+        machine.has(&[]);
+    }
+}
+
+#[test]
+fn a_rule_that_is_off_raises_nothing_and_clears() {
+    let mut machine = Machine::snapshot();
+    machine.fills(9_000, 9_000, 1);
+    let off = "[alerts]\n[[alerts.for]]\nlv = \"vg0/sn*\"\nsnapshot_fill = \"off\"";
+    machine.rules.reload(parse(std::path::Path::new("c"), off).unwrap().alerts);
+    machine.fills(9_000, 9_000, 2);
+    machine.has(&["0 +snapshot_fill critical", "1 -snapshot_fill"]);
+}
+
+#[test]
+fn stored_alerts_of_older_versions_are_read() {
+    let text = r#"{"id":1,"rule":"snapshot_fill","severity":"warning","vg":"vg0","lv":"a","uuid":"u","value":71.0,
+        "raised_at":"2026-03-01T02:00:00Z","cleared_at":null,"worst":"warning","sentence":"It fills."}"#;
+    let alert: Alert = serde_json::from_str(text).unwrap();
+    assert_eq!((alert.peak, alert.job), (None, None));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Of any course of fills and gaps: an alert is open exactly if a person who looks at all values so far says so.
+    #[test]
+    fn a_fill_alert_is_never_missed_and_never_without_cause(
+        course in prop::collection::vec(prop::option::weighted(0.9, 0_u64..=SIZE), 1..200),
+    ) {
+        let mut machine = Machine::snapshot();
+        let mut expected = None;
+        for mib in course {
+            machine.tick(Some(mib.map_or(only(State::Unknown), filled)));
+            let percent = mib.map(|mib| mib as f64 / 100.0);
+            expected = match (percent, expected) {
+                (None, before) => before,
+                (Some(85.0..), _) => Some(Severity::Critical),
+                (Some(80.0..), Some(Severity::Critical)) => Some(Severity::Critical),
+                (Some(70.0..), _) => Some(Severity::Warning),
+                (Some(65.0..), Some(_)) => Some(Severity::Warning),
+                _ => None,
+            };
+            let open = machine.rules.open().iter().find(|alert| alert.rule == Rule::SnapshotFill);
+            prop_assert_eq!(open.map(|alert| alert.severity), expected);
+            let worst = machine.rules.open().iter().all(|alert| alert.worst >= alert.severity);
+            prop_assert!(worst);
+        }
+    }
+
+    /// A volume that does not grow any more is not said to become full, whatever it did before.
+    #[test]
+    fn what_does_not_grow_is_not_said_to_become_full(steps in prop::collection::vec(0_u64..60, 1..60)) {
+        let mut machine = Machine::pool();
+        let mut used = 1_000;
+        for step in steps {
+            used += step;
+            machine.tick(Some(filled(used)));
+        }
+        machine.fills(used, used, 700);
+        prop_assert!(machine.rules.open().is_empty(), "{:?}", machine.events);
+    }
+
+    /// Values that are unknown raise nothing and clear nothing.
+    #[test]
+    fn unknown_values_change_nothing(used in 0_u64..=SIZE, gap in 1_usize..100) {
+        let mut machine = Machine::pool();
+        machine.tick(Some(filled(used)));
+        let before = machine.events.clone();
+        machine.is(gap, State::Unknown);
+        prop_assert_eq!(machine.events, before);
+    }
+}
+
+proptest! {
+    // Thousands of forecasts each.
+    #![proptest_config(ProptestConfig { cases: 3, ..ProptestConfig::default() })]
+
+    /// Steady growth from empty is foreseen between 40 and 20 min before the end, whatever its speed and jitter.
+    #[test]
+    fn steady_growth_is_foreseen_in_time(speed in 1_u64..3, jitter in prop::collection::vec(0_u64..3, 64)) {
+        let mut machine = Machine::pool();
+        let (mut used, mut second) = (0, 0);
+        while used < SIZE && machine.events.is_empty() {
+            machine.tick(Some(filled(used)));
+            used += speed + jitter[second % 64];
+            second += 1;
+        }
+        let mean = speed as f64 + jitter.iter().sum::<u64>() as f64 / 64.0;
+        let left_s = (SIZE - used.min(SIZE)) as f64 / mean;
+        prop_assert!(machine.events[0].contains("+time_until_full warning"), "{:?}", machine.events);
+        prop_assert!((1_200.0..2_400.0).contains(&left_s), "{left_s} s left, {:?}", machine.events);
+    }
+}

@@ -1,0 +1,185 @@
+//! How the usage of each snapshot and pool grows, and when it will be full. A running backup has a better forecast, which
+//! is asked for here, so that it is computed once for all rules: each second if it matters, otherwise every ten.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::forecast::{Curve, Eta, Outlook, OutlookVerdict, Point};
+use crate::interval::Interval;
+use crate::topology::{Topology, Volume};
+use crate::units::Fill;
+
+/// A forecast from less is chance.
+const LEAST_SEEN_S: f64 = 10.0;
+/// After so long without growth, earlier growth says nothing, and nothing is to be expected.
+const IDLE_S: f64 = 300.0;
+/// The speed is first estimated over up to twice this time.
+const WINDOW_S: f64 = 10.0;
+/// A real forecast is not needed while that estimate is so many times what would matter.
+const FAR: f64 = 4.0;
+/// How often a forecast is computed that does not matter yet.
+const REFRESH_S: f64 = 10.0;
+
+/// When a volume will be full.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Forecast {
+    pub full: Expected,
+    /// The running backup that reads it, and its forecast.
+    pub backup: Option<(i64, Outlook)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Expected {
+    /// Not enough was observed.
+    #[default]
+    TooEarly,
+    /// It does not grow, or only so slowly that it does not matter.
+    Far,
+    In(Eta),
+    /// It is full.
+    Now,
+}
+
+impl Forecast {
+    /// Whether the backup will certainly be done before the volume is full.
+    pub fn is_done_first(&self) -> bool {
+        self.verdict() == Some(OutlookVerdict::DoneFirst)
+    }
+
+    pub fn verdict(&self) -> Option<OutlookVerdict> {
+        self.backup.as_ref().map(|(_, outlook)| outlook.verdict)
+    }
+
+    pub fn job(&self) -> Option<i64> {
+        self.backup.as_ref().map(|(job, _)| *job)
+    }
+}
+
+/// What a forecast is for.
+#[derive(Clone, Copy)]
+pub(super) struct Need {
+    /// Whether an alert of the volume is open or about to be raised.
+    pub is_urgent: bool,
+    /// Longer times until full do not matter.
+    pub horizon_s: f64,
+}
+
+/// The growth of all snapshots and pools, by UUID.
+#[derive(Default)]
+pub(super) struct Trends(HashMap<Arc<str>, Trend>);
+
+/// A time in seconds since the first observation, and the used bytes then.
+type Mark = (f64, f64);
+
+/// Of one volume.
+struct Trend {
+    now: Mark,
+    first: Mark,
+    /// The last two marks, [`WINDOW_S`] apart.
+    marks: [Mark; 2],
+    grew_s: Option<f64>,
+    /// Empty until it grows.
+    curve: Curve,
+    forecast: Option<(f64, Arc<Forecast>)>,
+}
+
+impl Trends {
+    /// Forgets volumes that are gone.
+    pub fn retain(&mut self, topology: &Topology) {
+        self.0.retain(|uuid, _| topology.volumes.iter().any(|volume| volume.uuid == *uuid));
+    }
+
+    /// Adds a tick; returns the newest forecast.
+    pub fn advance(
+        &mut self,
+        volume: &Volume,
+        fill: Fill,
+        interval: &Interval,
+        need: Need,
+        outlook: &dyn Fn(&Volume) -> Option<(i64, Outlook)>,
+    ) -> Arc<Forecast> {
+        let used = fill.used_bytes() as f64;
+        if !self.0.contains_key(&volume.uuid) {
+            self.0.insert(Arc::clone(&volume.uuid), Trend::new(used));
+        }
+        let Some(trend) = self.0.get_mut(&volume.uuid) else { return Arc::default() };
+        trend.push(used, interval.elapsed_us as f64 / 1e6);
+        let free = fill.total_bytes().saturating_sub(fill.used_bytes()) as f64;
+        let is_near = need.is_urgent || trend.roughly_s(free) < need.horizon_s * FAR;
+        if let Some((at_s, forecast)) = &trend.forecast
+            && (trend.now.0 <= *at_s || trend.now.0 - at_s < REFRESH_S && !is_near && free > 0.0)
+        {
+            return Arc::clone(forecast);
+        }
+        let backup = if need.is_urgent || trend.is_growing() { outlook(volume) } else { None };
+        let full = match &backup {
+            _ if free <= 0.0 => Expected::Now,
+            Some((_, outlook)) if outlook.cannot_overflow => Expected::Far,
+            Some((_, Outlook { full: Some(full), .. })) if full.seen_s >= LEAST_SEEN_S => Expected::In(*full),
+            _ => trend.expected(free, is_near),
+        };
+        let forecast = Arc::new(Forecast { full, backup });
+        trend.forecast = Some((trend.now.0, Arc::clone(&forecast)));
+        forecast
+    }
+}
+
+impl Trend {
+    fn new(used: f64) -> Self {
+        let now = (0.0, used);
+        Self { now, first: now, marks: [now; 2], grew_s: None, curve: Curve::default(), forecast: None }
+    }
+
+    fn push(&mut self, used: f64, elapsed_s: f64) {
+        let before = self.now;
+        self.now = (before.0 + elapsed_s, used);
+        let is_idle = self.grew_s.is_some_and(|grew_s| self.now.0 - grew_s > IDLE_S);
+        if used < before.1 || is_idle {
+            // Space was freed, or growth ended: what comes is new.
+            self.first = self.now;
+            self.marks = [self.now; 2];
+            self.grew_s = None;
+            self.curve = Curve::default();
+        }
+        if used > before.1 {
+            if self.grew_s.is_none() {
+                self.first = before;
+                self.marks = [before; 2];
+                self.curve.push(Point { at_s: before.0, read: 0.0, used: Some(before.1) });
+            }
+            self.grew_s = Some(self.now.0);
+        }
+        if self.grew_s.is_some() {
+            self.curve.push(Point { at_s: self.now.0, read: 0.0, used: Some(used) });
+        }
+        if self.now.0 - self.marks[1].0 >= WINDOW_S {
+            self.marks = [self.marks[1], self.now];
+        }
+    }
+
+    fn is_growing(&self) -> bool {
+        self.grew_s.is_some()
+    }
+
+    /// The seconds until full at the greatest of its recent speeds.
+    fn roughly_s(&self, free: f64) -> f64 {
+        let speed = |(at_s, used): Mark| {
+            if self.now.0 > at_s { (self.now.1 - used) / (self.now.0 - at_s) } else { 0.0 }
+        };
+        let fastest = speed(self.marks[0]).max(speed(self.first));
+        if fastest > 0.0 && self.is_growing() { free / fastest } else { f64::INFINITY }
+    }
+
+    fn expected(&self, free: f64, is_near: bool) -> Expected {
+        match () {
+            // After a start it is unknown whether it grows in bursts.
+            () if !self.is_growing() && self.now.0 < WINDOW_S => Expected::TooEarly,
+            () if !self.is_growing() || !is_near => Expected::Far,
+            () => match self.curve.usage().and_then(|usage| Eta::full(&usage, free, None)) {
+                Some(eta) if eta.seen_s < LEAST_SEEN_S => Expected::TooEarly,
+                Some(eta) => Expected::In(eta),
+                None => Expected::TooEarly,
+            },
+        }
+    }
+}
