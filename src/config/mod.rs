@@ -155,8 +155,8 @@ pub fn default_is_hidden() -> bool {
 pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start.min(text.len()));
-        let number = text[..start].matches('\n').count() + 1;
-        let line = quotation::line(text.lines().nth(number - 1).unwrap_or_default().trim());
+        let index = text[..start].matches('\n').count();
+        let (number, line) = (index + 1, quotation::line(text, index));
         let message = quotation::message(&error.message().trim().replace('\n', ", "));
         ConfigError(format!("in the configuration {}, line {number}, `{line}`: {message}", path.display()))
     })
@@ -259,7 +259,7 @@ mod tests {
             ),
             (
                 "[changes]\ntoken_file = \"token\"",
-                "line 2, `token_file = \"token\"`: expected an absolute path",
+                "line 2, `token_file = …`: expected an absolute path of at most 4095 bytes",
             ),
             ("[changes]\ntoken = \"secret\"", "unknown field `token`, expected `token_file`"),
             ("[hooks]\nsocket = \"hooks\"", "line 2, `socket = \"hooks\"`: expected an absolute path"),

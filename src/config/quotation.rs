@@ -1,11 +1,19 @@
 //! What an error quotes of the configuration file: the offending line, without values that may be secrets.
 
-/// A line with one of these may hold a secret.
-const SECRETS: [&str; 7] = ["url", "command", "secret", "password", "token ", "token=", "://"];
+/// A line with one of these may hold a secret, whatever table it is in.
+const SECRETS: [&str; 6] = ["url", "command", "secret", "password", "token", "://"];
+/// Every value in these tables may be a secret, also under a misspelled key.
+const SECRET_TABLES: [&str; 2] = ["notify", "changes"];
 const HIDDEN: &str = "…";
 
-/// The line, or its key alone.
-pub fn line(line: &str) -> String {
+/// The line with this index, or its key alone.
+pub fn line(text: &str, index: usize) -> String {
+    let lines: Vec<&str> = text.lines().take(index + 1).map(str::trim).collect();
+    let line = lines.get(index).copied().unwrap_or_default();
+    let is_header =
+        |line: &&&str| line.starts_with('[') && line.ends_with(']') && !line.contains(['"', '\'']);
+    let header = lines.iter().rev().find(is_header).filter(|header| **header != line);
+    let is_secret = header.is_some_and(|header| SECRET_TABLES.iter().any(|table| header.contains(table)));
     let is_key =
         |key: &&str| key.trim().bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
     let key = line.split_once('=').map(|(key, _)| key).filter(is_key);
@@ -13,7 +21,7 @@ pub fn line(line: &str) -> String {
     // A string without a key is the rest of a longer value.
     let is_harmless = key.is_some() || !line.contains(['"', '\'']);
     match key {
-        _ if is_harmless && !SECRETS.iter().any(|word| lower.contains(word)) => line.into(),
+        _ if is_harmless && !is_secret && !SECRETS.iter().any(|word| lower.contains(word)) => line.into(),
         Some(key) => format!("{key}= {HIDDEN}"),
         None => HIDDEN.into(),
     }
@@ -35,7 +43,11 @@ mod tests {
     fn a_line_is_quoted_without_secrets() {
         for (text, expected) in [
             ("ticks = \"30\"", "ticks = \"30\""),
-            ("token_file = \"token\"", "token_file = \"token\""),
+            ("[store]\nticks = \"30\"", "ticks = \"30\""),
+            ("[changes]\ntoken_file = \"hunter2\"", "token_file = …"),
+            ("[changes]\nfile = \"hunter2\"", "file = …"),
+            ("[[notify]]\nkind = \"command\"\ncomand = [\"curl\", \"hunter2\"]", "comand = …"),
+            ("[[notify]]\ncommand = [\n[\"curl\"],\n5]", "…"),
             ("[[notify]]", "[[notify]]"),
             ("listen", "listen"),
             ("url = \"htps://hooks.example/hunter2\"", "url = …"),
@@ -46,7 +58,7 @@ mod tests {
             ("\"hunter2\"", "…"),
             ("notify = [{ kind = \"webhook\", url = \"hunter2\" }]", "notify = …"),
         ] {
-            assert_eq!(line(text), expected);
+            assert_eq!(line(text, text.lines().count() - 1), expected);
         }
     }
 
