@@ -3,6 +3,8 @@
 //! Each value is checked while it is parsed, so every `Config` is valid.
 
 mod alerts;
+mod interval;
+mod listen;
 mod lvm;
 mod notify;
 mod paths;
@@ -18,10 +20,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use serde::Deserialize;
 
 pub use alerts::{Alerts, RuleSettings};
+pub use interval::{LONGEST_INTERVAL, SHORTEST_INTERVAL, TickInterval};
+pub use listen::{Listen, check_address};
 pub use lvm::{Lvm, LvmSource};
 pub use notify::Notify;
 pub use paths::{Changes, Hooks, Proxy};
@@ -32,10 +35,6 @@ pub use token::{Token, is_equal};
 
 /// The configuration file if `--config` names none; it may be missing.
 pub const DEFAULT_PATH: &str = "/etc/cowbell/cowbell.toml";
-/// Shorter ticks would cost more than they show.
-pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
-/// Longer ticks would miss a snapshot's overflow.
-pub const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
 /// All settings; every key has a default.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -97,16 +96,6 @@ impl Config {
     }
 }
 
-/// A numeric address and a port.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "String")]
-pub struct Listen(pub SocketAddr);
-
-/// The length of a tick, from [`SHORTEST_INTERVAL`] to [`LONGEST_INTERVAL`].
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "String")]
-pub struct TickInterval(pub Duration);
-
 /// An invalid configuration: one sentence with file, line and key.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -132,20 +121,6 @@ pub fn load(named: Option<&Path>) -> Result<Config, ConfigError> {
     }
 }
 
-/// Fails for an address that other machines reach, without a token.
-pub fn check_address(address: SocketAddr, has_token: bool) -> Result<(), ConfigError> {
-    if address.ip().is_loopback() || has_token {
-        return Ok(());
-    }
-    Err(ConfigError::option(
-        "listen",
-        &format!(
-            "other machines reach {address}, which needs a token: set `token_file` in [changes], or listen on 127.0.0.1 \
-             and use `ssh -L`"
-        ),
-    ))
-}
-
 /// Whether this user may not read the file at [`DEFAULT_PATH`]: packages install it for root and the group cowbell only.
 pub fn default_is_hidden() -> bool {
     std::fs::File::open(DEFAULT_PATH).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
@@ -160,31 +135,6 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
         let message = quotation::message(&error.message().trim().replace('\n', ", "));
         ConfigError(format!("in the configuration {}, line {number}, `{line}`: {message}", path.display()))
     })
-}
-
-impl TryFrom<String> for Listen {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|_| {
-            format!("expected an address and a port such as \"127.0.0.1:2692\", but found \"{text}\"")
-        })
-    }
-}
-
-impl TryFrom<String> for TickInterval {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse::<SignedDuration>()
-            .ok()
-            .and_then(|length| Duration::try_from(length).ok())
-            .filter(|length| (SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(length))
-            .map(Self)
-            .ok_or_else(|| {
-                format!("expected a duration from \"100ms\" to \"60s\" such as \"1s\", but found \"{text}\"")
-            })
-    }
 }
 
 #[cfg(test)]
