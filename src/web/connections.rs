@@ -27,6 +27,8 @@ const MOST_REMOTE: usize = 448;
 const MOST_OPERATORS: usize = 16;
 /// The time limit for the head of a request, and for the pause before the next one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a request's head, and of a connection's buffers.
+const LONGEST_HEAD: usize = 32 * 1024;
 /// The pause after an error of `accept(2)`, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -131,7 +133,7 @@ type Http1 = http1::Connection<TokioIo<Stream>, TowerToHyperService<Client>>;
 fn connection(stream: Stream, client: Peer, router: Router) -> Http1 {
     let service = TowerToHyperService::new(AddExtension::new(router, client));
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(LONGEST_HEAD);
     builder.serve_connection(TokioIo::new(stream), service)
 }
 

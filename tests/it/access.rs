@@ -288,3 +288,22 @@ fn three_hundred_idle_connections_need_little_memory() {
     let after = rss_mib();
     assert!(after < before + 30, "{before} MiB, then {after} MiB");
 }
+
+#[test]
+fn heads_without_end_need_little_memory() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let rss_mib = || daemon.json("/api/v1/status")["process"]["rss_bytes"].as_u64().unwrap() >> 20;
+    let before = rss_mib();
+    let head = "GET / HTTP/1.1\r\nX: ".to_string() + &"x".repeat(350_000);
+    let _open: Vec<_> = (0..200)
+        .map(|_| {
+            let mut stream = std::net::TcpStream::connect(("127.0.0.1", daemon.port)).unwrap();
+            // It ends with an error when the daemon has read enough.
+            let _ = stream.write_all(head.as_bytes());
+            stream
+        })
+        .collect();
+    let after = rss_mib();
+    assert!(after < before + 30, "{before} MiB, then {after} MiB");
+}
