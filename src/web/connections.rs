@@ -23,8 +23,9 @@ use super::peer::{Peer, Process};
 const MOST_CONNECTIONS: usize = 512;
 /// Of these, connections from other machines and through a proxy: the rest remains for this machine.
 const MOST_REMOTE: usize = 448;
-/// Further connections for operators over the control socket.
+/// Further connections over the control socket, for operators and for other users.
 const MOST_OPERATORS: usize = 16;
+const MOST_USERS: usize = 64;
 /// The time limit for the head of a request, and for the pause before the next one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a request's head, and of a connection's buffers.
@@ -68,6 +69,7 @@ struct Places {
     all: Arc<Semaphore>,
     remote: Arc<Semaphore>,
     operators: Arc<Semaphore>,
+    users: Arc<Semaphore>,
 }
 
 type Place = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
@@ -78,14 +80,15 @@ impl Places {
             all: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
             remote: Arc::new(Semaphore::new(MOST_REMOTE)),
             operators: Arc::new(Semaphore::new(MOST_OPERATORS)),
+            users: Arc::new(Semaphore::new(MOST_USERS)),
         }
     }
 
     /// `None` if there is none for this client.
     fn take(&self, client: &Peer) -> Option<Place> {
         let take = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
-        if matches!(client, Peer::Process(Process { is_operator: true, .. })) {
-            return Some((take(&self.operators)?, None));
+        if let Peer::Process(Process { is_operator, .. }) = client {
+            return Some((take(if *is_operator { &self.operators } else { &self.users })?, None));
         }
         let remote = if client.is_loopback() { None } else { Some(take(&self.remote)?) };
         Some((take(&self.all)?, remote))
@@ -142,17 +145,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_kept_for_this_machine_and_for_operators() {
+    fn no_kind_of_client_takes_the_places_of_another() {
         let places = Places::new();
         let take = |ip: &str| places.take(&Peer::Host(ip.parse().unwrap()));
+        let process = |is_operator| Peer::Process(Process { pid: 1, user: 1000, is_operator });
+        let users: Vec<_> = std::iter::from_fn(|| places.take(&process(false))).collect();
+        assert_eq!(users.len(), MOST_USERS);
         let mut taken: Vec<_> = std::iter::from_fn(|| take("10.0.0.5")).collect();
         assert_eq!(taken.len(), MOST_REMOTE);
         assert!(places.take(&Peer::Proxy).is_none());
         taken.extend(std::iter::from_fn(|| take("127.0.0.1")));
         assert_eq!(taken.len(), MOST_CONNECTIONS);
         assert!(take("::1").is_none());
-        let process = |is_operator| Peer::Process(Process { pid: 1, user: 1000, is_operator });
-        assert!(places.take(&process(false)).is_none());
         assert!(places.take(&process(true)).is_some());
         taken.pop();
         assert!(take("10.0.0.5").is_none() && take("::ffff:127.0.0.1").is_some());
