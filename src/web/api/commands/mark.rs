@@ -64,7 +64,8 @@ pub async fn put_job(
 
 /// A key that names its user, so that no user reaches another's job. `cowbell run` has such jobs.
 fn own_key(client: Process, key: &str, put: &PutJob) -> Result<String, Problem> {
-    if put.kind == MarkKind::Command && put.process == Some(client.pid) {
+    // The kernel tells no PID of a process in another PID namespace, and 0 is above all processes.
+    if put.kind == MarkKind::Command && put.process == Some(client.pid) && client.pid != 0 {
         return Ok(format!("{OF_USER}{}:{key}", client.user));
     }
     Err(Problem::Forbidden(format!(
@@ -131,4 +132,28 @@ fn label(
         return Err(Problem::Bad("expected `repeat` from 1, but found 0".into()));
     }
     Ok(Some(Label { set, variant, repeat }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_records_its_own_process_only() {
+        for (pid, kind, process, is_allowed) in [
+            (7, MarkKind::Command, Some(7), true),
+            (7, MarkKind::Command, Some(1), false),
+            (7, MarkKind::Command, None, false),
+            (7, MarkKind::Mark, Some(7), false),
+            (0, MarkKind::Command, Some(0), false),
+        ] {
+            let put = PutJob { kind, process, ..PutJob::default() };
+            let key = own_key(Process { pid, user: 1000, is_operator: false }, "a", &put);
+            assert_eq!(
+                key.ok().as_deref(),
+                is_allowed.then_some("user:1000:a"),
+                "{pid} {kind:?} {process:?}"
+            );
+        }
+    }
 }
