@@ -14,7 +14,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Whether systemd wants to know the state of this process.
 pub fn is_supervisor() -> bool {
-    std::env::var_os("NOTIFY_SOCKET").is_some()
+    std::env::var_os("NOTIFY_SOCKET").is_some_and(|name| !name.is_empty())
 }
 
 /// How often systemd wants to hear that this process runs: three times within `WatchdogSec=`, or every ten seconds.

@@ -147,7 +147,7 @@ fn the_loop_does_not_wait_for_a_new_configuration() {
 #[test]
 fn without_systemd_a_closed_terminal_ends_it() {
     let machine = Machine::new();
-    let mut daemon = Start::watching(&machine).start();
+    let mut daemon = Start::watching(&machine).environment("NOTIFY_SOCKET", "").start();
     assert_eq!(daemon.stop(Signal::HUP).0.code(), Some(0));
 }
 
