@@ -3,10 +3,14 @@
 //! Over the control socket, the kernel tells which process connected. Everybody else has an address, or came through a proxy.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, RawFd};
 
+use axum::http::{HeaderMap, HeaderName};
 use tokio::net::UnixStream;
+
+/// A proxy's header.
+pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Supplementary groups of a process that are looked at; the kernel's own limit.
 const MOST_GROUPS: usize = 65_536;
@@ -35,6 +39,32 @@ impl Peer {
     /// Whether it is a program of this machine, as far as an address tells. A proxy on this machine is one too.
     pub fn is_loopback(&self) -> bool {
         matches!(self, Self::Host(ip) if ip.to_canonical().is_loopback())
+    }
+
+    /// The client's address, which a proxy adds last to a header. One client has all IPv6 addresses of a network.
+    pub fn address(&self, headers: &HeaderMap) -> IpAddr {
+        let forwarded = || {
+            headers
+                .get_all(FORWARDED_FOR)
+                .iter()
+                .next_back()?
+                .to_str()
+                .ok()?
+                .rsplit(',')
+                .next()?
+                .trim()
+                .parse()
+                .ok()
+        };
+        let address = match self {
+            Self::Host(address) => Some(address.to_canonical()),
+            _ => forwarded(),
+        };
+        match address {
+            Some(IpAddr::V6(address)) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+            Some(address) => address,
+            None => Ipv4Addr::UNSPECIFIED.into(),
+        }
     }
 
     /// The process at the other end of the control socket. Root, this process's user and `group` are operators.
