@@ -32,7 +32,7 @@ pub fn read(path: &Path, way_out: impl fmt::Display) -> Result<String, String> {
         ErrorKind::NotFound => refuse(format!("does not exist: {way_out}")),
         _ => refuse(format!("cannot be read: {error}")),
     };
-    // Only what is open cannot be replaced meanwhile. Opening a FIFO does not wait.
+    // An open file cannot be replaced after the checks. Opening a FIFO does not wait.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(cannot)?;
     let about = file.metadata().map_err(cannot)?;
     if !about.is_file() {

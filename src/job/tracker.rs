@@ -320,7 +320,7 @@ impl JobTracker {
         self.ended.extend(ended);
         self.silences.retain(|key, _| self.running.iter().any(|job| job.key == *key));
         while self.ended.len() > MOST_ENDED {
-            // No user makes cowbell forget the jobs of others.
+            // An ordinary user displaces no jobs of others.
             let of_user = self.ended.iter().position(|job| user(&job.key).is_some());
             self.ended.remove(of_user.unwrap_or(0));
         }
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_of_users_make_no_room_in_memory_at_the_cost_of_others() {
+    fn jobs_of_users_displace_no_others_from_memory() {
         let ended = |id: i64, key: &str| {
             let mut job = Job::new(id, JobKind::Command, key, "nightly", Timestamp::UNIX_EPOCH);
             job.end(Timestamp::UNIX_EPOCH, crate::job::Outcome::Succeeded);

@@ -57,7 +57,7 @@ impl<C: Eq + Hash> Rates<C> {
         if rates.len() >= MOST_CLIENTS {
             rates.retain(|_, rate| rate.left(now) < BURST);
         }
-        // So many clients at a time cannot be told apart anyway.
+        // More clients than that are an attack from many addresses.
         if rates.len() >= MOST_CLIENTS {
             rates.clear();
         }

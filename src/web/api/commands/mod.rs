@@ -134,12 +134,12 @@ fn check_share(user: &str, jobs: &[Arc<Job>], free: u64, reserved: u64) -> Resul
     let is_its = |job: &&Arc<Job>| job.is_running() && crate::job::user(&job.key) == Some(user);
     if jobs.iter().filter(is_its).count() >= MOST_RUNNING {
         return Err(Problem::TooMany(format!(
-            "{MOST_RUNNING} commands of user {user} are running already: record others when they have ended"
+            "user {user} has {MOST_RUNNING} running commands, which is the limit: wait until one has ended"
         )));
     }
     if free <= reserved {
         return Err(Problem::NotStored(
-            "the rest of the room for jobs is for root and the group cowbell: ask them to delete some".into(),
+            "the remaining space for jobs is reserved for root and the group cowbell: ask them to delete jobs".into(),
         ));
     }
     Ok(())
