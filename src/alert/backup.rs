@@ -16,7 +16,10 @@ const REPEAT: &str = "do not rely on it, keep the previous one, and repeat it";
 impl Rules {
     /// Evaluates a changed job; returns alerts to deliver.
     pub fn judge_job(&mut self, job: &Job, at: Timestamp) -> Vec<Alert> {
-        if let Some(severity) = severity(job) {
+        let (vg, lv) = subject(job);
+        if let Some(severity) =
+            severity(job).filter(|_| self.settings.of(Rule::BackupFailed, &vg, &lv).is_some())
+        {
             return self.raise_for(job, severity, at).into_iter().collect();
         }
         // If a command created a snapshot, the snapshot's job decides: it knows more than the exit status.
@@ -97,7 +100,7 @@ fn severity(job: &Job) -> Option<Severity> {
 
 /// The group and the volume that was backed up: the origin, or the snapshot if the origin is unknown. For a command that
 /// created no snapshot, its name.
-fn subject(job: &Job) -> (String, String) {
+pub(super) fn subject(job: &Job) -> (String, String) {
     let of_command = job.backup_of.as_deref().and_then(|volume| volume.split_once('/'));
     let volume = job.origin.as_deref().or(job.lv.as_deref());
     let of_snapshot = job.vg.as_deref().zip(volume);
@@ -111,7 +114,7 @@ fn is_same(job: &Job, vg: &str, lv: &str) -> bool {
     is_snapshot || subject(job) == (vg.into(), lv.into())
 }
 
-fn name(job: &Job) -> String {
+pub(super) fn name(job: &Job) -> String {
     let (vg, lv) = subject(job);
     if vg.is_empty() { lv } else { format!("{vg}/{lv}") }
 }

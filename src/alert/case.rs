@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::trend::Forecast;
-use super::{Rule, Situation};
+use super::{Clock, Rule, Situation};
 use crate::topology::{Volume, VolumeState};
 use crate::units::Fill;
 
@@ -14,6 +16,7 @@ pub(super) struct Case<'a> {
     /// `None` if its fill is unknown.
     pub forecast: &'a Option<Arc<Forecast>>,
     pub now: &'a Situation<'a>,
+    pub clock: Clock,
 }
 
 impl Case<'_> {
@@ -26,6 +29,10 @@ impl Case<'_> {
             }
             _ => None,
         }
+    }
+
+    pub fn age_s(&self, since: Timestamp) -> f64 {
+        self.clock.age_s(since, self.now.interval.at)
     }
 
     /// The number of the job that it concerns: the backup that reads the volume, or the snapshot's own job.

@@ -5,6 +5,8 @@
 mod backup;
 mod case;
 mod fill;
+mod own;
+mod routine;
 mod rule;
 mod sentence;
 mod settle;
@@ -26,6 +28,8 @@ use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::job::JobTracker;
 use crate::topology::{Topology, Volume};
+pub use own::Own;
+use own::OwnCounts;
 use settle::Hold;
 use trend::Trends;
 
@@ -117,6 +121,24 @@ pub struct Situation<'a> {
     pub outlook: &'a dyn Fn(&Volume) -> Option<(i64, Outlook)>,
 }
 
+/// How long cowbell runs: a clock that is set forward makes nothing older.
+#[derive(Clone, Copy)]
+struct Clock {
+    began_at: Timestamp,
+    running_s: f64,
+}
+
+impl Clock {
+    /// The seconds from `since` to `at`, or fewer if the clock was set forward.
+    fn age_s(self, since: Timestamp, at: Timestamp) -> f64 {
+        seconds_between(since, at).min(seconds_between(since, self.began_at).max(0.0) + self.running_s)
+    }
+}
+
+fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
+    (to.as_millisecond() - from.as_millisecond()) as f64 / 1000.0
+}
+
 /// What changes slowly is evaluated this often.
 const SLOW_MS: i64 = 10_000;
 
@@ -134,6 +156,10 @@ pub struct Rules {
     /// Of the last tick.
     known: Option<Known>,
     judged_slowly_at: Option<Timestamp>,
+    own_counts: OwnCounts,
+    clock: Option<Clock>,
+    /// The last tick of an earlier process.
+    stopped_at: Option<Timestamp>,
 }
 
 impl Rules {
@@ -147,7 +173,15 @@ impl Rules {
             trends: Trends::default(),
             known: None,
             judged_slowly_at: None,
+            own_counts: OwnCounts::default(),
+            clock: None,
+            stopped_at: None,
         }
+    }
+
+    /// When an earlier process took its last tick: what happened since then is unknown.
+    pub fn after(self, stopped_at: Option<Timestamp>) -> Self {
+        Self { stopped_at, ..self }
     }
 
     /// Takes new thresholds; open alerts are judged by them at the next tick.
@@ -175,6 +209,8 @@ impl Rules {
             return Vec::new();
         }
         let is_slow = self.is_due(interval.at);
+        let clock = self.clock.get_or_insert(Clock { began_at: interval.at, running_s: 0.0 });
+        clock.running_s += interval.elapsed_us as f64 / 1e6;
         let mut changed = Vec::new();
         let known = self.known_settings(&interval.topology);
         for (index, (volume, state)) in interval.volumes().enumerate() {
@@ -182,6 +218,8 @@ impl Rules {
             self.judge_volume(volume, state, settings, is_slow, now, &mut changed);
         }
         self.known = Some(known);
+        changed.extend(self.judge_routine(now, is_slow));
+        changed.extend(self.clear_off(interval.at));
         changed.extend(self.clear_gone(interval));
         changed.extend(self.clear_old_backups(interval.at));
         // Delivers raised alerts before cleared ones.

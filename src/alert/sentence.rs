@@ -13,8 +13,6 @@ use crate::units::{Fill, duration_text, size_text};
 const MIN_GROWTH: f64 = 0.2;
 /// Additional percentage points of free space to suggest, for the same reason.
 const EXTRA_ROOM: f64 = 5.0;
-/// How an alert ends whose rule the configuration has switched off.
-pub const SWITCHED_OFF: &str = "The configuration switches this rule off.";
 
 /// The sentences of an alert about a volume.
 pub(super) struct Sentences<'a> {
@@ -97,8 +95,7 @@ impl Words for Sentences<'_> {
 
 impl Sentences<'_> {
     fn age_s(&self) -> f64 {
-        let since = self.case.volume.created_at.map_or(0, |since| since.as_millisecond());
-        (self.case.now.interval.at.as_millisecond() - since) as f64 / 1000.0
+        self.case.volume.created_at.map_or(0.0, |since| self.case.age_s(since))
     }
 
     fn group(&self) -> Option<&Group> {

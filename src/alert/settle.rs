@@ -6,6 +6,9 @@ use super::rule::Evaluation;
 use super::{Alert, Rule, Rules, Severity};
 use crate::config::{Measure, Thresholds};
 
+/// How an alert ends whose rule the configuration has switched off.
+const SWITCHED_OFF: &str = "The configuration switches this rule off.";
+
 /// A problem that is not raised yet, or an open alert that does not clear yet.
 pub(super) struct Hold {
     rule: Rule,
@@ -31,7 +34,35 @@ pub(super) trait Words {
     fn job(&self) -> Option<i64>;
 }
 
+/// Sentences that closures make.
+pub(super) struct Texts<R: Fn() -> String, C: Fn() -> String> {
+    pub raised: R,
+    pub cleared: C,
+    pub job: Option<i64>,
+}
+
+impl<R: Fn() -> String, C: Fn() -> String> Words for Texts<R, C> {
+    fn raised(&self, _: Severity) -> String {
+        (self.raised)()
+    }
+
+    fn cleared(&self) -> String {
+        (self.cleared)()
+    }
+
+    fn job(&self) -> Option<i64> {
+        self.job
+    }
+}
+
 impl Rules {
+    /// Clears alerts about backups and about cowbell itself whose rule was switched off.
+    pub(super) fn clear_off(&mut self, at: Timestamp) -> Vec<Alert> {
+        let is_off = |alert: &&Alert| self.settings.of(alert.rule, &alert.vg, &alert.lv).is_none();
+        let off: Vec<i64> = self.open.iter().filter(is_off).map(|alert| alert.id).collect();
+        self.clear_all(at, |alert| off.contains(&alert.id), |_| SWITCHED_OFF.into())
+    }
+
     pub(super) fn settle(&mut self, finding: &Finding, at: Timestamp, words: &dyn Words) -> Option<Alert> {
         let Finding { rule, uuid, thresholds, value, .. } = *finding;
         let index = self.index(rule, uuid);

@@ -33,9 +33,7 @@ pub(super) fn evaluate(
         Rule::SnapshotAge => case.volume.created_at,
         _ => left_over_since(case.volume, case.now),
     };
-    let at = case.now.interval.at;
-    let age_s = since.map(|since| (at.as_millisecond() - since.as_millisecond()) as f64 / 1000.0);
-    match age_s {
+    match since.map(|since| case.age_s(since)) {
         Some(age_s) => (by_value(case.rule, age_s, thresholds, raised), Some(age_s)),
         None if case.rule == Rule::SnapshotAge => (Evaluation::Unchanged, None),
         None => (Evaluation::Clear, None),

@@ -20,6 +20,7 @@ impl Rules {
         now: &Situation,
         changed: &mut Vec<Alert>,
     ) {
+        let Some(clock) = self.clock else { return };
         let forecast = self.forecast(volume, state, settings, now);
         for rule in Rule::OF_VOLUMES.into_iter().filter(|rule| rule.concerns(volume.kind)) {
             let is_slow_rule = matches!(rule, Rule::SnapshotAge | Rule::SnapshotLeftOver);
@@ -27,7 +28,7 @@ impl Rules {
                 continue;
             }
             let thresholds = settings.unwrap_or(self.settings.general()).of(rule);
-            let case = Case { rule, volume, state, forecast: &forecast, now };
+            let case = Case { rule, volume, state, forecast: &forecast, now, clock };
             changed.extend(self.apply(&case, thresholds));
         }
     }
@@ -55,10 +56,7 @@ impl Rules {
     /// Evaluates a rule for a volume; returns the alert if it is to be delivered.
     pub(super) fn apply(&mut self, case: &Case, thresholds: Option<Thresholds>) -> Option<Alert> {
         let at = case.now.interval.at;
-        let Some(thresholds) = thresholds else {
-            let index = self.index(case.rule, &case.volume.uuid)?;
-            return Some(self.clear(index, None, at, sentence::SWITCHED_OFF.into()));
-        };
+        let thresholds = thresholds?;
         let raised = self.index(case.rule, &case.volume.uuid).map(|index| self.open[index].severity);
         let is_by_fill = case.rule.has_outlook() || case.rule == Rule::PoolMetadata;
         let evaluate = if is_by_fill { fill::evaluate } else { state::evaluate };

@@ -115,10 +115,15 @@ fn verdict(answers: &Answers, open: &[&Alert], filled: &[&VolumeBody]) -> Verdic
     match () {
         () if answers.health.is_some() => Verdict::Unknown,
         () if is_critical || filled.iter().any(|volume| volume.state.is_bad()) => Verdict::Critical,
-        () if !open.is_empty() => Verdict::Warning,
+        () if !open.is_empty() || store_error(answers).is_some() => Verdict::Warning,
         () if filled.iter().any(is_unknown) || unseen(answers).is_some() => Verdict::Unknown,
         () => Verdict::Ok,
     }
+}
+
+/// Why the database is not written. Its alert is raised later, since a slow disk may recover.
+fn store_error(answers: &Answers) -> Option<&str> {
+    answers.status.parts.iter().find(|part| part.name == "store" && !part.ok)?.error.as_deref()
 }
 
 /// The device-mapper's error, if there are volumes.
@@ -143,6 +148,9 @@ fn headline(answers: &Answers, open: &[&Alert], filled: &[&VolumeBody]) -> Strin
     }
     if let Some(volume) = filled.iter().find(|volume| volume.state.is_bad() && open.is_empty()) {
         return format!("{}/{} is {}", volume.vg, volume.lv, volume.state.text());
+    }
+    if let Some(why) = store_error(answers).filter(|_| open.is_empty()) {
+        return format!("the database is not written: {why}");
     }
     if let Some(why) = unseen(answers).filter(|_| open.is_empty()) {
         return usage_unknown(why);

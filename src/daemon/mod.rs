@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::alert::{Alert, Rules, Severity, Situation};
+use crate::alert::{Alert, Own, Rules, Severity, Situation};
 use crate::commands::{AlertRequest, Request};
 use crate::config::Config;
 use crate::forecast::Outlook;
@@ -25,6 +25,7 @@ use crate::job::{Job, JobTracker};
 use crate::notify::{Notifier, Silence};
 use crate::pipeline::Observer;
 use crate::present::{Present, forecast};
+use crate::source::clock::micros;
 use crate::source::{Reading, Source};
 use crate::store::{StartState, StoreWriter, WriteOp};
 use crate::tally::Tallies;
@@ -107,7 +108,8 @@ struct Watcher {
 
 impl Watcher {
     fn new(terms: Terms, known: StartState) -> Self {
-        let rules = Rules::resume(terms.alerts.clone(), known.alerts, known.last_alert_id);
+        let rules =
+            Rules::resume(terms.alerts.clone(), known.alerts, known.last_alert_id).after(known.last_tick_at);
         let jobs = JobTracker::resume(known.jobs, known.last_job_id, known.last_tick_at)
             .on(&terms.host, terms.kernel.clone());
         let logged_jobs = jobs.running().iter().map(|job| job.id).collect();
@@ -209,7 +211,8 @@ impl Watcher {
     async fn judge(&mut self, interval: &Interval, outlets: &mut Outlets) {
         let (jobs, curves) = (&self.jobs, &*self.curves);
         let outlook = |volume: &Volume| worst_outlook(volume, interval, jobs, curves);
-        let alerts = self.rules.judge(&Situation { interval, jobs, outlook: &outlook });
+        let mut alerts = self.rules.judge(&Situation { interval, jobs, outlook: &outlook });
+        alerts.extend(self.judge_own(interval, outlets));
         self.notify(&alerts, outlets);
         let jobs = self.jobs.advance(interval);
         Arc::make_mut(&mut self.curves).advance(interval, self.jobs.running());
@@ -217,6 +220,20 @@ impl Watcher {
         for alert in alerts {
             outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
         }
+    }
+
+    /// Evaluates the rules about cowbell itself; the state of the database is that of the previous tick.
+    fn judge_own(&mut self, interval: &Interval, outlets: &Outlets) -> Vec<Alert> {
+        let present = outlets.present.borrow();
+        let own = Own {
+            at: interval.at,
+            parts: self.observer.parts(),
+            elapsed_s: interval.elapsed_us as f64 / 1e6,
+            due: interval.elapsed_us / micros(self.terms.interval_length).max(1),
+            store_error: present.as_ref().and_then(|present| present.store.error.as_deref()),
+            lost: present.as_ref().map_or(0, |present| present.lost),
+        };
+        self.rules.judge_own(&own)
     }
 
     /// Evaluates changed jobs. Sends alerts before anything is stored.

@@ -42,7 +42,7 @@ pub const IMPORTED: &str = "imported:";
 /// The prefix of the key of an ordinary user's command; the user's number and a colon follow.
 pub const OF_USER: &str = "user:";
 /// Maximum number of earlier runs that a backup is compared with: two weeks of nights.
-const MOST_EARLIER_RUNS: usize = 14;
+pub const MOST_EARLIER_RUNS: usize = 14;
 /// Maximum number of notes of a job.
 pub const MOST_NOTES: usize = 200;
 

@@ -84,6 +84,11 @@ impl JobTracker {
         &self.running
     }
 
+    /// Runs of mylvmbackup that have created no snapshot yet.
+    pub fn pending_runs(&self) -> impl Iterator<Item = &BackupRun> {
+        self.pending_runs.runs()
+    }
+
     /// Ended jobs, the latest last.
     pub fn ended(&self) -> &[Arc<Job>] {
         &self.ended

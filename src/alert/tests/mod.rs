@@ -1,5 +1,8 @@
 //! Each rule on a host with one volume: what is raised and cleared, and when.
 
+mod own;
+mod routine;
+
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -28,6 +31,7 @@ struct Machine {
     jobs: JobTracker,
     backup: Option<Outlook>,
     seconds: i64,
+    last_s: Option<i64>,
     /// `12 +snapshot_fill warning`, `40 -snapshot_fill`.
     events: Vec<String>,
 }
@@ -54,6 +58,7 @@ impl Machine {
             jobs: JobTracker::default(),
             backup: None,
             seconds: -1,
+            last_s: None,
             events: Vec::new(),
         };
         machine.has_free(100_000);
@@ -79,7 +84,7 @@ impl Machine {
     fn interval(&self, states: Vec<VolumeState>) -> Interval {
         Interval {
             at: BEGIN + SignedDuration::from_secs(self.seconds),
-            elapsed_us: if self.seconds == 0 { 0 } else { 1_000_000 },
+            elapsed_us: self.last_s.map_or(0, |last_s| (self.seconds - last_s).unsigned_abs() * 1_000_000),
             topology: Arc::clone(&self.topology),
             devices: Vec::new(),
             volumes: states,
@@ -97,6 +102,7 @@ impl Machine {
     fn tick(&mut self, state: Option<VolumeState>) {
         self.seconds += 1;
         let interval = self.interval(state.into_iter().collect());
+        self.last_s = Some(self.seconds);
         let outlook = |_: &Volume| self.backup.clone().map(|outlook| (7, outlook));
         let changed =
             self.rules.judge(&Situation { interval: &interval, jobs: &self.jobs, outlook: &outlook });
@@ -339,6 +345,16 @@ fn an_old_snapshot_is_a_warning() {
         "Snapshot vg0/snap of data is 90 s old (warning from 60 s). It slows down writes to data. Remove it with `lvremove \
          vg0/snap` if it is not needed."
     );
+}
+
+#[test]
+fn a_clock_that_is_set_forward_makes_nothing_old() {
+    let mut machine = Machine::snapshot();
+    machine.fills(10, 10, 20);
+    machine.seconds += 48 * 3600;
+    machine.last_s = Some(machine.seconds);
+    machine.fills(10, 10, 20);
+    machine.has(&[]);
 }
 
 /// A machine whose snapshot has this job.
