@@ -307,3 +307,24 @@ fn heads_without_end_need_little_memory() {
     let after = rss_mib();
     assert!(after < before + 30, "{before} MiB, then {after} MiB");
 }
+
+#[test]
+fn operators_have_the_live_stream_when_others_have_all() {
+    let machine = Machine::new();
+    let daemon = Start::watching(&machine).start();
+    let request = b"GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let status = |mut stream: Box<dyn ReadWrite>| {
+        stream.write_all(request).unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        (String::from_utf8_lossy(&head[9..]).into_owned(), stream)
+    };
+    let tcp = || status(Box::new(std::net::TcpStream::connect(("127.0.0.1", daemon.port)).unwrap()));
+    let open: Vec<_> = (0..256).map(|_| tcp()).collect();
+    assert!(open.iter().all(|(status, _)| status == "200"));
+    assert_eq!(tcp().0, "503");
+    assert_eq!(status(Box::new(http::control(daemon.port).unwrap())).0, "200");
+}
+
+trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
