@@ -105,6 +105,11 @@ impl Present {
         self.interval.policies.is_some_and(|policies| policies.monitoring && policies.dmeventd)
     }
 
+    /// Whether ticks arrive in time, all parts can be read, and the database is written.
+    pub fn is_well(&self) -> bool {
+        self.is_fresh() && self.store.error.is_none() && self.parts.values().all(|part| part.error.is_none())
+    }
+
     /// Whether ticks arrive in time. The end of a recording is not late.
     pub fn is_fresh(&self) -> bool {
         self.ended.is_some() || self.published.elapsed() < MIN_FRESHNESS.max(self.interval_length * 3)

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use crate::config::Rule;
+pub use crate::config::{Rule, Severity};
 use crate::config::{Alerts as Settings, RuleSettings};
 use crate::forecast::Outlook;
 use crate::interval::Interval;
@@ -94,22 +94,6 @@ impl Alert {
     /// Whether what it is about was lost, so that its end is no recovery.
     pub fn is_loss(&self) -> bool {
         matches!(self.rule, Rule::SnapshotInvalid | Rule::MergeFailed)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    Warning,
-    Critical,
-}
-
-impl Severity {
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
     }
 }
 

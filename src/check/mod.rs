@@ -8,6 +8,7 @@ use std::path::Path;
 
 use crate::client;
 use crate::config::{Config, check_address};
+use crate::notify;
 use crate::sample::{diskstats, host, lvm, sysfs};
 use crate::source::files::Root;
 use crate::source::{dm, lvm as report};
@@ -57,7 +58,9 @@ pub async fn check(config: &Config, root: &Root, named: Option<&Path>) -> (Strin
     }
     findings.push(address(config).await);
     findings.extend(token(config));
-    findings.extend(config.receivers().err().map(|error| Finding::Fatal(error.to_string())));
+    findings.extend(
+        notify::ready(config.clone(), "localhost").err().map(|error| Finding::Fatal(error.to_string())),
+    );
     findings.extend(tonights_backup(config, root, report).await);
     let would_serve = !findings.iter().any(|finding| matches!(finding, Finding::Fatal(_)));
     (findings.iter().map(Finding::line).collect(), would_serve)

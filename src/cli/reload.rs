@@ -11,6 +11,8 @@ use tokio::task::block_in_place;
 use super::listeners::check_addresses;
 use crate::config::Config;
 use crate::daemon::Reload;
+use crate::notify;
+use crate::source::recording::Header;
 use crate::store::in_words;
 use crate::web::Access;
 
@@ -55,8 +57,8 @@ fn read(load: &Load, inherited: &[SocketAddr]) -> anyhow::Result<(Access, Config
     let config = load()?;
     let access = Access::of(&config)?;
     check_addresses(&config, inherited, access.token.is_some())?;
-    let notify = config.receivers()?;
-    Ok((access, Config { notify, ..config }))
+    let host = Header::of_this_machine(config.interval.0).host;
+    Ok((access, notify::ready(config, &host)?))
 }
 
 fn log(restart: &[&str]) {

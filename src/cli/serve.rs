@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
@@ -16,7 +16,7 @@ use super::reload::{self, Load};
 use crate::check;
 use crate::config::Config;
 use crate::daemon::{self, Inlets, Outlets, Terms};
-use crate::notify::Notifier;
+use crate::notify::{self, Heartbeat, Notifier};
 use crate::source::Source;
 use crate::source::files::Root;
 use crate::source::hooks::{self, HookListener};
@@ -24,7 +24,7 @@ use crate::source::live::Live;
 use crate::source::reader::{Inherited, Reader, Remote};
 use crate::source::recording::{Header, Player};
 use crate::store::{self, TickOrigin};
-use crate::systemd::{feed_every, is_supervisor, notify};
+use crate::systemd::{self, feed_every, is_supervisor};
 use crate::web::{self, Access, Site};
 
 /// Maximum number of queued commands for the loop.
@@ -74,10 +74,10 @@ pub async fn reader(config: Config, socket: &Path, root: Root) -> anyhow::Result
 
 /// Reports readiness, then feeds the watchdog: systemd restarts a reader that stays silent.
 async fn feed_watchdog() {
-    notify("READY=1");
+    systemd::notify("READY=1");
     loop {
         tokio::time::sleep(feed_every()).await;
-        notify("WATCHDOG=1");
+        systemd::notify("WATCHDOG=1");
     }
 }
 
@@ -120,7 +120,7 @@ async fn serve(
     survive_file_size_limit()?;
     let holds = if source.is_live() { TickOrigin::ThisMachine } else { TickOrigin::Recording };
     let access = Access::of(&config)?;
-    let receivers = config.receivers()?;
+    let config = notify::ready(config, &terms.host)?;
     let listeners = {
         let _web = web.enter();
         Listeners::open(&config, access.token.is_some())?
@@ -129,7 +129,7 @@ async fn serve(
     let known = store.start_state().clone();
     let notifier = {
         let _web = web.enter();
-        Notifier::start(&receivers, &terms.host, known.unfinished.clone())
+        Notifier::start(&config.notify, &terms.host, known.unfinished.clone())
     };
     let shutdown = signalled()?;
     let (access_sender, access) = watch::channel(Arc::new(access));
@@ -157,6 +157,12 @@ async fn serve(
     announce(&listeners);
     if matches!(source, Source::Live(_)) {
         tracing::info!("this process reads LVM and serves HTTP; the service has a process for each");
+    }
+    if let Some(url) = config.heartbeat.url() {
+        let heartbeat = Heartbeat::new(url).map_err(|why| anyhow!("in [heartbeat]: {why}"))?;
+        let present = site.present.clone();
+        let is_well = move || present.borrow().as_ref().is_some_and(|present| present.is_well());
+        web.spawn(heartbeat.beat(is_well));
     }
     let pages = web.spawn(web::serve(listeners.all, site));
     let mut outlets = Outlets { store: writer, notifier, present, accepted };

@@ -6,10 +6,10 @@ mod alerts;
 mod interval;
 mod listen;
 mod lvm;
-mod notify;
 mod paths;
 mod pattern;
 mod quotation;
+mod receiver;
 mod rule;
 mod secret;
 mod store;
@@ -26,9 +26,9 @@ pub use alerts::{Alerts, RuleSettings};
 pub use interval::{LONGEST_INTERVAL, SHORTEST_INTERVAL, TickInterval};
 pub use listen::{Listen, check_address};
 pub use lvm::{Lvm, LvmSource};
-pub use notify::Notify;
 pub use paths::{Changes, Hooks, Proxy};
 pub use pattern::Pattern;
+pub use receiver::{Channel, Email, Heartbeat, QuietHours, Receiver, Severity, Webhook};
 pub use rule::{Measure, Rule, Thresholds};
 pub use store::{Age, Size, Store};
 pub use token::{Token, is_equal};
@@ -48,7 +48,9 @@ pub struct Config {
     pub lvm: Lvm,
     pub store: Store,
     pub alerts: Alerts,
-    pub notify: Vec<Notify>,
+    #[serde(deserialize_with = "receiver::all")]
+    pub notify: Vec<Receiver>,
+    pub heartbeat: Heartbeat,
     pub hooks: Hooks,
     pub changes: Changes,
     pub proxy: Proxy,
@@ -64,6 +66,7 @@ impl Default for Config {
             store: Store::default(),
             alerts: Alerts::default(),
             notify: Vec::new(),
+            heartbeat: Heartbeat::default(),
             hooks: Hooks::default(),
             changes: Changes::default(),
             proxy: Proxy::default(),
@@ -81,18 +84,21 @@ impl Config {
             ("[store]", self.store != before.store),
             ("[hooks]", self.hooks != before.hooks),
             ("[proxy]", self.proxy != before.proxy),
+            ("[heartbeat]", self.heartbeat != before.heartbeat),
         ];
         keys.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
     }
 
-    /// The receivers of alerts, with the URLs that are in credentials.
-    pub fn receivers(&self) -> Result<Vec<Notify>, ConfigError> {
-        self.notify.iter().cloned().map(Notify::with_credential).collect()
+    /// The configuration with the secrets of receivers that are in credentials.
+    pub fn with_credentials(self) -> Result<Self, ConfigError> {
+        let notify = self.notify.into_iter().map(Receiver::with_credentials).collect::<Result<_, _>>()?;
+        Ok(Self { notify, heartbeat: self.heartbeat.with_credential()?, ..self })
     }
 
     /// A copy to show.
     pub fn without_secrets(&self) -> Self {
-        Self { notify: self.notify.iter().map(Notify::without_secrets).collect(), ..self.clone() }
+        let notify = self.notify.iter().map(Receiver::without_secrets).collect();
+        Self { notify, heartbeat: self.heartbeat.without_secrets(), ..self.clone() }
     }
 }
 
@@ -105,6 +111,11 @@ impl ConfigError {
     /// An invalid value of a command-line option or its environment variable.
     pub fn option(name: &str, error: &str) -> Self {
         Self(format!("in the option {name}: {error}"))
+    }
+
+    /// Invalid settings of a receiver, by its name.
+    pub fn receiver(name: &str, error: &str) -> Self {
+        Self(format!("in the receiver \"{name}\": {error}"))
     }
 }
 
@@ -161,7 +172,7 @@ mod tests {
             kind = "webhook"
             url = "http://127.0.0.1:9000/hook"
             "#,
-            "Webhook { url: \"http://127.0.0.1:9000/hook\" }",
+            "Webhook { url: \"http://127.0.0.1:9000/hook\", ",
         );
     }
 
@@ -190,7 +201,10 @@ mod tests {
                 "[alerts]\n[[alerts.for]]\nlv = \"vg0/*\"\nsnapshot_age = \"3 days\"",
                 "line 4, `snapshot_age = \"3 days\"`: expected a duration such as",
             ),
-            ("[[notify]]\nkind = \"mail\"", "unknown variant `mail`, expected `webhook` or `command`"),
+            (
+                "[[notify]]\nkind = \"mail\"",
+                "unknown variant `mail`, expected one of `webhook`, `command`, `email`",
+            ),
             ("[[notify]]\nkind = \"webhook\"\nurl = \"ftp://x\"", "expected an http:// or https://"),
             ("[[notify]]\nkind = \"webhook\"\nurl = \"credential:../token\"", "or \"credential:NAME\" with"),
             ("[[notify]]\nkind = \"command\"\ncommand = \"curl x\"", "invalid type: string \"…\", expected"),
@@ -259,6 +273,7 @@ mod tests {
         // Without a default of their own.
         config.notify.clear();
         config.alerts.overrides.clear();
+        config.heartbeat = Heartbeat::default();
         config.hooks = Hooks::default();
         config.changes = Changes::default();
         config.proxy = Proxy::default();

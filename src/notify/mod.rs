@@ -1,31 +1,34 @@
-//! Delivers alerts to webhooks and commands. Of each alert a receiver gets the newest state, for as long as that takes.
+//! Delivers alerts to webhooks, commands and mailboxes. Of each alert a receiver gets the newest state, for as long as that takes.
 //!
 //! Receivers do not wait for each other, and neither do alerts: each receiver has a task, an outbox and several
 //! deliveries at a time. The result of each delivery is a record, which the loop stores: after a restart, a receiver gets
 //! what it does not know yet.
 
+mod channel;
 mod delivery;
 mod manners;
 mod message;
 mod outbox;
-mod send;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::tz::TimeZone;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::alert::Alert;
-use crate::config::Notify as Receiver;
+use crate::config::{Config, ConfigError, Receiver};
 use crate::source::clock;
+pub use channel::Heartbeat;
+use channel::{Channel, Failed};
 pub use delivery::{Delivery, KnownState};
 use manners::Manners;
 pub use manners::{Silence, Standing};
 pub use message::{AlertState, Message, Status};
-use outbox::{Failed, Letter, Outbox};
+use outbox::{Letter, Outbox};
 
 /// Messages that may wait until a receiver's task takes them, which it does at once.
 const QUEUE: usize = 256;
@@ -35,8 +38,6 @@ const AT_ONCE: usize = 4;
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 /// How often silences, quiet hours and repeats are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// An open critical alert is repeated after this time.
-const REPEAT: Duration = Duration::from_secs(3600);
 
 /// What an earlier process left: alerts that are open or whose end may be undelivered, and their deliveries.
 #[derive(Clone, Debug, Default)]
@@ -94,16 +95,17 @@ impl Notifier {
                 continue;
             }
             let (sender, queue) = mpsc::channel(QUEUE);
-            let name = send::name(receiver);
             let mut outbox = Outbox::default();
-            for alert in alerts {
-                let record = self.deliveries.get(&(alert.id, name.clone()));
+            for alert in alerts.iter().filter(|alert| wants(receiver, alert)) {
+                let record = self.deliveries.get(&(alert.id, receiver.name.clone()));
                 outbox.resume(AlertState::new(alert), record, Instant::now());
             }
             let task = Task {
-                receiver: receiver.clone(),
-                name,
+                receiver: Arc::new(receiver.clone()),
                 host: self.host.clone(),
+                // What it needs of the disk is read by its task.
+                channel: Arc::new(Err("it is not ready yet".into())),
+                zone: TimeZone::UTC,
                 outbox,
                 standing: self.standing.subscribe(),
                 report: report.clone(),
@@ -115,11 +117,11 @@ impl Notifier {
 
     /// Queues the alert for every receiver, without waiting.
     pub fn tell(&mut self, alert: &Alert) {
-        for (receiver, queue) in &self.receivers {
+        for (receiver, queue) in self.receivers.iter().filter(|(receiver, _)| wants(receiver, alert)) {
             if queue.try_send(AlertState::new(alert)).is_err() {
                 tracing::error!(
                     "dropped an alert for {}, which has {QUEUE} queued: {}",
-                    send::name(receiver),
+                    receiver.name,
                     alert.sentence
                 );
             }
@@ -175,9 +177,11 @@ const MOST_REMEMBERED: usize = 500;
 
 /// Delivers to one receiver.
 struct Task {
-    receiver: Receiver,
-    name: String,
+    receiver: Arc<Receiver>,
     host: String,
+    channel: Arc<Result<Channel, String>>,
+    /// The zone of its quiet hours.
+    zone: TimeZone,
     outbox: Outbox,
     standing: watch::Receiver<Arc<Standing>>,
     report: mpsc::UnboundedSender<Delivery>,
@@ -186,6 +190,10 @@ struct Task {
 impl Task {
     /// Until the queue is closed, and what was queued is delivered or has failed.
     async fn serve(mut self, mut queue: mpsc::Receiver<AlertState>) {
+        self.channel = Arc::new(Channel::new(&self.receiver.channel, &self.host));
+        if self.receiver.quiet_hours.is_some() {
+            self.zone = TimeZone::system();
+        }
         let mut deliveries = JoinSet::new();
         let mut is_open = true;
         loop {
@@ -216,12 +224,14 @@ impl Task {
     ) -> Option<Instant> {
         let standing = Arc::clone(&self.standing.borrow_and_update());
         let now = Instant::now();
-        let manners =
-            Manners { at: clock::now(), standing: &standing, is_quiet: false, repeat: Some(REPEAT) };
+        let at = clock::now();
+        let local = self.zone.to_datetime(at).time();
+        let is_quiet = self.receiver.quiet_hours.is_some_and(|hours| hours.contains(local));
+        let manners = Manners { at, standing: &standing, is_quiet, repeat: self.receiver.repeat };
         while deliveries.len() < AT_ONCE
             && let Some(letter) = self.outbox.take_due(now, &manners)
         {
-            deliveries.spawn(attempt(self.receiver.clone(), self.host.clone(), letter));
+            deliveries.spawn(attempt(Arc::clone(&self.channel), self.host.clone(), letter));
         }
         if self.outbox.is_empty() {
             return None;
@@ -231,18 +241,53 @@ impl Task {
     }
 
     fn settle(&mut self, letter: &Letter, result: &Result<String, Failed>) {
-        log(&self.name, letter, result);
-        for record in self.outbox.settle(&self.name, letter, result, (Instant::now(), clock::now())) {
+        log(&self.receiver.name, letter, result);
+        for record in self.outbox.settle(&self.receiver.name, letter, result, (Instant::now(), clock::now()))
+        {
             // The notifier may be gone while the program stops.
             let _ = self.report.send(record);
         }
     }
 }
 
-async fn attempt(receiver: Receiver, host: String, letter: Letter) -> (Letter, Result<String, Failed>) {
+async fn attempt(
+    channel: Arc<Result<Channel, String>>,
+    host: String,
+    letter: Letter,
+) -> (Letter, Result<String, Failed>) {
     let Some(message) = Message::of(&host, letter.states.clone()) else { return (letter, Ok(String::new())) };
-    let result = send::deliver(&receiver, &message).await;
+    let result = match &*channel {
+        Ok(channel) => channel.deliver(&message).await,
+        Err(sentence) => Err(Failed { is_refusal: true, sentence: sentence.clone() }),
+    };
     (letter, result)
+}
+
+/// The configuration with the secrets of receivers. Fails if no message could be made for one of them.
+pub fn ready(config: Config, host: &str) -> Result<Config, ConfigError> {
+    let config = config.with_credentials()?;
+    for receiver in &config.notify {
+        let channel = Channel::new(&receiver.channel, host);
+        channel.map_err(|why| ConfigError::receiver(&receiver.name, &why))?;
+    }
+    if let Some(url) = config.heartbeat.url() {
+        Heartbeat::new(url).map_err(|why| ConfigError::receiver("heartbeat", &why))?;
+    }
+    Ok(config)
+}
+
+/// Sends a test message; returns the receiver's answer, or why it could not be delivered.
+pub async fn test(receiver: &Receiver, host: &str) -> Result<String, String> {
+    let channel = Channel::new(&receiver.channel, host)?;
+    channel.deliver(&channel::test_message(host)).await.map_err(|failed| failed.sentence)
+}
+
+/// Whether a receiver is configured for an alert. Alerts about cowbell itself go to every receiver.
+fn wants(receiver: &Receiver, alert: &Alert) -> bool {
+    let is_own = alert.vg.is_empty() && alert.lv.is_empty();
+    let is_of_its_volumes =
+        || receiver.volumes.as_ref().is_none_or(|volumes| volumes.matches(&alert.vg, &alert.lv));
+    (is_own || is_of_its_volumes()) && alert.severity.max(alert.worst) >= receiver.severity
 }
 
 async fn until(due: Option<Instant>) {

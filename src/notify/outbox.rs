@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::channel::Failed;
 use super::delivery::{Delivery, KnownState};
 use super::manners::Manners;
 use super::message::AlertState;
@@ -50,14 +51,6 @@ pub struct Letter {
     /// Failed deliveries so far.
     pub tries: u32,
     versions: Vec<u64>,
-}
-
-/// A failed delivery.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Failed {
-    /// Whether the receiver certainly did not take it. After a time limit, it may have.
-    pub is_refusal: bool,
-    pub sentence: String,
 }
 
 /// The pause after so many failures and one more.

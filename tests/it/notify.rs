@@ -189,11 +189,7 @@ fn a_webhook_that_was_away_is_told_what_is_true_now_and_once() {
     let daemon = Start::playing(&tape, "1").config(&hook.config()).start();
     let messages = hook.messages(2);
     assert_eq!(statuses(&messages), [("raised", "critical"), ("cleared", "critical")]);
-    assert!(
-        daemon.log().contains("delivered alert 1 to the webhook at 127.0.0.1 after "),
-        "{}",
-        daemon.log()
-    );
+    assert!(daemon.log().contains("delivered alert 1 to webhook at 127.0.0.1 after "), "{}", daemon.log());
 }
 
 #[test]
