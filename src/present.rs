@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::alert::Alert;
-use crate::config;
+use crate::config::{self, Receiver};
 use crate::forecast::{Curve, Outlook, RemainingReads, Room, outlook};
 use crate::interval::Interval;
 use crate::job::Job;
@@ -45,6 +45,8 @@ pub struct Present {
     /// The last deliveries of open and recent alerts, by alert and receiver.
     pub deliveries: Arc<BTreeMap<(i64, String), Delivery>>,
     pub silences: Vec<Silence>,
+    /// The receivers of alerts, with their secrets.
+    pub receivers: Arc<[Receiver]>,
     pub ticks: Ticks,
     pub parts: BTreeMap<Part, PartState>,
     pub store: Health,

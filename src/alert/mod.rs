@@ -22,8 +22,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use crate::config::{Rule, Severity};
 use crate::config::{Alerts as Settings, RuleSettings};
+pub use crate::config::{Rule, Severity};
 use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::job::JobTracker;

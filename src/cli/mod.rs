@@ -101,7 +101,7 @@ enum Command {
     /// List, show, compare, start and stop jobs
     #[command(subcommand, arg_required_else_help = false)]
     Job(job::Job),
-    /// List and acknowledge alerts, silence volumes
+    /// List, acknowledge and silence alerts, and test their receivers
     #[command(subcommand, arg_required_else_help = false)]
     Alert(client::alert::AlertCommand),
     /// Report what cowbell can read on this host, what it cannot, and how to fix that

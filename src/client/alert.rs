@@ -1,6 +1,8 @@
 //! `cowbell alert`: lists alerts, acknowledges one, silences volumes.
 
-use anyhow::Context;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
 use clap::Subcommand;
 use jiff::{SignedDuration, Timestamp};
 
@@ -8,7 +10,10 @@ use super::{Daemon, LONG_LIMIT, complain, parsed};
 use crate::series::Range;
 use crate::table::{Cell, Column, Style, Table};
 use crate::units::duration_text;
-use crate::web::{AcknowledgeAlert, AlertBody, AlertReply, PutSilence, escaped};
+use crate::web::{AcknowledgeAlert, AlertBody, AlertReply, PutSilence, TestResult, escaped};
+
+/// The time limit for a test: receivers have ten seconds.
+const TEST_LIMIT: Duration = Duration::from_secs(12);
 
 #[derive(Subcommand)]
 pub enum AlertCommand {
@@ -17,6 +22,11 @@ pub enum AlertCommand {
         /// Print JSON, as in the API
         #[arg(long)]
         json: bool,
+    },
+    /// Send a test message to receivers, and print their answers
+    Test {
+        /// The name of one receiver [default: all]
+        receiver: Option<String>,
     },
     /// Acknowledge an open alert: it is not repeated
     Acknowledge {
@@ -49,6 +59,7 @@ pub enum AlertCommand {
 pub async fn run(daemon: &Daemon, command: AlertCommand) -> anyhow::Result<String> {
     match command {
         AlertCommand::List { json } => return list(daemon, json).await,
+        AlertCommand::Test { receiver } => return test(daemon, receiver.as_deref()).await,
         AlertCommand::Acknowledge { id, note, length } => {
             let until = length.map(from_now).transpose()?;
             let path = format!("/api/v1/alerts/{id}/acknowledgement");
@@ -64,6 +75,21 @@ pub async fn run(daemon: &Daemon, command: AlertCommand) -> anyhow::Result<Strin
         }
     }
     Ok(String::new())
+}
+
+async fn test(daemon: &Daemon, receiver: Option<&str>) -> anyhow::Result<String> {
+    let query = receiver.map_or_else(String::new, |name| format!("?receiver={}", escaped(name)));
+    let path = format!("/api/v1/alerts/test{query}");
+    let results: Vec<TestResult> = daemon.command_within(TEST_LIMIT, "POST", &path, "").await?;
+    let line = |result: &TestResult| {
+        let word = if result.is_delivered { "ok      " } else { "FAILED  " };
+        format!("{word} {}: {}\n", result.receiver, result.answer)
+    };
+    let text: String = results.iter().map(line).collect();
+    if results.iter().all(|result| result.is_delivered) {
+        return Ok(text);
+    }
+    Err(anyhow!("not every receiver got the test message:\n{}", text.trim_end()))
 }
 
 fn from_now(length: SignedDuration) -> anyhow::Result<Timestamp> {

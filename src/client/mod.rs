@@ -89,8 +89,18 @@ impl Daemon {
 
     /// Sends a command. A refusal is an error with the daemon's sentence.
     async fn command<T: DeserializeOwned>(&self, method: &str, path: &str, body: &str) -> anyhow::Result<T> {
+        self.command_within(COMMAND_LIMIT, method, path, body).await
+    }
+
+    async fn command_within<T: DeserializeOwned>(
+        &self,
+        limit: Duration,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> anyhow::Result<T> {
         let (_, stream) = self.connect().await?;
-        let answer = tokio::time::timeout(COMMAND_LIMIT, plain::exchange(stream, method, path, body)).await;
+        let answer = tokio::time::timeout(limit, plain::exchange(stream, method, path, body)).await;
         let answer = answer.context("the daemon does not answer")?;
         let (status, text) = answer.map_err(|error| unreachable(&error.to_string()))?;
         parsed(&accepted((200..300).contains(&status), text)?)

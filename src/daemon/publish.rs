@@ -53,6 +53,7 @@ impl Watcher {
             alerts: self.rules.open().to_vec(),
             deliveries: Arc::clone(outlets.notifier.deliveries()),
             silences: self.silences.clone(),
+            receivers: Arc::clone(outlets.notifier.receivers()),
             ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
             parts: self.observer.parts().clone(),
             store,

@@ -50,6 +50,7 @@ pub struct Unfinished {
 pub struct Notifier {
     host: String,
     receivers: Vec<(Receiver, mpsc::Sender<AlertState>)>,
+    settings: Arc<[Receiver]>,
     standing: watch::Sender<Arc<Standing>>,
     /// The last delivery of each unfinished alert to each receiver.
     deliveries: Arc<BTreeMap<(i64, String), Delivery>>,
@@ -69,6 +70,7 @@ impl Notifier {
         let mut notifier = Self {
             host: host.into(),
             receivers: Vec::new(),
+            settings: Arc::default(),
             standing: watch::Sender::default(),
             deliveries: Arc::new(unfinished.deliveries.into_iter().map(key).collect()),
             records,
@@ -88,6 +90,7 @@ impl Notifier {
 
     fn take_receivers(&mut self, settings: &[Receiver], alerts: &[Alert]) {
         let Some(report) = &self.report else { return };
+        self.settings = settings.into();
         let mut before = std::mem::take(&mut self.receivers);
         for receiver in settings {
             if let Some(index) = before.iter().position(|(known, _)| known == receiver) {
@@ -145,6 +148,11 @@ impl Notifier {
         let Some(delivery) = self.records.recv().await else { return std::future::pending().await };
         self.remember(delivery.clone());
         delivery
+    }
+
+    /// The settings of all receivers.
+    pub fn receivers(&self) -> &Arc<[Receiver]> {
+        &self.settings
     }
 
     /// The last delivery of each open or recent alert to each receiver.

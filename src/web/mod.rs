@@ -37,7 +37,7 @@ use crate::store::StoreReader;
 
 pub use api::{
     AcknowledgeAlert, AlertBody, AlertReply, CompareBody, DeviceBody, FiguresBody, ImportedJob, JobBody,
-    JobReply, NoteJob, PhaseJob, PutJob, PutSilence, StatusBody, VmBody, VolumeBody,
+    JobReply, NoteJob, PhaseJob, PutJob, PutSilence, StatusBody, TestResult, VmBody, VolumeBody,
 };
 pub use connections::Listener;
 pub use costs::Costs;
@@ -129,6 +129,7 @@ fn routes(site: &Site) -> Router<Site> {
         .route("/api/v1/jobs/{id}/figures", get(api::figures))
         .route("/api/v1/jobs/{id}/outlook", get(api::outlook))
         .route("/api/v1/alerts", get(api::alerts))
+        .route("/api/v1/alerts/test", post(api::test_receivers))
         .route(
             "/api/v1/alerts/{id}/acknowledgement",
             put(api::acknowledge_alert).delete(api::withdraw_acknowledgement),

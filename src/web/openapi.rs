@@ -36,6 +36,7 @@ use super::{api, live, pages};
         api::commands::alert::silences,
         api::commands::alert::put_silence,
         api::commands::alert::end_silence,
+        api::commands::alert::test_receivers,
         api::series,
         api::healthz,
         live::stream,

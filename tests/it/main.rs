@@ -47,6 +47,7 @@ mod outlook;
 mod phases;
 mod printing;
 mod reader;
+mod receivers;
 mod recordings;
 mod reports;
 mod run;

@@ -67,15 +67,25 @@
     event.detail.ctx.request.body.set("width", Math.max(240, Math.floor(source.clientWidth / 20) * 20));
   });
 
+  function list(place, results) {
+    place.replaceChildren(...results.map(({ receiver, is_delivered, answer }) => {
+      const line = document.createElement("li");
+      line.textContent = `${is_delivered ? "✓" : "✖"} ${receiver}: ${answer}`;
+      return line;
+    }));
+  }
+
   // A button that changes something shows what the daemon answered, unless it did so.
   async function send(sender) {
     sender.disabled = true;
     try {
       const { send: url, method = "POST", body: content } = sender.dataset;
       const answer = await fetch(url, { method, body: content, headers: { "Content-Type": "application/json" } });
-      if (answer.ok) return location.reload();
+      if (answer.ok && !sender.dataset.shows) return location.reload();
       if (answer.status === 401) return location.assign(body.dataset.login);
-      sender.textContent = (await answer.json()).error;
+      const said = await answer.json();
+      if (answer.ok) list(document.getElementById(sender.dataset.shows), said);
+      else sender.textContent = said.error;
     } catch {
       sender.textContent = "cowbell did not answer: try again";
     }

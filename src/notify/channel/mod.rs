@@ -46,7 +46,7 @@ impl Channel {
             Settings::Email(email) => Self::Email(Box::new(Email::new(email, host)?)),
         };
         if let Self::Webhook(webhook) = &channel {
-            webhook.body(&test_message(host)).map_err(|error| format!("{error:#}"))?;
+            webhook.check(&test_message(host)).map_err(|error| format!("{error:#}"))?;
         }
         Ok(channel)
     }

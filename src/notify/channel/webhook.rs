@@ -1,6 +1,6 @@
 //! Sends messages as POST requests.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior};
 use reqwest::Client;
@@ -54,20 +54,43 @@ impl Webhook {
         Ok(status.to_string())
     }
 
-    pub fn body(&self, message: &Message) -> anyhow::Result<String> {
+    /// Fails if this message, and so any, has no valid body.
+    pub fn check(&self, message: &Message) -> anyhow::Result<()> {
+        self.body(message)?;
+        let Some(template) = &self.template else { return Ok(()) };
+        let fields = fields(message)?;
+        let names = Environment::new().template_from_str(template)?.undeclared_variables(false);
+        // Optional fields such as `others` are missing here, so the error lists the usual ones.
+        let unknown = names.iter().find(|name| fields.get(name).is_none() && *name != "others");
+        match unknown {
+            None => Ok(()),
+            Some(name) => {
+                let known: Vec<&String> =
+                    fields.as_object().into_iter().flat_map(|fields| fields.keys()).collect();
+                bail!("`template`: a message has no field {name:?}: expected one of {known:?}")
+            }
+        }
+    }
+
+    fn body(&self, message: &Message) -> anyhow::Result<String> {
         let Some(template) = &self.template else { return Ok(serde_json::to_string(message)?) };
         let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        let mut fields = serde_json::to_value(message)?;
-        fields["alerts"] = serde_json::to_value(message.alerts().collect::<Vec<_>>())?;
-        let body = environment.render_str(template, minijinja::Value::from(Serde(fields)));
-        let body = body.map_err(|error| anyhow::anyhow!("`template`: {error}"))?;
+        environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+        let body = environment.render_str(template, minijinja::Value::from(Serde(fields(message)?)));
+        let body = body.map_err(|error| anyhow!("`template`: {error}"))?;
         if self.is_json {
             let result = serde_json::from_str::<serde::de::IgnoredAny>(&body);
             result.context("`template` makes no valid JSON: use the filter `tojson` for every value")?;
         }
         Ok(body)
     }
+}
+
+/// The fields of a template: those of the message, and all alerts as a list.
+fn fields(message: &Message) -> anyhow::Result<serde_json::Value> {
+    let mut fields = serde_json::to_value(message)?;
+    fields["alerts"] = serde_json::to_value(message.alerts().collect::<Vec<_>>())?;
+    Ok(fields)
 }
 
 /// A host without certificates can use `http` addresses.

@@ -7,7 +7,7 @@ use axum::extract::State;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Answer, Content, Refresh, fragment_url, moment};
+use super::{Answer, Content, Refresh, fragment_url, moment, shown};
 use crate::alert::{Alert, Severity};
 use crate::notify::{Delivery, Silence};
 use crate::series::Range;
@@ -28,6 +28,13 @@ struct Alerts {
     missing: Option<String>,
     /// The address of the next page.
     older: Option<String>,
+}
+
+/// The button that sends test messages.
+#[derive(Template)]
+#[template(path = "alerts_tools.html")]
+struct Tools {
+    receivers: usize,
 }
 
 struct OpenAlert {
@@ -81,7 +88,8 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<Alert
         missing,
         older: next.map(|next| format!("/alerts?before={next}")),
     };
-    Content::new("Alerts", "/alerts", Some(refresh), &alerts)
+    let tools = shown(&Tools { receivers: present.receivers.len() })?;
+    Ok(Content { tools, ..Content::new("Alerts", "/alerts", Some(refresh), &alerts)? })
 }
 
 fn open_alert(alert: &Alert, life: Vec<String>, now: Timestamp) -> OpenAlert {

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 use utoipa::{IntoParams, ToSchema};
 
@@ -14,8 +14,8 @@ use super::edit::LONGEST_NOTE;
 use super::{ANSWER_TIMEOUT, check_letters, held, unread, why_not_stored};
 use crate::alert::Acknowledgement;
 use crate::commands::{AlertCommand, AlertRequest};
-use crate::config::Pattern;
-use crate::notify::Silence;
+use crate::config::{Pattern, Receiver};
+use crate::notify::{self, Silence};
 use crate::source::clock;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem, ProblemBody};
@@ -54,6 +54,23 @@ pub struct AlertReply {
     /// With status 202: why the result is held in memory, not stored
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+/// What a receiver answered to a test.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct TestResult {
+    pub receiver: String,
+    pub is_delivered: bool,
+    /// Its answer, or why the message could not be delivered
+    pub answer: String,
+}
+
+/// The receivers to test.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct TestQuery {
+    /// The name of one receiver; all by default
+    receiver: Option<String>,
 }
 
 type AlertResponse = Result<(StatusCode, Json<AlertReply>), Problem>;
@@ -119,6 +136,35 @@ pub async fn end_silence(
         )));
     };
     send(&site, AlertCommand::Silence(Silence { until: clock::now(), ..silence.clone() })).await
+}
+
+/// Sends a test message to receivers; returns their answers.
+#[utoipa::path(post, path = "/api/v1/alerts/test", tag = "alerts", params(TestQuery),
+    responses((status = 200, body = Vec<TestResult>), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, description = "No receiver has this name", body = ProblemBody), (status = 429, description = "Another test is running", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn test_receivers(
+    State(site): State<Site>,
+    ParsedQuery(TestQuery { receiver }): ParsedQuery<TestQuery>,
+) -> Result<Json<Vec<TestResult>>, Problem> {
+    let present = site.present()?;
+    let is_wanted = |known: &&Receiver| receiver.as_ref().is_none_or(|name| known.name == *name);
+    let receivers: Vec<&Receiver> = present.receivers.iter().filter(is_wanted).collect();
+    if receivers.is_empty() {
+        let names: Vec<&str> = present.receivers.iter().map(|receiver| &*receiver.name).collect();
+        return Err(Problem::NotFound(match names.is_empty() {
+            true => "no receiver of alerts is configured: add [[notify]] to the configuration".into(),
+            false => format!("no receiver has this name: expected one of {}", names.join(", ")),
+        }));
+    }
+    static TESTS: Semaphore = Semaphore::const_new(1);
+    let busy = |_| Problem::TooMany("another test is running: try again in ten seconds".into());
+    let _place = TESTS.try_acquire().map_err(busy)?;
+    let tests = receivers.into_iter().map(async |receiver| {
+        let result = notify::test(receiver, &present.host).await;
+        let is_delivered = result.is_ok();
+        let answer = result.unwrap_or_else(|why| why);
+        TestResult { receiver: receiver.name.clone(), is_delivered, answer }
+    });
+    Ok(Json(futures_util::future::join_all(tests).await))
 }
 
 /// Sends a command to the loop and waits until its result is stored.
