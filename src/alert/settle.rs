@@ -108,7 +108,7 @@ impl Rules {
     }
 
     /// Whether it has been so for so many seconds; the first call begins.
-    fn has_held(&mut self, rule: Rule, uuid: &str, at: Timestamp, seconds: f64) -> bool {
+    pub(super) fn has_held(&mut self, rule: Rule, uuid: &str, at: Timestamp, seconds: f64) -> bool {
         if seconds <= 0.0 {
             return true;
         }

@@ -10,6 +10,9 @@ use crate::config::{RuleSettings, Thresholds};
 use crate::interval::Interval;
 use crate::topology::{Volume, VolumeState};
 
+/// By then, LVM has reported that a volume is inactive; otherwise it was removed.
+const REPORTED_S: f64 = 90.0;
+
 impl Rules {
     pub(super) fn judge_volume(
         &mut self,
@@ -73,8 +76,18 @@ impl Rules {
             volumes.any(|volume| *volume.uuid == *uuid && rule.concerns(volume.kind))
         };
         let is_of_volume = |rule: Rule| Rule::OF_VOLUMES.contains(&rule);
-        self.retain_holds(|rule, uuid| !is_of_volume(rule) || is_there(rule, uuid));
-        let is_gone = |alert: &Alert| is_of_volume(alert.rule) && !is_there(alert.rule, &alert.uuid);
-        self.clear_all(interval.at, is_gone, sentence::gone)
+        self.retain_holds(|rule, uuid| !is_of_volume(rule) || is_there(rule, uuid) != outlasts(rule));
+        let is_gone = |alert: &&Alert| is_of_volume(alert.rule) && !is_there(alert.rule, &alert.uuid);
+        let gone: Vec<Alert> = self.open.iter().filter(is_gone).cloned().collect();
+        let mut is_certain = |alert: &Alert| {
+            !outlasts(alert.rule) || self.has_held(alert.rule, &alert.uuid, interval.at, REPORTED_S)
+        };
+        let gone: Vec<i64> = gone.iter().filter(|alert| is_certain(alert)).map(|alert| alert.id).collect();
+        self.clear_all(interval.at, |alert| gone.contains(&alert.id), sentence::gone)
     }
+}
+
+/// Whether a problem remains while its volume is deactivated. Such a volume is not seen until LVM reports it.
+fn outlasts(rule: Rule) -> bool {
+    matches!(rule, Rule::PoolState | Rule::MergeFailed)
 }

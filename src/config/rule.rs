@@ -64,7 +64,7 @@ pub struct Thresholds {
     pub critical: f64,
     /// Where the alert clears. A critical one becomes a warning equally far from its threshold.
     pub clear: f64,
-    /// How long a warning must hold before it is raised.
+    /// How long a warning must hold before it is raised. A rule without a value is held whatever its severity.
     pub hold_s: f64,
     /// How long it must be over before it clears.
     pub keep_firing_s: f64,
@@ -189,7 +189,7 @@ impl Rule {
                 keep_firing_s: 60.0,
             },
             // A forecast may change its mind.
-            Self::FullBeforeDone => Thresholds { keep_firing_s: 60.0, ..Thresholds::STATE },
+            Self::FullBeforeDone => Thresholds { hold_s: 10.0, keep_firing_s: 60.0, ..Thresholds::STATE },
             Self::SnapshotAge => limit(24.0 * 3600.0),
             Self::SnapshotLeftOver => limit(1800.0),
             Self::LockHeld => limit(10.0),

@@ -50,6 +50,7 @@ mod reader;
 mod receivers;
 mod recordings;
 mod reports;
+mod rules;
 mod run;
 mod service;
 mod status;

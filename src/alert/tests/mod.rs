@@ -299,8 +299,20 @@ fn states_are_critical_at_once() {
         // Neither says that the problem is over.
         machine.is(1, State::Unknown);
         machine.is(1, State::Inactive);
+        let topology = std::mem::take(&mut machine.topology);
+        (0..80).for_each(|_| machine.tick(None));
+        machine.topology = topology;
+        machine.is(1, State::Inactive);
         machine.is(1, is_over);
-        machine.has(&[&format!("2 +{rule} critical"), &format!("6 -{rule}")]);
+        machine.is(1, state);
+        machine.topology = Arc::default();
+        (0..100).for_each(|_| machine.tick(None));
+        machine.has(&[
+            &format!("2 +{rule} critical"),
+            &format!("87 -{rule}"),
+            &format!("88 +{rule} critical"),
+            &format!("179 -{rule}"),
+        ]);
     }
     let mut thin = Machine::new(VolumeKind::Thin, "");
     thin.is(2, State::Failed);
