@@ -127,6 +127,7 @@ writer_ended() {
 data_full() {
     local status=0
     writes_wait 60
+    not_before=${EPOCHREALTIME/./}
     writer 20
     turns vg0/full out_of_data 'out_of_data_space .*queue_if_no_space' "data full, writes wait"
     check "data full: what it does with writes" "$(lv_field vg0/full lv_when_full)" "$(of full .when_full)"
