@@ -5,6 +5,7 @@ mod export;
 mod job;
 mod listeners;
 mod log;
+mod memory;
 mod misuse;
 mod new_file;
 mod printing;

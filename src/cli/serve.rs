@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::listeners::Listeners;
+use super::memory;
 use super::printing::print;
 use super::reload::{self, Load};
 use crate::check;
@@ -66,6 +67,9 @@ pub async fn reader(config: Config, socket: &Path, root: Root) -> anyhow::Result
         .map_or_else(|| socket.with_file_name(hooks::FILE_NAME), |path| path.0.clone());
     let mut reader = Reader::open(Inherited::take(), socket, root, config.interval.0, config.lvm.source)?;
     (reader.hooks, _) = hook_listener(Some(hooks));
+    if let Err(error) = memory::lock() {
+        tracing::debug!("memory is not locked: {}", store::in_words(&error));
+    }
     let feeding = tokio::spawn(feed_watchdog());
     reader.serve(&shutdown).await?;
     feeding.abort();
@@ -125,6 +129,7 @@ async fn serve(
         let _web = web.enter();
         Listeners::open(&config, access.token.is_some())?
     };
+    keep_in_memory(&config);
     let (writer, store) = store::open(&path, holds, config.store).await?;
     let known = store.start_state().clone();
     let notifier = {
@@ -177,6 +182,17 @@ async fn serve(
         Ok(ended) => ended.context("the pages ended early"),
         // The remaining connections are closed.
         Err(_) => Ok(()),
+    }
+}
+
+/// Without receivers, the pages that are in use suffice.
+fn keep_in_memory(config: &Config) {
+    let load = || if config.notify.is_empty() { Ok(()) } else { memory::load() };
+    if let Err(error) = memory::lock().and_then(|()| load()) {
+        tracing::debug!(
+            "memory is not locked, so alerts may be late while a disk hangs: {}",
+            store::in_words(&error)
+        );
     }
 }
 
