@@ -113,7 +113,7 @@ fn alerts_are_right(daemon: &Daemon) {
     );
     assert_eq!(
         (time["raised_at"].as_str(), time["cleared_at"].as_str()),
-        (Some(&*at(1_032)), Some(&*at(2_600)))
+        (Some(&*at(1_040)), Some(&*at(2_600)))
     );
     assert_eq!((&fill["peak"], &fill["job"]), (&99.95.into(), &1.into()));
     assert_eq!((backup["rule"].as_str(), backup["cleared_at"].as_str()), (Some("backup_failed"), None));
