@@ -48,7 +48,6 @@ pub struct Config {
     pub lvm: Lvm,
     pub store: Store,
     pub alerts: Alerts,
-    #[serde(deserialize_with = "receiver::all")]
     pub notify: Vec<Receiver>,
     pub heartbeat: Heartbeat,
     pub hooks: Hooks,
@@ -112,11 +111,6 @@ impl ConfigError {
     pub fn option(name: &str, error: &str) -> Self {
         Self(format!("in the option {name}: {error}"))
     }
-
-    /// Invalid settings of a receiver, by its name.
-    pub fn receiver(name: &str, error: &str) -> Self {
-        Self(format!("in the receiver \"{name}\": {error}"))
-    }
 }
 
 /// Reads the named file, or the one at [`DEFAULT_PATH`], which may be missing.
@@ -139,13 +133,17 @@ pub fn default_is_hidden() -> bool {
 
 /// Parses a configuration file; `path` appears in the error, and no secret.
 pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
-    toml::from_str(text).map_err(|error| {
+    let parsed = toml::from_str::<Config>(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start.min(text.len()));
+        let start = receiver::wrong_entry(text, start).unwrap_or(start);
         let index = text[..start].matches('\n').count();
         let (number, line) = (index + 1, quotation::line(text, index));
         let message = quotation::message(&error.message().trim().replace('\n', ", "));
         ConfigError(format!("in the configuration {}, line {number}, `{line}`: {message}", path.display()))
-    })
+    });
+    let mut config = parsed?;
+    receiver::settle(&mut config.notify, path, text)?;
+    Ok(config)
 }
 
 #[cfg(test)]
@@ -209,6 +207,14 @@ mod tests {
             ("[[notify]]\nkind = \"webhook\"\nurl = \"credential:../token\"", "or \"credential:NAME\" with"),
             ("[[notify]]\nkind = \"command\"\ncommand = \"curl x\"", "invalid type: string \"…\", expected"),
             ("[[notify]]\nkind = \"command\"\ncommand = []", "expected a program and its arguments"),
+            (
+                "[[notify]]\nkind = \"email\"\nto = \"a@b.c\"\n\n[[notify]]\nkind = \"webhook\"\nto = \"a@b.c\"\n",
+                "c.toml, line 5, `[[notify]]`: `to` does not belong to kind = \"webhook\": expected `url`",
+            ),
+            (
+                "[[notify]]\nname = \"a\"\nkind = \"email\"\nto = \"a@b.c\"\n[[notify]]\nname = \"a\"\nkind = \"email\"\nto = \"d@b.c\"\n",
+                "c.toml, line 5, receiver \"a\": another receiver in [[notify]] has this name",
+            ),
             (
                 "[lvm]\nsource = \"lvm\"",
                 "line 2, `source = \"lvm\"`: unknown variant `lvm`, expected one of `auto`, `dm`, `lvs`",

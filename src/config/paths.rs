@@ -68,7 +68,7 @@ const LONGEST_PREFIX: usize = 200;
 /// `sun_path` without its final NUL.
 const LONGEST_SOCKET_PATH: usize = 107;
 /// `PATH_MAX` without its final NUL.
-const LONGEST_PATH: usize = 4095;
+pub(super) const LONGEST_PATH: usize = 4095;
 
 /// A path that does not depend on the working directory.
 #[derive(Clone, Debug, Deserialize, PartialEq)]

@@ -10,8 +10,11 @@ const HIDDEN: &str = "…";
 pub fn line(text: &str, index: usize) -> String {
     let lines: Vec<&str> = text.lines().take(index + 1).map(str::trim).collect();
     let line = lines.get(index).copied().unwrap_or_default();
-    let is_header =
-        |line: &&&str| line.starts_with('[') && line.ends_with(']') && !line.contains(['"', '\'']);
+    let is_of_header = |byte: u8| byte.is_ascii_alphanumeric() || b"[]_-. ".contains(&byte);
+    // A template may have lines in brackets, too.
+    let is_header = |line: &&&str| {
+        line.starts_with('[') && line.ends_with(']') && line.len() > 4 && line.bytes().all(is_of_header)
+    };
     let header = lines.iter().rev().find(is_header).filter(|header| **header != line);
     let is_secret = header.is_some_and(|header| SECRET_TABLES.iter().any(|table| header.contains(table)));
     let is_key =
@@ -54,6 +57,11 @@ mod tests {
             ("Webhook_URL = \"hunter2\"", "Webhook_URL = …"),
             ("token = \"hunter2\"", "token = …"),
             ("hook = https://hooks.example/hunter2", "hook = …"),
+            ("[notify.headers]\nX-Key = hunter2", "X-Key = …"),
+            (
+                "[[notify]]\nkind = \"webhook\"\ntemplate = \'\'\'\n[{{ key }}]\n\'\'\'\nvalues = 5",
+                "values = …",
+            ),
             ("\"--key=hunter2\", 5]", "…"),
             ("\"hunter2\"", "…"),
             ("notify = [{ kind = \"webhook\", url = \"hunter2\" }]", "notify = …"),
