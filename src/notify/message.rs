@@ -23,6 +23,18 @@ impl AlertState {
         self.status == Status::Cleared
     }
 
+    /// `warning: snapshot fill of vg0/mysql_snapshot`
+    pub fn title(&self) -> String {
+        let alert = &self.alert;
+        let status = match self.status {
+            Status::Raised => alert.severity.text(),
+            Status::Cleared if alert.is_loss() => "over",
+            Status::Cleared => "cleared",
+        };
+        let volume = alert.volume().map_or_else(String::new, |volume| format!(" of {volume}"));
+        format!("{status}: {}{volume}", alert.rule.text())
+    }
+
     /// Orders states by importance: open ones first, then critical ones, then the oldest.
     pub fn rank(&self) -> (bool, std::cmp::Reverse<Severity>, i64) {
         (self.is_over(), std::cmp::Reverse(self.alert.severity), self.alert.id)
@@ -56,6 +68,9 @@ pub struct Message {
     /// The others, the most important first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<AlertState>,
+    /// Whether somebody tests the receiver, and no volume is concerned.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_test: bool,
 }
 
 impl Message {
@@ -63,7 +78,44 @@ impl Message {
     pub fn of(host: &str, mut states: Vec<AlertState>) -> Option<Self> {
         states.sort_by_key(AlertState::rank);
         let mut states = states.into_iter();
-        Some(Self { host: host.into(), first: states.next()?, others: states.collect() })
+        Some(Self { host: host.into(), first: states.next()?, others: states.collect(), is_test: false })
+    }
+
+    /// A message for each alert.
+    pub fn split(&self) -> impl Iterator<Item = Self> {
+        let one = |state: &AlertState| Self {
+            host: self.host.clone(),
+            first: state.clone(),
+            others: Vec::new(),
+            is_test: self.is_test,
+        };
+        self.alerts().map(one)
+    }
+
+    /// `db1: critical: snapshot fill of vg0/mysql_snapshot, and 2 more`
+    pub fn title(&self) -> String {
+        let test = if self.is_test { "TEST: " } else { "" };
+        let more = match self.others.len() {
+            0 => String::new(),
+            count => format!(", and {count} more"),
+        };
+        format!("{}: {test}{}{more}", self.host, self.first.title())
+    }
+
+    /// All alerts as plain text, a paragraph each.
+    pub fn text(&self) -> String {
+        let paragraph = |state: &AlertState| {
+            let alert = &state.alert;
+            let raised = alert.raised_at.strftime("Raised %Y-%m-%d %H:%M:%S UTC");
+            let cleared = alert.cleared_at.map(|at| at.strftime(", over %Y-%m-%d %H:%M:%S UTC").to_string());
+            format!("{}\n{}\n{raised}{}.\n", state.title(), alert.sentence, cleared.unwrap_or_default())
+        };
+        self.alerts().map(paragraph).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Names one alert, also over restarts.
+    pub fn key(&self, state: &AlertState) -> String {
+        format!("{}-{}-{}", self.host, state.alert.id, state.alert.raised_at.as_second())
     }
 
     /// All alerts, the most important first.

@@ -276,10 +276,10 @@ pub fn ready(config: Config, host: &str) -> Result<Config, ConfigError> {
     let config = config.with_credentials()?;
     for receiver in &config.notify {
         let channel = Channel::new(&receiver.channel, host);
-        channel.map_err(|why| ConfigError::receiver(&receiver.name, &why))?;
+        channel.map_err(|why| receiver.error(&why))?;
     }
     if let Some(url) = config.heartbeat.url() {
-        Heartbeat::new(url).map_err(|why| ConfigError::receiver("heartbeat", &why))?;
+        Heartbeat::new(url).map_err(|why| ConfigError::option("url of [heartbeat]", &why))?;
     }
     Ok(config)
 }

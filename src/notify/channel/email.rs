@@ -1,15 +1,19 @@
 //! Sends messages by SMTP.
 
-use anyhow::Context;
-use lettre::message::header::ContentType;
-use lettre::message::{Mailbox, Mailboxes};
+use std::error::Error as _;
+use std::io;
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use lettre::message::header::{ContentType, HeaderName, HeaderValue, MIME_VERSION_1_0};
+use lettre::message::{Mailbox, Mailboxes, MessageBuilder};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 
-use super::super::message::{AlertState, Message};
-use super::TIME_LIMIT;
+use super::super::message::Message;
+use super::{Failed, TIME_LIMIT, reason};
 use crate::config::Email as Settings;
 
 /// A prepared connection to a server.
@@ -21,49 +25,66 @@ pub struct Email {
 
 impl Email {
     pub fn new(settings: &Settings, host: &str) -> Result<Self, String> {
-        let from = settings.from.clone().unwrap_or_else(|| format!("cowbell <cowbell@{host}>"));
-        let from = from.parse().map_err(|error| format!("`from` {from:?} is no address: {error}"))?;
         let to = settings.to.parse().map_err(|error| format!("`to` is no address: {error}"))?;
-        Ok(Self { transport: transport(settings, host)?, from, to })
+        Ok(Self { transport: transport(settings, host)?, from: sender(settings.from.as_deref(), host)?, to })
     }
 
-    pub async fn send(&self, message: &Message) -> anyhow::Result<String> {
-        let letter = self.letter(message).context("cannot write the message")?;
-        let answer = self.transport.send(letter).await?;
+    pub async fn send(&self, message: &Message) -> Result<String, Failed> {
+        let letter = self.letter(message, Timestamp::now());
+        let letter = letter.map_err(|error| Failed::refused(format!("cannot write the message: {error}")))?;
+        let answer = self.transport.send(letter).await.map_err(|error| failed(&error))?;
         let text = answer.message().collect::<Vec<_>>().join(" ");
         Ok(format!("{} {text}", answer.code()))
     }
 
     /// All messages about one alert are one thread: each refers to the same ID.
-    fn letter(&self, message: &Message) -> Result<lettre::Message, lettre::error::Error> {
-        let alert = &message.first.alert;
-        let thread = format!("<{}.{}@cowbell>", alert.id, alert.raised_at.as_millisecond());
-        let to = self.to.iter().cloned();
-        let letter = lettre::Message::builder().from(self.from.clone()).subject(subject(message));
-        let letter = to.fold(letter, lettre::message::MessageBuilder::to);
+    fn letter(&self, message: &Message, now: Timestamp) -> Result<lettre::Message, lettre::error::Error> {
+        let (key, domain) = (name(&message.key(&message.first)), self.from.email.domain());
+        let thread = format!("<{key}@{domain}>");
+        // The ID of this one differs from that of every repeat.
+        let id = format!("<{key}-{}@{domain}>", now.as_nanosecond());
+        let subject = message.title().replace(|letter: char| letter.is_control(), " ");
+        let letter = lettre::Message::builder().from(self.from.clone()).subject(subject).message_id(Some(id));
+        let letter = self.to.iter().cloned().fold(letter, MessageBuilder::to);
         letter
             .in_reply_to(thread.clone())
             .references(thread)
+            // Other programs send no notice of absence.
+            .raw_header(HeaderValue::new(
+                HeaderName::new_from_ascii_str("Auto-Submitted"),
+                "auto-generated".into(),
+            ))
+            .header(MIME_VERSION_1_0)
             .header(ContentType::TEXT_PLAIN)
-            .body(body(message))
+            .body(message.text())
     }
+}
+
+/// The configured sender, or cowbell on this host, if its name can be in an address.
+fn sender(from: Option<&str>, host: &str) -> Result<Mailbox, String> {
+    if let Some(from) = from {
+        return from.parse().map_err(|error| format!("`from` {from:?} is no address: {error}"));
+    }
+    let usual = format!("cowbell <cowbell@{host}>").parse();
+    usual.or_else(|_| "cowbell <cowbell@localhost>".parse()).map_err(|error| format!("`from`: {error}"))
 }
 
 fn transport(settings: &Settings, host: &str) -> Result<AsyncSmtpTransport<Tokio1Executor>, String> {
     let url: reqwest::Url = settings.server.parse().map_err(|error| format!("`server`: {error}"))?;
-    let server = url.host_str().unwrap_or_default();
-    let bare = server.trim_matches(['[', ']']);
-    let is_here = bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    let tls = || TlsParameters::new(bare.into()).map_err(|error| format!("`server`: {error}"));
+    let server = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let is_here = server == "localhost" || server.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    let tls =
+        || TlsParameters::new(server.into()).map_err(|error| format!("`server`: {}", reason::of(&error)));
     let (tls, port) = match url.scheme() {
         "smtps" => (Tls::Wrapper(tls()?), 465),
-        _ if is_here && settings.login.is_none() => (Tls::None, 25),
+        // What stays on this host need not be encrypted, and its certificate is seldom for localhost.
+        _ if is_here => (Tls::None, 25),
         _ => (Tls::Required(tls()?), 587),
     };
-    let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(bare)
+    let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(server)
         .port(url.port().unwrap_or(port))
         .tls(tls)
-        .hello_name(ClientId::Domain(host.into()))
+        .hello_name(ClientId::Domain(name(host)))
         .timeout(Some(TIME_LIMIT));
     if let Some((user, password)) = &settings.login {
         builder = builder.credentials(Credentials::new(user.clone(), password.clone()));
@@ -71,31 +92,27 @@ fn transport(settings: &Settings, host: &str) -> Result<AsyncSmtpTransport<Tokio
     Ok(builder.build())
 }
 
-/// `db1: critical: snapshot fill of vg0/mysql_snapshot and 2 more`
-fn subject(message: &Message) -> String {
-    let of = title(&message.first);
-    let more = match message.others.len() {
-        0 => String::new(),
-        count => format!(" and {count} more"),
-    };
-    // A name cannot add a header.
-    format!("{}: {of}{more}", message.host).replace(|letter: char| letter.is_control(), " ")
+/// The letters that may be in an ID and in a greeting.
+fn name(text: &str) -> String {
+    let is_allowed = |letter: &char| letter.is_ascii_alphanumeric() || "-.".contains(*letter);
+    text.chars().filter(is_allowed).collect()
 }
 
-fn title(state: &AlertState) -> String {
-    let alert = &state.alert;
-    let status = if state.is_over() { "cleared" } else { alert.severity.text() };
-    format!("{status}: {} of {}/{}", alert.rule.text(), alert.vg, alert.lv)
+fn failed(error: &lettre::transport::smtp::Error) -> Failed {
+    if let Some(code) = error.status() {
+        let text = error.source().map_or_else(String::new, |text| format!(": {text}"));
+        return Failed::refused(format!("it answers {code}{text}"));
+    }
+    let reason = reason::of(error);
+    match error.is_tls() || error.is_client() || is_refused(error) {
+        true => Failed::refused(reason),
+        false => Failed::unsure(reason),
+    }
 }
 
-fn body(message: &Message) -> String {
-    let paragraph = |state: &AlertState| {
-        let alert = &state.alert;
-        let raised = alert.raised_at.strftime("%Y-%m-%d %H:%M:%S UTC");
-        let cleared = alert.cleared_at.map(|at| at.strftime(", cleared %Y-%m-%d %H:%M:%S UTC").to_string());
-        format!("{}\n{}\nRaised {raised}{}.\n", title(state), alert.sentence, cleared.unwrap_or_default())
-    };
-    message.alerts().map(paragraph).collect::<Vec<_>>().join("\n")
+fn is_refused(error: &lettre::transport::smtp::Error) -> bool {
+    let error = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]
@@ -112,8 +129,37 @@ mod tests {
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _inside = runtime.enter();
-        let email = Email::new(&settings, "db1").unwrap();
-        String::from_utf8(email.letter(message).unwrap().formatted()).unwrap()
+        let email = Email::new(&settings, &message.host).unwrap();
+        String::from_utf8(email.letter(message, Timestamp::now()).unwrap().formatted()).unwrap()
+    }
+
+    /// The names of all headers.
+    fn headers(letter: &str) -> Vec<&str> {
+        let (head, _) = letter.split_once("\r\n\r\n").unwrap();
+        let lines = head.split("\r\n").filter(|line| !line.starts_with([' ', '\t']));
+        lines.map(|line| line.split_once(": ").unwrap().0).collect()
+    }
+
+    const HEADERS: [&str; 11] = [
+        "From",
+        "Subject",
+        "Message-ID",
+        "To",
+        "In-Reply-To",
+        "References",
+        "Auto-Submitted",
+        "Content-Type",
+        "Content-Transfer-Encoding",
+        "Date",
+        "MIME-Version",
+    ];
+
+    fn has_usual_headers(letter: &str) {
+        let mut found = headers(letter);
+        let mut expected = HEADERS.to_vec();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{letter}");
     }
 
     #[test]
@@ -122,21 +168,42 @@ mod tests {
         for part in [
             "From: cowbell <cowbell@db1>\r\n",
             "To: dba@example.com, \"Night Shift\" <night@example.com>\r\n",
-            "Subject: db1: warning: snapshot fill of vg0/test\r\n",
+            "Subject: db1: TEST: warning: snapshot fill of vg0/test\r\n",
             "This is a test of cowbell on db1",
         ] {
             assert!(letter.contains(part), "expected {part:?} in {letter}");
         }
+        has_usual_headers(&letter);
     }
 
     #[test]
-    fn a_hostile_name_adds_no_header() {
+    fn hostile_names_add_no_header_and_no_line_to_the_dialogue() {
+        for name in [
+            "x\r\nBcc: thief@example.com\r\n\r\nhello",
+            "x\n.\nMAIL FROM:<a@b.c>",
+            "\u{2028}ä\u{0}é\u{85}",
+            "a<b>c@d",
+        ] {
+            let mut message = test_message(name);
+            message.first.alert.lv = name.into();
+            message.first.alert.sentence = format!("{name}\r\n.\r\nQUIT\r\n");
+            let letter = letter(&message);
+            has_usual_headers(&letter);
+            let (head, _) = letter.split_once("\r\n\r\n").unwrap();
+            assert!(head.lines().all(|line| !line.is_empty() && line.is_ascii()), "{letter}");
+        }
+    }
+
+    #[test]
+    fn messages_about_one_alert_are_one_thread() {
         let mut message = test_message("db1");
-        message.first.alert.lv = "x\r\nBcc: thief@example.com\r\n\r\nhello".into();
-        let letter = letter(&message);
-        let (head, _) = letter.split_once("\r\n\r\n").unwrap();
-        let names: Vec<&str> =
-            head.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
-        assert!(!names.contains(&"Bcc"), "{letter}");
+        let line = |letter: &str, name: &str| {
+            letter.lines().find(|line| line.starts_with(name)).unwrap().to_string()
+        };
+        let first = letter(&message);
+        message.first.alert.severity = crate::alert::Severity::Critical;
+        let second = letter(&message);
+        assert_eq!(line(&first, "References"), line(&second, "References"));
+        assert_ne!(line(&first, "Message-ID"), line(&second, "Message-ID"));
     }
 }

@@ -3,7 +3,10 @@
 mod command;
 mod email;
 mod heartbeat;
+mod reason;
 mod resolver;
+mod secrets;
+mod template;
 mod webhook;
 
 use std::time::Duration;
@@ -15,12 +18,13 @@ use crate::alert::{Alert, Rule, Severity};
 use crate::config::Channel as Settings;
 use email::Email;
 pub use heartbeat::Heartbeat;
+use secrets::Secrets;
 use webhook::Webhook;
 
 /// The time limit for delivering one message.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Characters of an answer or of a failure that are shown.
-const LONGEST_ANSWER: usize = 200;
+const LONGEST_ANSWER: usize = 300;
 
 /// A failed delivery.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,9 +34,24 @@ pub struct Failed {
     pub sentence: String,
 }
 
+impl Failed {
+    fn refused(sentence: String) -> Self {
+        Self { is_refusal: true, sentence }
+    }
+
+    fn unsure(sentence: String) -> Self {
+        Self { is_refusal: false, sentence }
+    }
+}
+
 /// A receiver, ready to send. What it needs of the disk is in memory, but for a command.
-pub enum Channel {
-    Webhook(Webhook),
+pub struct Channel {
+    kind: Kind,
+    secrets: Secrets,
+}
+
+enum Kind {
+    Webhook(Box<Webhook>),
     Command(Vec<String>),
     Email(Box<Email>),
 }
@@ -40,33 +59,33 @@ pub enum Channel {
 impl Channel {
     /// Fails with a sentence if no message can be made with these settings.
     pub fn new(settings: &Settings, host: &str) -> Result<Self, String> {
-        let channel = match settings {
-            Settings::Webhook(webhook) => Self::Webhook(Webhook::new(webhook)?),
-            Settings::Command(command) => Self::Command(command.clone()),
-            Settings::Email(email) => Self::Email(Box::new(Email::new(email, host)?)),
+        let kind = match settings {
+            Settings::Webhook(webhook) => Kind::Webhook(Box::new(Webhook::new(webhook)?)),
+            Settings::Command(command) => Kind::Command(command.clone()),
+            Settings::Email(email) => Kind::Email(Box::new(Email::new(email, host)?)),
         };
-        if let Self::Webhook(webhook) = &channel {
-            webhook.check(&test_message(host)).map_err(|error| format!("{error:#}"))?;
+        let secrets = Secrets::of(settings);
+        if let Kind::Webhook(webhook) = &kind {
+            let check = |message: &Message| webhook.check(message);
+            samples(host).iter().try_for_each(check).map_err(|why| secrets.hide(&why))?;
         }
-        Ok(channel)
+        Ok(Self { kind, secrets })
     }
 
-    /// Delivers one message, within a time limit. Returns the receiver's answer.
+    /// Delivers one message, within a time limit. Returns the receiver's answer. Neither has secrets.
     pub async fn deliver(&self, message: &Message) -> Result<String, Failed> {
         let send = async {
-            match self {
-                Self::Webhook(webhook) => webhook.send(message).await,
-                Self::Command(command) => command::run(command, message).await,
-                Self::Email(email) => email.send(message).await,
+            match &self.kind {
+                Kind::Webhook(webhook) => webhook.send(message).await,
+                Kind::Command(command) => command::run(command, message).await,
+                Kind::Email(email) => email.send(message).await,
             }
         };
+        let shown = |text: &str| shortened(&self.secrets.hide(text));
         match tokio::time::timeout(TIME_LIMIT, send).await {
-            Ok(Ok(answer)) => Ok(shortened(&answer)),
-            Ok(Err(error)) => Err(Failed { is_refusal: true, sentence: shortened(&format!("{error:#}")) }),
-            Err(_) => Err(Failed {
-                is_refusal: false,
-                sentence: format!("it did not answer within {TIME_LIMIT:?}"),
-            }),
+            Ok(Ok(answer)) => Ok(shown(&answer)),
+            Ok(Err(failed)) => Err(Failed { sentence: shown(&failed.sentence), ..failed }),
+            Err(_) => Err(Failed::unsure(format!("it did not answer within {TIME_LIMIT:?}"))),
         }
     }
 }
@@ -90,7 +109,20 @@ pub fn test_message(host: &str) -> Message {
         acknowledged: None,
         sentence: format!("This is a test of cowbell on {host}: no volume is concerned."),
     };
-    Message { host: host.into(), first: AlertState::new(&alert), others: Vec::new() }
+    Message { host: host.into(), first: AlertState::new(&alert), others: Vec::new(), is_test: true }
+}
+
+/// Messages of all kinds, by which templates are checked: a test, and several alerts, raised and cleared.
+fn samples(host: &str) -> Vec<Message> {
+    let test = test_message(host);
+    let raised = &test.first.alert;
+    let own = Alert { vg: String::new(), lv: String::new(), value: None, ..raised.clone() };
+    let cleared = Alert { cleared_at: Some(raised.raised_at), worst: Severity::Critical, ..raised.clone() };
+    let critical = Alert { severity: Severity::Critical, worst: Severity::Critical, ..raised.clone() };
+    let message =
+        |alerts: &[&Alert]| Message::of(host, alerts.iter().map(|alert| AlertState::new(alert)).collect());
+    let messages = [message(&[raised, &cleared, &own]), message(&[&critical]), message(&[&cleared])];
+    messages.into_iter().flatten().chain([test]).collect()
 }
 
 fn shortened(text: &str) -> String {

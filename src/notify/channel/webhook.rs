@@ -1,22 +1,38 @@
 //! Sends messages as POST requests.
 
-use anyhow::{Context, anyhow, bail};
-use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
-use reqwest::Client;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode, Url};
 
 use super::super::message::Message;
 use super::resolver::Resolver;
+use super::template::Template;
+use super::{Failed, reason};
 use crate::config::Webhook as Settings;
+use crate::source::clock;
+
+/// A receiver may ask to be left alone for this long.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Bytes that are read of an error's text, and the time for it.
+const LONGEST_TEXT: usize = 1_000;
+const TEXT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Prepared requests. The client keeps the certificates of the host in memory, since its disk may hang.
 pub struct Webhook {
     client: Client,
-    url: String,
+    url: Template,
+    /// The origin of the URL: no other one gets a message.
+    origin: Url,
     headers: HeaderMap,
     is_json: bool,
-    template: Option<String>,
+    template: Option<Template>,
+    is_split: bool,
+    /// Until then, the receiver wants no message.
+    paused_until: Mutex<Option<Instant>>,
 }
 
 impl Webhook {
@@ -30,67 +46,147 @@ impl Webhook {
         }
         let content_type = HeaderValue::try_from(&settings.content_type);
         headers.insert(CONTENT_TYPE, content_type.map_err(|_| "`content_type` is not valid".to_string())?);
+        let template = |text: &String| Template::new("template", text, &settings.values);
+        let fixed = settings.url.split('{').next().unwrap_or_default();
         Ok(Self {
             client: client(&settings.url)?,
-            url: settings.url.clone(),
+            url: Template::new("url", &settings.url, &settings.values),
+            origin: fixed.parse().map_err(|_| "`url` is no address".to_string())?,
             headers,
-            is_json: settings.content_type.starts_with("application/json"),
-            template: settings.template.clone(),
+            is_json: is_json(&settings.content_type),
+            template: settings.template.as_ref().map(template),
+            is_split: settings.is_split,
+            paused_until: Mutex::default(),
         })
     }
 
-    /// Redirects are failures: they could send a secret to another host.
-    pub async fn send(&self, message: &Message) -> anyhow::Result<String> {
-        let request = self.client.post(&self.url).headers(self.headers.clone()).body(self.body(message)?);
-        let answer = request.send().await.map_err(reqwest::Error::without_url)?;
-        let status = answer.status();
-        if status.is_redirection() {
-            bail!("it answers {status}, and redirects are not followed: set its final address");
-        }
-        if !status.is_success() {
-            let text = answer.text().await.unwrap_or_default();
-            bail!("it answers {status}{}{text}", if text.is_empty() { "" } else { ": " });
-        }
-        Ok(status.to_string())
+    /// Fails if this message, and so any, has no valid address or body.
+    pub fn check(&self, message: &Message) -> Result<(), String> {
+        [Some(&self.url), self.template.as_ref()]
+            .into_iter()
+            .flatten()
+            .try_for_each(|it| it.check(message))?;
+        self.url(message)?;
+        self.body(message).map(drop)
     }
 
-    /// Fails if this message, and so any, has no valid body.
-    pub fn check(&self, message: &Message) -> anyhow::Result<()> {
-        self.body(message)?;
-        let Some(template) = &self.template else { return Ok(()) };
-        let fields = fields(message)?;
-        let names = Environment::new().template_from_str(template)?.undeclared_variables(false);
-        // Optional fields such as `others` are missing here, so the error lists the usual ones.
-        let unknown = names.iter().find(|name| fields.get(name).is_none() && *name != "others");
-        match unknown {
+    /// Sends one request, or one for each alert.
+    pub async fn send(&self, message: &Message) -> Result<String, Failed> {
+        if !self.is_split {
+            return self.post(message).await;
+        }
+        let mut answer = String::new();
+        for (number, one) in message.split().enumerate() {
+            let sent = self.post(&one).await;
+            // It has taken the earlier ones.
+            answer =
+                sent.map_err(|failed| Failed { is_refusal: failed.is_refusal && number == 0, ..failed })?;
+        }
+        Ok(answer)
+    }
+
+    /// Redirects are failures: they could send a secret to another host.
+    async fn post(&self, message: &Message) -> Result<String, Failed> {
+        self.check_pause()?;
+        let url = self.url(message).map_err(Failed::refused)?;
+        let body = self.body(message).map_err(Failed::refused)?;
+        let request = self.client.post(url).headers(self.headers.clone()).body(body);
+        let answer = request.send().await.map_err(|error| broken(&error))?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(status.to_string());
+        }
+        if status.is_redirection() {
+            return Err(Failed::refused(format!(
+                "it answers {status}, and redirects are not followed: set its final address"
+            )));
+        }
+        self.take_pause(&answer);
+        let text = tokio::time::timeout(TEXT_TIMEOUT, text(answer)).await.unwrap_or_default();
+        let sentence = format!("it answers {status}{}{text}", if text.is_empty() { "" } else { ": " });
+        // After other errors of a server, it may have taken the message.
+        let is_refusal = status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE;
+        Err(Failed { is_refusal, sentence })
+    }
+
+    fn url(&self, message: &Message) -> Result<Url, String> {
+        let url = self.url.render(message)?;
+        let url =
+            url.parse::<Url>().map_err(|error| format!("`url`: the template makes no address: {error}"))?;
+        match url.origin() == self.origin.origin() {
+            true => Ok(url),
+            false => Err("`url`: the template makes an address of another host".into()),
+        }
+    }
+
+    fn body(&self, message: &Message) -> Result<String, String> {
+        let Some(template) = &self.template else {
+            return serde_json::to_string(message).map_err(|error| error.to_string());
+        };
+        let body = template.render(message)?;
+        if self.is_json {
+            let parsed = serde_json::from_str::<serde::de::IgnoredAny>(&body);
+            parsed.map_err(|error| {
+                format!("`template` makes no valid JSON: use the filter `tojson` for every value: {error}")
+            })?;
+        }
+        Ok(body)
+    }
+
+    fn check_pause(&self) -> Result<(), Failed> {
+        let until = *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match left.filter(|left| !left.is_zero()) {
             None => Ok(()),
-            Some(name) => {
-                let known: Vec<&String> =
-                    fields.as_object().into_iter().flat_map(|fields| fields.keys()).collect();
-                bail!("`template`: a message has no field {name:?}: expected one of {known:?}")
+            Some(left) => {
+                Err(Failed::refused(format!("it wants no message for {} s more", left.as_secs() + 1)))
             }
         }
     }
 
-    fn body(&self, message: &Message) -> anyhow::Result<String> {
-        let Some(template) = &self.template else { return Ok(serde_json::to_string(message)?) };
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-        let body = environment.render_str(template, minijinja::Value::from(Serde(fields(message)?)));
-        let body = body.map_err(|error| anyhow!("`template`: {error}"))?;
-        if self.is_json {
-            let result = serde_json::from_str::<serde::de::IgnoredAny>(&body);
-            result.context("`template` makes no valid JSON: use the filter `tojson` for every value")?;
+    /// Takes the time for which the receiver wants to be left alone.
+    fn take_pause(&self, answer: &Response) {
+        let pauses = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+        let header = answer.headers().get(RETRY_AFTER).filter(|_| pauses.contains(&answer.status()));
+        if let Some(pause) = header.and_then(|value| retry_after(value.to_str().ok()?, clock::now())) {
+            let until = Instant::now() + pause.min(LONGEST_PAUSE);
+            *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
         }
-        Ok(body)
     }
 }
 
-/// The fields of a template: those of the message, and all alerts as a list.
-fn fields(message: &Message) -> anyhow::Result<serde_json::Value> {
-    let mut fields = serde_json::to_value(message)?;
-    fields["alerts"] = serde_json::to_value(message.alerts().collect::<Vec<_>>())?;
-    Ok(fields)
+/// A number of seconds, or a date.
+fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
+    if let Ok(seconds) = value.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = rfc2822::parse(value).ok()?.timestamp();
+    Duration::try_from(at.duration_since(now)).ok()
+}
+
+fn is_json(content_type: &str) -> bool {
+    let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || kind.ends_with("+json")
+}
+
+/// A failed request. An error can name the URL, which may be a secret; the reason at its end does not.
+pub fn broken(error: &reqwest::Error) -> Failed {
+    match error.is_connect() {
+        true => Failed::refused(format!("cannot connect: {}", reason::of(error))),
+        false => Failed::unsure(format!("the connection broke: {}", reason::of(error))),
+    }
+}
+
+/// The beginning of an answer's text.
+async fn text(mut answer: Response) -> String {
+    let mut bytes = Vec::new();
+    while bytes.len() < LONGEST_TEXT
+        && let Ok(Some(chunk)) = answer.chunk().await
+    {
+        bytes.extend(chunk);
+    }
+    bytes.truncate(LONGEST_TEXT);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// A host without certificates can use `http` addresses.
@@ -103,4 +199,34 @@ pub fn client(url: &str) -> Result<Client, String> {
         false => without_certificates(),
     };
     client.map_err(|error| format!("cannot create an HTTP client: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_may_ask_for_a_pause_in_seconds_or_until_a_date() {
+        let now: Timestamp = "2026-11-23T07:00:00Z".parse().unwrap();
+        for (value, expected) in [
+            ("120", Some(120)),
+            ("Mon, 23 Nov 2026 07:01:30 GMT", Some(90)),
+            ("Mon, 23 Nov 2026 06:00:00 GMT", None),
+            ("soon", None),
+        ] {
+            assert_eq!(retry_after(value, now), expected.map(Duration::from_secs), "{value}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_json_are_known() {
+        for (kind, expected) in [
+            ("application/json", true),
+            ("application/json; charset=utf-8", true),
+            ("application/cloudevents+json", true),
+            ("text/plain", false),
+        ] {
+            assert_eq!(is_json(kind), expected, "{kind}");
+        }
+    }
 }
