@@ -53,6 +53,7 @@ mod reports;
 mod rules;
 mod run;
 mod service;
+mod shipped;
 mod status;
 mod status_words;
 mod stopping;

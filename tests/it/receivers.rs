@@ -12,13 +12,13 @@ use crate::tape::{Snapshot, Tape};
 use crate::wait_for;
 
 /// A server that keeps each request, and answers all in the same way.
-struct Server {
-    address: String,
+pub struct Server {
+    pub address: String,
     requests: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl Server {
-    fn start(answer: &'static str) -> Self {
+    pub fn start(answer: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, requests) =
             (listener.local_addr().unwrap().to_string(), Arc::<Mutex<Vec<_>>>::default());
@@ -43,7 +43,7 @@ impl Server {
         Self { address, requests }
     }
 
-    fn requests(&self) -> Vec<(String, String)> {
+    pub fn requests(&self) -> Vec<(String, String)> {
         self.requests.lock().unwrap().clone()
     }
 }
