@@ -74,7 +74,7 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<Alert
         Column::text("State"),
         Column::text("Rule").class("less"),
         Column::text("Volume").class("less"),
-        Column::text("Message"),
+        Column::text("Message").class("says"),
         Column::text("Raised (UTC)"),
         Column::number("Duration").class("less"),
     ];
