@@ -30,7 +30,8 @@ impl Rules {
             let is_over = |alert: &Alert| {
                 is_same(job, &alert.vg, &alert.lv) && (*alert.uuid == *job.key || is_before(alert))
             };
-            return self.clear_backups(at, &how, is_over);
+            let is_it = |alert: &Alert| alert.rule == Rule::BackupFailed && is_over(alert);
+            return self.recover_all(at, is_it, &how);
         }
         Vec::new()
     }
@@ -54,8 +55,9 @@ impl Rules {
 
     /// Clears expired alerts.
     pub(super) fn clear_old_backups(&mut self, at: Timestamp) -> Vec<Alert> {
-        let is_old = |alert: &Alert| at.as_millisecond() - alert.raised_at.as_millisecond() > MAX_AGE_MS;
-        self.clear_backups(at, "The alert expired after a week.", is_old)
+        let age_ms = |alert: &Alert| at.as_millisecond() - alert.raised_at.as_millisecond();
+        let is_old = |alert: &Alert| alert.rule == Rule::BackupFailed && age_ms(alert) > MAX_AGE_MS;
+        self.clear_all(at, is_old, |_| "The alert expired after a week.".into())
     }
 
     /// Raises one alert per job. A backup and the command around it share one.
@@ -75,11 +77,6 @@ impl Rules {
         alert.job = Some(job.id);
         alert.sentence = sentence(job);
         Some(alert.clone())
-    }
-
-    fn clear_backups(&mut self, at: Timestamp, how: &str, is_over: impl Fn(&Alert) -> bool) -> Vec<Alert> {
-        let is_it = |alert: &Alert| alert.rule == Rule::BackupFailed && is_over(alert);
-        self.clear_all(at, is_it, |_| how.into())
     }
 }
 

@@ -55,6 +55,9 @@ pub struct Alert {
     pub job: Option<i64>,
     pub raised_at: Timestamp,
     pub cleared_at: Option<Timestamp>,
+    /// Whether it was cleared because all is well again, not because its volume was lost, removed or deactivated.
+    #[serde(default)]
+    pub recovered: bool,
     /// The highest severity so far; cleared alerts keep it.
     pub worst: Severity,
     /// When a warning became critical.
@@ -89,11 +92,6 @@ impl Alert {
             ("", name) => Some(name.into()),
             (vg, lv) => Some(format!("{vg}/{lv}")),
         }
-    }
-
-    /// Whether what it is about was lost, so that its end is no recovery.
-    pub fn is_loss(&self) -> bool {
-        matches!(self.rule, Rule::SnapshotInvalid | Rule::MergeFailed)
     }
 }
 

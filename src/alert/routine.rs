@@ -64,7 +64,7 @@ impl Rules {
         }
         let is_running = |alert: &Alert| now.jobs.running().iter().any(|job| job.key == alert.uuid);
         let is_over = |alert: &Alert| alert.rule == Rule::BackupSlow && !is_running(alert);
-        changed.extend(self.clear_all(now.interval.at, is_over, |_| "The backup has ended.".into()));
+        changed.extend(self.recover_all(now.interval.at, is_over, "The backup has ended."));
         changed
     }
 
@@ -249,7 +249,7 @@ impl Rules {
         let runs_on =
             |alert: &Alert| runs().any(|(_, run)| !run.is_over() && run.run.to_string() == alert.uuid);
         let is_over = |alert: &Alert| alert.rule == Rule::LockHeld && !runs_on(alert);
-        changed.extend(self.clear_all(at, is_over, |_| "The lock was released.".into()));
+        changed.extend(self.recover_all(at, is_over, "The lock was released."));
         changed
     }
 

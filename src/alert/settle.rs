@@ -73,7 +73,11 @@ impl Rules {
             (Evaluation::Clear | Evaluation::Over, Some(_)) => {
                 let keeps = finding.evaluation == Evaluation::Clear
                     && !self.has_held(rule, uuid, at, thresholds.keep_firing_s);
-                return (!keeps).then(|| self.clear(index?, value, at, words.cleared()).into()).flatten();
+                if keeps {
+                    return None;
+                }
+                let cleared = self.clear(index?, value, at, words.cleared());
+                return Some(Alert { recovered: finding.evaluation == Evaluation::Clear, ..cleared });
             }
             (Evaluation::Clear | Evaluation::Over, None) => {
                 self.drop_hold(rule, uuid);
@@ -146,6 +150,7 @@ impl Rules {
             job: None,
             raised_at: at,
             cleared_at: None,
+            recovered: false,
             worst: severity,
             worse_at: None,
             acknowledged: None,
@@ -164,6 +169,17 @@ impl Rules {
         alert.sentence = format!("{how} Before: {before}.");
         alert.value = value.or(alert.value);
         alert
+    }
+
+    /// The same for alerts that end because all is well again.
+    pub(super) fn recover_all(
+        &mut self,
+        at: Timestamp,
+        is_over: impl Fn(&Alert) -> bool,
+        how: &str,
+    ) -> Vec<Alert> {
+        let recovered = |alert| Alert { recovered: true, ..alert };
+        self.clear_all(at, is_over, |_| how.into()).into_iter().map(recovered).collect()
     }
 
     /// Clears all such alerts; `how` says how each ended.

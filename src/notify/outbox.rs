@@ -229,6 +229,7 @@ mod tests {
             job: None,
             raised_at: at,
             cleared_at: is_over.then_some(at),
+            recovered: is_over,
             worst: severity,
             worse_at: None,
             acknowledged: None,

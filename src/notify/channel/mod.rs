@@ -104,6 +104,7 @@ pub fn test_message(host: &str) -> Message {
         job: None,
         raised_at: Timestamp::now(),
         cleared_at: None,
+        recovered: false,
         worst: Severity::Warning,
         worse_at: None,
         acknowledged: None,

@@ -111,10 +111,12 @@ fn name(alert: &Alert) -> String {
 }
 
 fn row(alert: &Alert, life: Vec<String>, now: Timestamp) -> Vec<Cell> {
-    let (state, grade) = match alert.severity {
-        _ if alert.is_loss() => ("over, was critical", "unknown"),
-        Severity::Critical => ("cleared, was critical", "ok"),
-        Severity::Warning => ("cleared, was a warning", "ok"),
+    let (state, grade) = match (alert.severity, alert.recovered) {
+        (Severity::Critical, true) => ("cleared, was critical", "ok"),
+        (Severity::Warning, true) => ("cleared, was a warning", "ok"),
+        // The volume is lost or gone, which is no recovery.
+        (Severity::Critical, false) => ("over, was critical", "unknown"),
+        (Severity::Warning, false) => ("over, was a warning", "unknown"),
     };
     let open = Range { from: alert.raised_at, to: alert.cleared_at.unwrap_or(now) };
     vec![
