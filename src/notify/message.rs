@@ -28,7 +28,7 @@ impl AlertState {
         let alert = &self.alert;
         let status = match self.status {
             Status::Raised => alert.severity.text(),
-            Status::Cleared if alert.is_loss() => "over",
+            Status::Cleared if !alert.recovered => "over",
             Status::Cleared => "cleared",
         };
         let volume = alert.volume().map_or_else(String::new, |volume| format!(" of {volume}"));
