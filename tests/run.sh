@@ -132,6 +132,7 @@ step 'release build' cargo build --locked --release
 step 'systemd unit' verify_unit
 step 'browser tests' browser_tests
 [[ $mode != --all ]] || step 'proxies: nginx and Caddy' tests/proxies
+[[ $mode != --all ]] || ((EUID != 0)) || step 'receivers: Alertmanager, Exim and a command' tests/receivers
 if ((EUID == 0)); then
     step 'lab: scenarios on real LVM hosts' tests/lab/all "$@"
 else
