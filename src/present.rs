@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -18,14 +18,18 @@ use crate::job::earlier::past_runs;
 use crate::job::sizing::never_overflows;
 use crate::notify::{Delivery, Silence};
 use crate::sample::PartState;
-use crate::source::Part;
 use crate::source::dm::usage_unknown;
+use crate::source::{Part, variant_name};
 use crate::store::Health;
 use crate::tally::Tallies;
 use crate::topology::{Extensible, State, Volume, VolumeKind, VolumeState};
 
 /// The minimum time for which a tick counts as fresh; otherwise three intervals.
 const MIN_FRESHNESS: Duration = Duration::from_secs(3);
+/// A part may fail for this long: LVM's report comes every minute, and waits for no lock.
+const PART_GRACE: SignedDuration = SignedDuration::from_secs(150);
+/// The parts that alerts rest on.
+const NEEDED: [Part; 3] = [Part::Diskstats, Part::Dm, Part::Lvm];
 
 /// The current state.
 #[derive(Clone, Debug)]
@@ -107,9 +111,22 @@ impl Present {
         self.interval.policies.is_some_and(|policies| policies.monitoring && policies.dmeventd)
     }
 
-    /// Whether ticks arrive in time, all parts can be read, and the database is written.
-    pub fn is_well(&self) -> bool {
-        self.is_fresh() && self.store.error.is_none() && self.parts.values().all(|part| part.error.is_none())
+    /// Why not all is well: ticks are late, the database is not written, or a part cannot be read.
+    pub fn problem(&self) -> Option<String> {
+        if !self.is_fresh() {
+            return Some("no tick is taken".into());
+        }
+        let failing = || self.parts.iter().find(|(part, state)| self.is_failing(**part, state));
+        self.store.error.clone().or_else(|| {
+            let (part, state) = failing()?;
+            Some(format!("{}: {}", variant_name(part), state.error.as_deref().unwrap_or_default()))
+        })
+    }
+
+    /// Not every kernel has all parts, but alerts rest on some.
+    fn is_failing(&self, part: Part, state: &PartState) -> bool {
+        let is_old = |last_ok_at| self.interval.at.duration_since(last_ok_at) > PART_GRACE;
+        state.error.is_some() && state.last_ok_at.map_or(NEEDED.contains(&part), is_old)
     }
 
     /// Whether ticks arrive in time. The end of a recording is not late.

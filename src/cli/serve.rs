@@ -166,8 +166,11 @@ async fn serve(
     if let Some(url) = config.heartbeat.url() {
         let heartbeat = Heartbeat::new(url).map_err(|why| anyhow!("in [heartbeat]: {why}"))?;
         let present = site.present.clone();
-        let is_well = move || present.borrow().as_ref().is_some_and(|present| present.is_well());
-        web.spawn(heartbeat.beat(is_well));
+        let problem = move || match &*present.borrow() {
+            Some(present) => present.problem(),
+            None => Some("no tick was taken yet".into()),
+        };
+        web.spawn(heartbeat.beat(problem));
     }
     let pages = web.spawn(web::serve(listeners.all, site));
     let mut outlets = Outlets { store: writer, notifier, present, accepted };

@@ -10,7 +10,7 @@ use super::webhook::{broken, client};
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// How often it calls.
 const EVERY: Duration = Duration::from_secs(60);
-/// Until all is well at the start, and how often that is looked at.
+/// For the first tick.
 const FIRST: Duration = Duration::from_secs(1);
 
 pub struct Heartbeat {
@@ -23,35 +23,35 @@ impl Heartbeat {
         Ok(Self { url: url.into(), client: client(url)? })
     }
 
-    /// Calls each minute while `is_well` says so. Of failures in a row, the first is logged.
-    pub async fn beat(self, is_well: impl Fn() -> bool) {
-        while !is_well() {
-            tokio::time::sleep(FIRST).await;
-        }
+    /// Calls each minute while there is no problem. Of failures in a row, the first is logged, and so is the first problem.
+    pub async fn beat(self, problem: impl Fn() -> Option<String>) {
+        tokio::time::sleep(FIRST).await;
         let mut beats = tokio::time::interval(EVERY);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut has_failed = false;
+        let mut before = Ok(());
         loop {
             beats.tick().await;
-            if !is_well() {
-                continue;
-            }
-            let called = self.call().await;
-            match &called {
-                Ok(()) if has_failed => tracing::info!("the heartbeat's address answers again"),
-                Err(why) if !has_failed => {
-                    tracing::warn!("the heartbeat's address cannot be called, trying each minute: {why}");
-                }
+            let now = match problem() {
+                Some(why) => Err(format!("the heartbeat is silent: {why}")),
+                None => self.call().await,
+            };
+            match (&now, &before) {
+                (Err(why), Ok(())) => tracing::warn!("{why}"),
+                (Ok(()), Err(_)) => tracing::info!("the heartbeat's address was called again"),
                 _ => {}
             }
-            has_failed = called.is_err();
+            before = now;
         }
     }
 
     async fn call(&self) -> Result<(), String> {
         let answer = self.client.get(&self.url).timeout(TIME_LIMIT).send().await;
-        let status = answer.map_err(|error| broken(&error).sentence)?.status();
-        // A redirect is no success: its target was not called.
-        if status.is_success() { Ok(()) } else { Err(format!("it answers {status}")) }
+        let why = match answer.map(|answer| answer.status()) {
+            // A redirect is no success: its target was not called.
+            Ok(status) if status.is_success() => return Ok(()),
+            Ok(status) => format!("it answers {status}"),
+            Err(error) => broken(&error).sentence,
+        };
+        Err(format!("the heartbeat's address cannot be called, trying each minute: {why}"))
     }
 }

@@ -39,6 +39,10 @@ fn certificate(error: &(dyn Error + 'static)) -> Option<String> {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "its certificate has expired: renew it".into()
         }
+        // webpki's own kind is not public.
+        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "its certificate is that of an authority: use one that the authority has issued".into()
+        }
         other => format!("its certificate is not valid: {other}"),
     })
 }
