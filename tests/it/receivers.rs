@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::daemon::{Daemon, Said, Start, cowbell, said};
+use crate::machine::Machine;
 use crate::tape::{Snapshot, Tape};
 use crate::wait_for;
 
@@ -183,4 +184,135 @@ fn a_command_has_the_alert_in_its_environment_and_its_last_line_is_the_reason_of
     for line in ["COWBELL_STATUS=raised", "COWBELL_SEVERITY=warning", "COWBELL_HOST=lab", "COWBELL_VG=vg0"] {
         assert!(environment.lines().any(|found| found == line), "{line} is not in {environment}");
     }
+}
+
+/// A web server with the certificate of `tests/fixtures/constructed-tls`, for localhost.
+fn tls_server() -> u16 {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let certificate = CertificateDer::from_pem_file(format!("{TLS}.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(format!("{TLS}.key")).unwrap();
+    let config = rustls::ServerConfig::builder().with_no_client_auth();
+    let config = Arc::new(config.with_single_cert(vec![certificate], key).unwrap());
+    let listener = TcpListener::bind("localhost:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut session = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = rustls::Stream::new(&mut session, &mut stream);
+            // A client that does not trust the certificate sends nothing.
+            if stream.read(&mut [0; 10_000]).is_ok_and(|length| length > 0) {
+                let _ =
+                    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            }
+        }
+    });
+    port
+}
+
+const TLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/constructed-tls/localhost");
+
+#[test]
+fn a_certificate_must_be_trusted_and_for_the_name() {
+    let port = tls_server();
+    let tape = Tape::of(Duration::from_millis(100), &[Snapshot::Filled(10.0); 3]);
+    let hook = |name: &str, host: &str| {
+        format!(
+            "[[notify]]\nname = \"{name}\"\nkind = \"webhook\"\nurl = \"https://{host}:{port}/hunter2\"\n"
+        )
+    };
+    let config = hook("name", "localhost") + &hook("address", "127.0.0.1");
+    let trusting =
+        Start::playing(&tape, "1").config(&config).environment("SSL_CERT_FILE", format!("{TLS}.pem"));
+    let found = test(&trusting.start(), &[]).err;
+    assert!(found.contains("ok       name: 200 OK"), "{found}");
+    assert!(
+        found.contains("FAILED   address: cannot connect: its certificate is for another name"),
+        "{found}"
+    );
+    let daemon = Start::playing(&tape, "1").config(&config).start();
+    let found = test(&daemon, &["name"]).err;
+    assert!(found.contains("its certificate is not from an authority that this host trusts"), "{found}");
+    assert!(!(found + &daemon.log()).contains("hunter2"));
+}
+
+#[test]
+fn a_receiver_that_hangs_is_named_as_that() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let daemon = daemon(&format!(
+        "[[notify]]\nname = \"silent\"\nkind = \"webhook\"\nurl = \"http://{}/\"\n\
+         [[notify]]\nname = \"slow\"\nkind = \"command\"\ncommand = [\"/bin/sleep\", \"100\"]\n",
+        silent.local_addr().unwrap()
+    ));
+    let found = test(&daemon, &[]).err;
+    for name in ["silent", "slow"] {
+        assert!(found.contains(&format!("FAILED   {name}: it did not answer within 10s")), "{found}");
+    }
+}
+
+#[test]
+fn a_receiver_that_quotes_the_request_shows_no_secret() {
+    let server = Server::start("403 Forbidden\r\n\r\nno hunter2 for Bearer hunter3, hunter4");
+    let daemon = daemon(&format!(
+        "[[notify]]\nname = \"echo\"\nkind = \"webhook\"\nurl = \"http://{}/a/hunter2\"\n\
+         headers = {{ Authorization = \"Bearer hunter3\" }}\nvalues = {{ key = \"hunter4\" }}\n",
+        server.address
+    ));
+    assert!(test(&daemon, &[]).err.contains("FAILED   echo: it answers 403 Forbidden: no … for …, …"));
+}
+
+#[test]
+fn a_receiver_that_asks_for_a_pause_has_it() {
+    let server = Server::start("429 Too Many Requests\r\nRetry-After: 100\r\n");
+    let tape = Tape::of(Duration::from_millis(100), &[Snapshot::Filled(75.0); 10]);
+    let hook = format!("[[notify]]\nkind = \"webhook\"\nurl = \"http://{}/\"\n", server.address);
+    let daemon = Start::playing(&tape, "1").config(&hook).start();
+    wait_for("a pause", || daemon.log().contains("it wants no message for").then_some(()));
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn a_template_in_a_file_makes_the_body() {
+    let server = Server::start("200 OK");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("body.txt");
+    let hook = format!(
+        "[[notify]]\nkind = \"webhook\"\nurl = \"http://{}/?key={{{{ key | urlencode }}}}\"\ncontent_type = \"text/plain\"\n\
+         template_file = \"{}\"\nvalues = {{ channel = \"#ops\" }}\n",
+        server.address,
+        file.display()
+    );
+    let config = folder.path().join("cowbell.toml");
+    std::fs::write(&config, &hook).unwrap();
+    let refused = said(cowbell().arg("check").arg("--config").arg(&config));
+    let expected = "cowbell.toml, line 1, receiver \"webhook at 127.0.0.1\": `template_file`";
+    assert!(refused.out.contains(expected), "expected {expected:?} in {refused:?}");
+    std::fs::write(&file, "{{ values.channel }} {{ title }}").unwrap();
+    assert_eq!(test(&daemon(&hook), &[]).code, Some(0));
+    let (head, body) = server.requests()[0].clone();
+    assert!(head.starts_with("POST /?key=lab-0-") && head.contains("content-type: text/plain"), "{head}");
+    assert_eq!(body, "#ops lab: TEST: warning: snapshot fill of vg0/test");
+}
+
+#[test]
+fn a_heartbeat_is_called_while_all_is_well_and_its_secret_is_shown_nowhere() {
+    let tape = Tape::of(Duration::from_millis(100), &[Snapshot::Filled(10.0); 3]);
+    let (good, bad, unseen) =
+        (Server::start("200 OK"), Server::start("302 Found\r\nLocation: /"), Server::start("200 OK"));
+    let heartbeat =
+        |server: &Server| format!("[heartbeat]\nurl = \"http://{}/ping/hunter2\"\n", server.address);
+    let calling = Start::playing(&tape, "1").config(&heartbeat(&good)).start();
+    let failing = Start::playing(&tape, "1").config(&heartbeat(&bad)).start();
+    let (head, _) = wait_for("a call", || good.requests().pop());
+    assert!(head.starts_with("GET /ping/hunter2 "), "{head}");
+    let log =
+        |daemon: &Daemon, part: &str| wait_for(part, || Some(daemon.log()).filter(|log| log.contains(part)));
+    let failed = log(&failing, "trying each minute: it answers 302 Found");
+    // This machine has no device-mapper that could be read.
+    let machine = Machine::new();
+    let silent =
+        log(&Start::watching(&machine).config(&heartbeat(&unseen)).start(), "the heartbeat is silent: dm: ");
+    assert!(!(failed + &silent + &calling.log()).contains("hunter2"));
+    assert_eq!(unseen.requests(), []);
 }

@@ -24,7 +24,10 @@ const MEMBERS: [&str; 8] = [
     "ticks.csv",
     "version.txt",
 ];
-const RECEIVERS: &str = "[[notify]]\nkind = \"webhook\"\nurl = \"https://me:pass@hooks.example/T00/B00?key=hunter2\"\n\
+const RECEIVERS: &str = "[heartbeat]\nurl = \"https://status.example/ping/hunter2\"\n\
+    [[notify]]\nkind = \"webhook\"\nurl = \"https://me:pass@hooks.example/T00/B00?key=hunter2\"\n\
+    headers = { Authorization = \"Bearer hunter2\" }\nvalues = { key = \"hunter2\" }\ntemplate = '\"hunter2\"'\n\
+    [[notify]]\nkind = \"email\"\nto = \"dba@example.com\"\nuser = \"me\"\npassword = \"hunter2\"\n\
     [[notify]]\nkind = \"command\"\ncommand = [\"/bin/true\", \"--key=hunter2\"]\n";
 
 /// A folder with a token, a configuration that has secrets, and a `journalctl`.
@@ -97,6 +100,8 @@ fn a_bundle_has_every_part_and_no_secret() {
     for (name, part) in [
         ("check.txt", "/proc/diskstats shows"),
         ("configuration.txt", "url: \"https://hooks.example/…\""),
+        ("configuration.txt", "\"Authorization\": \"…\""),
+        ("configuration.txt", "https://status.example/…"),
         ("configuration.txt", "\"/bin/true\",\n"),
         ("log.txt", "a line of the log"),
         ("status.txt", "COWBELL "),
