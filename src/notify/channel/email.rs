@@ -1,7 +1,6 @@
 //! Sends messages by SMTP.
 
 use std::error::Error as _;
-use std::io;
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -103,16 +102,13 @@ fn failed(error: &lettre::transport::smtp::Error) -> Failed {
         let text = error.source().map_or_else(String::new, |text| format!(": {text}"));
         return Failed::refused(format!("it answers {code}{text}"));
     }
-    let reason = reason::of(error);
-    match error.is_tls() || error.is_client() || is_refused(error) {
-        true => Failed::refused(reason),
-        false => Failed::unsure(reason),
+    // Its kind is not public, but its text begins with that.
+    let is_connecting = error.to_string().starts_with("Connection error");
+    let sentence = format!("{}{}", if is_connecting { "cannot connect: " } else { "" }, reason::of(error));
+    match is_connecting || error.is_tls() || error.is_client() {
+        true => Failed::refused(sentence),
+        false => Failed::unsure(sentence),
     }
-}
-
-fn is_refused(error: &lettre::transport::smtp::Error) -> bool {
-    let error = error.source().and_then(|source| source.downcast_ref::<io::Error>());
-    error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]

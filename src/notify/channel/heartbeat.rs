@@ -11,7 +11,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// How often it calls.
 const EVERY: Duration = Duration::from_secs(60);
 /// For the first tick.
-const FIRST: Duration = Duration::from_secs(1);
+const FIRST: Duration = Duration::from_secs(2);
 
 pub struct Heartbeat {
     url: String,

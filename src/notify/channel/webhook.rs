@@ -203,7 +203,9 @@ pub fn client(url: &str) -> Result<Client, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::test_message;
     use super::*;
+    use crate::config::{Channel, Receiver};
 
     #[test]
     fn a_receiver_may_ask_for_a_pause_in_seconds_or_until_a_date() {
@@ -215,6 +217,42 @@ mod tests {
             ("soon", None),
         ] {
             assert_eq!(retry_after(value, now), expected.map(Duration::from_secs), "{value}");
+        }
+    }
+
+    /// A body that is no JSON would never be delivered.
+    #[test]
+    fn hostile_names_are_values_in_the_bodies_of_shipped_receivers() {
+        // Another test may have done it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/systemd/receivers");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap().replace("credential:", "http://localhost/");
+            let file: toml::Table = text.parse().unwrap();
+            let receiver: Receiver = file["notify"][0].clone().try_into().unwrap();
+            let Channel::Webhook(settings) = &receiver.channel else { panic!("{path:?}") };
+            let webhook = Webhook::new(settings).unwrap();
+            for name in
+                ["\"}, {\"x\": \"", "{{ values }}", "\\", "\u{0}\r\n\u{2028}", "</script>&", "é\u{1F514}"]
+            {
+                let mut message = test_message("db1");
+                for text in [
+                    &mut message.first.alert.lv,
+                    &mut message.first.alert.vg,
+                    &mut message.first.alert.sentence,
+                ] {
+                    *text = name.into();
+                }
+                message.host = name.into();
+                let body: serde_json::Value = serde_json::from_str(&webhook.body(&message).unwrap()).unwrap();
+                assert!(
+                    body.get("x").is_none() && body.get(1).is_none_or(|it| it.get("x").is_none()),
+                    "{body}"
+                );
+                let url = webhook.url(&message).unwrap();
+                assert_eq!(url.origin(), webhook.origin.origin(), "{path:?}");
+            }
         }
     }
 
