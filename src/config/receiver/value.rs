@@ -102,7 +102,9 @@ impl TryFrom<String> for Address {
     type Error = &'static str;
 
     fn try_from(url: String) -> Result<Self, Self::Error> {
-        let is_file = url.strip_prefix(FILE).is_some_and(|path| Path::new(path).is_absolute());
+        // `file:///PATH` is an address of another scheme.
+        let is_file =
+            url.strip_prefix(FILE).is_some_and(|path| path.starts_with('/') && !path.starts_with("//"));
         match is_address(&url) || is_file || url.strip_prefix(CREDENTIAL).is_some_and(is_name) {
             true => Ok(Self(url)),
             false => Err(
