@@ -7,7 +7,7 @@ mod publish;
 mod supervisor;
 mod terms;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -210,7 +210,11 @@ impl Watcher {
     /// Evaluates rules and jobs. Sends alerts before anything is stored.
     async fn judge(&mut self, interval: &Interval, outlets: &mut Outlets) {
         let (jobs, curves) = (&self.jobs, &*self.curves);
-        let outlook = |volume: &Volume| worst_outlook(volume, interval, jobs, curves);
+        let users = users(interval, jobs);
+        let outlook = |volume: &Volume| {
+            let users = users.get(&*volume.uuid)?.iter().copied();
+            worst_outlook(users, interval, jobs, curves)
+        };
         let mut alerts = self.rules.judge(&Situation { interval, jobs, outlook: &outlook });
         alerts.extend(self.judge_own(interval, outlets));
         self.notify(&alerts, outlets);
@@ -305,21 +309,27 @@ impl Watcher {
     }
 }
 
-/// The running backup that needs most of a snapshot or pool, and its forecast.
-fn worst_outlook(
-    volume: &Volume,
+/// The running jobs by the UUID of the volume that they fill.
+fn users<'a>(interval: &'a Interval, jobs: &'a JobTracker) -> HashMap<&'a str, Vec<&'a Job>> {
+    let mut users: HashMap<&str, Vec<&Job>> = HashMap::new();
+    for job in jobs.running() {
+        let snapshot = interval.topology.volume(&job.key);
+        if let Some((full, _)) = snapshot.and_then(|snapshot| overflows(interval, snapshot)) {
+            users.entry(&full.uuid).or_default().push(job);
+        }
+    }
+    users
+}
+
+/// Of these jobs, the running backup that needs most, and its forecast.
+fn worst_outlook<'a>(
+    users: impl Iterator<Item = &'a Job>,
     interval: &Interval,
     jobs: &JobTracker,
     curves: &Curves,
 ) -> Option<(i64, Outlook)> {
-    let uses_it = |job: &&Job| {
-        let snapshot = interval.topology.volume(&job.key);
-        let full = snapshot.and_then(|snapshot| overflows(interval, snapshot));
-        full.is_some_and(|(full, _)| full.uuid == volume.uuid)
-    };
     let ended = || jobs.ended().iter().rev().map(Arc::as_ref);
-    let outlook = |job: &Job| Some((job.id, forecast(job, interval, curves, ended())?));
-    let outlooks = jobs.running().iter().filter(uses_it).filter_map(outlook);
+    let outlooks = users.filter_map(|job| Some((job.id, forecast(job, interval, curves, ended())?)));
     outlooks.max_by_key(|(_, outlook)| outlook.growth.and_then(|growth| growth.add_bytes))
 }
 

@@ -37,6 +37,10 @@ pub struct Manners<'a> {
     pub is_quiet: bool,
     /// Repeats open critical alerts after this time; `None` for never.
     pub repeat: Option<Duration>,
+    /// Whether each alert is a message of its own.
+    pub is_split: bool,
+    /// Whether only critical alerts may go now.
+    pub only_critical: bool,
 }
 
 impl Manners<'_> {

@@ -81,17 +81,6 @@ impl Message {
         Some(Self { host: host.into(), first: states.next()?, others: states.collect(), is_test: false })
     }
 
-    /// A message for each alert.
-    pub fn split(&self) -> impl Iterator<Item = Self> {
-        let one = |state: &AlertState| Self {
-            host: self.host.clone(),
-            first: state.clone(),
-            others: Vec::new(),
-            is_test: self.is_test,
-        };
-        self.alerts().map(one)
-    }
-
     /// `db1: critical: snapshot fill of vg0/mysql_snapshot, and 2 more`
     pub fn title(&self) -> String {
         let test = if self.is_test { "TEST: " } else { "" };

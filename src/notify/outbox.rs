@@ -65,7 +65,8 @@ impl Entry {
 
     fn is_wanted(&self, manners: &Manners) -> bool {
         let is_news = self.version > self.delivered || manners.is_repeated(&self.state, self.known.as_ref());
-        !self.is_sent && is_news && !manners.is_held(&self.state)
+        let may_go = !manners.only_critical || self.is_urgent();
+        !self.is_sent && is_news && may_go && !manners.is_held(&self.state)
     }
 
     fn is_urgent(&self) -> bool {
@@ -90,6 +91,11 @@ impl Outbox {
         }
     }
 
+    /// Adds the state of an alert that the receiver did not want before.
+    pub fn offer(&mut self, state: AlertState, now: Instant) {
+        self.entries.entry(state.alert.id).or_insert_with(|| Entry::new(state, now));
+    }
+
     /// Adds the newest state of an alert.
     pub fn put(&mut self, state: AlertState, now: Instant) {
         let id = state.alert.id;
@@ -107,7 +113,7 @@ impl Outbox {
 
     /// The next message to deliver now: critical alerts first, then the oldest. All that were not tried before go in one.
     pub fn take_due(&mut self, now: Instant, manners: &Manners) -> Option<Letter> {
-        let is_group_due = self.grouped_until.is_none_or(|until| now >= until);
+        let is_group_due = manners.is_split || self.grouped_until.is_none_or(|until| now >= until);
         let mut due: Vec<&mut Entry> =
             self.entries.values_mut().filter(|entry| entry.due <= now && entry.is_wanted(manners)).collect();
         due.sort_by_key(|entry| entry.state.rank());
@@ -118,13 +124,16 @@ impl Outbox {
         }
         self.grouped_until = Some(now + GROUP);
         let fresh = due.into_iter().filter(|entry| entry.failures == 0);
-        Some(Letter::of(fresh.take(MOST_IN_MESSAGE), manners))
+        let most = if manners.is_split { 1 } else { MOST_IN_MESSAGE };
+        Some(Letter::of(fresh.skip(if manners.is_split { first } else { 0 }).take(most), manners))
     }
 
     /// When the next message is due. Silences, quiet hours and repeats may make one due earlier or later.
     pub fn next_due(&self, manners: &Manners) -> Option<Instant> {
         let due = |entry: &Entry| match self.grouped_until {
-            Some(until) if entry.failures == 0 && !entry.is_urgent() => entry.due.max(until),
+            Some(until) if entry.failures == 0 && !entry.is_urgent() && !manners.is_split => {
+                entry.due.max(until)
+            }
             _ => entry.due,
         };
         self.entries.values().filter(|entry| entry.is_wanted(manners)).map(due).min()
@@ -257,6 +266,8 @@ mod tests {
         elapsed: Duration,
         standing: Standing,
         is_quiet: bool,
+        is_split: bool,
+        only_critical: bool,
         records: BTreeMap<i64, Delivery>,
     }
 
@@ -265,7 +276,9 @@ mod tests {
             let (outbox, standing) = (Outbox::default(), Standing::default());
             let started = Instant::now();
             let elapsed = Duration::ZERO;
-            Self { outbox, started, elapsed, standing, is_quiet: false, records: BTreeMap::new() }
+            let (is_quiet, is_split, only_critical) = (false, false, false);
+            let records = BTreeMap::new();
+            Self { outbox, started, elapsed, standing, is_quiet, is_split, only_critical, records }
         }
 
         fn now(&self) -> (Instant, Timestamp) {
@@ -279,8 +292,14 @@ mod tests {
 
         fn with_manners<T>(&mut self, ask: impl FnOnce(&mut Outbox, Instant, &Manners) -> T) -> T {
             let (now, at) = self.now();
-            let manners =
-                Manners { at, standing: &self.standing, is_quiet: self.is_quiet, repeat: Some(HOUR) };
+            let manners = Manners {
+                at,
+                standing: &self.standing,
+                is_quiet: self.is_quiet,
+                repeat: Some(HOUR),
+                is_split: self.is_split,
+                only_critical: self.only_critical,
+            };
             ask(&mut self.outbox, now, &manners)
         }
 
@@ -388,6 +407,46 @@ mod tests {
         receiver.put(6, WARNING, false);
         receiver.put(7, CRITICAL, false);
         assert_eq!(receiver.deliver(&yes()), "7C6w");
+    }
+
+    #[test]
+    fn a_receiver_of_single_alerts_gets_each_once() {
+        let mut receiver = Receiver::new();
+        receiver.is_split = true;
+        for (id, severity) in [(1, WARNING), (2, CRITICAL), (3, WARNING)] {
+            receiver.put(id, severity, false);
+        }
+        let letters = receiver.take();
+        assert_eq!(letters.iter().map(signs).collect::<Vec<_>>(), ["2C", "1w", "3w"]);
+        receiver.settle(&letters[0], &yes());
+        receiver.settle(&letters[1], &no(true));
+        receiver.settle(&letters[2], &yes());
+        assert_eq!(receiver.after(FIRST_PAUSE, &yes()), "1w");
+        assert_eq!(receiver.after(GROUP, &yes()), "");
+    }
+
+    #[test]
+    fn the_last_place_is_for_critical_alerts() {
+        let mut receiver = Receiver::new();
+        receiver.only_critical = true;
+        receiver.put(1, WARNING, false);
+        assert_eq!(receiver.deliver(&yes()), "");
+        assert_eq!(receiver.with_manners(|outbox, _, manners| outbox.next_due(manners)), None);
+        receiver.put(2, CRITICAL, false);
+        assert_eq!(receiver.deliver(&yes()), "2C");
+        receiver.only_critical = false;
+        assert_eq!(receiver.after(GROUP, &yes()), "1w");
+    }
+
+    #[test]
+    fn an_alert_is_offered_only_if_it_is_new() {
+        let mut receiver = Receiver::new();
+        receiver.put(1, WARNING, false);
+        assert_eq!(receiver.deliver(&yes()), "1w");
+        let now = receiver.now().0;
+        receiver.outbox.offer(state(1, WARNING, false), now);
+        receiver.outbox.offer(state(2, WARNING, false), now);
+        assert_eq!(receiver.after(GROUP, &yes()), "2w");
     }
 
     #[test]

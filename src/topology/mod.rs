@@ -278,7 +278,9 @@ impl Topology {
 
     /// Finds a volume by `vg/lv` or UUID.
     pub fn volume(&self, name: &str) -> Option<&Volume> {
-        self.volumes.iter().find(|volume| *volume.uuid == *name || volume.full_name() == name)
+        let full_name = name.split_once('/');
+        let is_named = |volume: &&Volume| full_name == Some((&*volume.vg, &*volume.lv));
+        self.volumes.iter().find(|volume| *volume.uuid == *name || is_named(volume))
     }
 }
 

@@ -113,6 +113,11 @@ impl fmt::Display for Place {
 }
 
 impl Channel {
+    /// Whether each alert is a message of its own.
+    pub fn is_split(&self) -> bool {
+        matches!(self, Self::Webhook(webhook) if webhook.is_split)
+    }
+
     /// Holds no secret.
     fn usual_name(&self) -> String {
         let name = match self {

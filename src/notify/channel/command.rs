@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{ChildStderr, ChildStdin, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, Command};
+use tokio::task::spawn_blocking;
 
 use super::super::message::Message;
 use super::Failed;
@@ -18,18 +19,11 @@ const REST_TIMEOUT: Duration = Duration::from_millis(100);
 
 pub async fn run(command: &[String], message: &Message) -> Result<String, Failed> {
     let input = serde_json::to_vec(message).map_err(|error| Failed::refused(error.to_string()))?;
-    let child = Command::new(&command[0])
-        .args(&command[1..])
-        .envs(environment(message))
-        // systemd would believe that it speaks for cowbell.
-        .env_remove("NOTIFY_SOCKET")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn();
-    let mut child = child.map_err(|error| Failed::refused(format!("cannot start it: {error}")))?;
-    let group = Group(child.id());
+    let (command, environment) = (command.to_vec(), environment(message));
+    // The program's disk may hang. If it starts after all when nobody waits any more, it is killed.
+    let started = spawn_blocking(move || start(&command, environment)).await;
+    let started = started.map_err(|error| Failed::unsure(error.to_string()))?;
+    let (mut child, group) = started.map_err(|error| Failed::refused(format!("cannot start it: {error}")))?;
     let said = Mutex::new(Vec::new());
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let end = async { tokio::join!(write(stdin, &input), child.wait()).1 };
@@ -49,6 +43,21 @@ pub async fn run(command: &[String], message: &Message) -> Result<String, Failed
     let said = last_line(&said.lock().unwrap_or_else(PoisonError::into_inner));
     let colon = if said.is_empty() { "" } else { ": " };
     Err(Failed::refused(format!("it ended with {status}{colon}{said}")))
+}
+
+fn start(command: &[String], environment: Vec<(&'static str, String)>) -> std::io::Result<(Child, Group)> {
+    let child = Command::new(&command[0])
+        .args(&command[1..])
+        .envs(environment)
+        // systemd would believe that it speaks for cowbell.
+        .env_remove("NOTIFY_SOCKET")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()?;
+    let group = Group(child.id());
+    Ok((child, group))
 }
 
 async fn write(stdin: Option<ChildStdin>, input: &[u8]) {

@@ -35,11 +35,11 @@ pub struct Failed {
 }
 
 impl Failed {
-    fn refused(sentence: String) -> Self {
+    pub fn refused(sentence: String) -> Self {
         Self { is_refusal: true, sentence }
     }
 
-    fn unsure(sentence: String) -> Self {
+    pub fn unsure(sentence: String) -> Self {
         Self { is_refusal: false, sentence }
     }
 }

@@ -1,5 +1,6 @@
 //! Looks up a receiver's addresses, and remembers them: a look-up reads files, which may be on a disk that hangs.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -27,32 +28,33 @@ impl Resolver {
         }
         resolver
     }
+
+    /// The addresses of the receiver's host, without port.
+    pub fn find(&self, host: &str) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send + use<> {
+        let (known, host) = (Arc::clone(&self.known), host.to_string());
+        async move {
+            // It goes on in the background, for the next time.
+            let looking = tokio::spawn(look_up(host, Arc::clone(&known)));
+            let remembered = known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if remembered.is_empty() {
+                return looking.await?;
+            }
+            match tokio::time::timeout(PATIENCE, looking).await {
+                Ok(Ok(Ok(found))) => Ok(found),
+                _ => Ok(remembered),
+            }
+        }
+    }
 }
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let known = Arc::clone(&self.known);
-        let host = name.as_str().to_string();
-        Box::pin(async move {
-            // It goes on in the background, for the next time.
-            let looking = tokio::spawn(look_up(host, Arc::clone(&known)));
-            let remembered = || {
-                let known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                (!known.is_empty()).then(|| known.clone())
-            };
-            let found = match remembered() {
-                None => looking.await?,
-                Some(addresses) => match tokio::time::timeout(PATIENCE, looking).await {
-                    Ok(Ok(Ok(found))) => Ok(found),
-                    _ => Ok(addresses),
-                },
-            };
-            Ok(Box::new(found?.into_iter()) as Addrs)
-        })
+        let found = self.find(name.as_str());
+        Box::pin(async move { Ok(Box::new(found.await?.into_iter()) as Addrs) })
     }
 }
 
-async fn look_up(host: String, known: Arc<Mutex<Vec<SocketAddr>>>) -> std::io::Result<Vec<SocketAddr>> {
+async fn look_up(host: String, known: Arc<Mutex<Vec<SocketAddr>>>) -> io::Result<Vec<SocketAddr>> {
     let found: Vec<SocketAddr> = lookup_host((host, 0)).await?.collect();
     *known.lock().unwrap_or_else(PoisonError::into_inner) = found.clone();
     Ok(found)

@@ -30,7 +30,6 @@ pub struct Webhook {
     headers: HeaderMap,
     is_json: bool,
     template: Option<Template>,
-    is_split: bool,
     /// Until then, the receiver wants no message.
     paused_until: Mutex<Option<Instant>>,
 }
@@ -55,7 +54,6 @@ impl Webhook {
             headers,
             is_json: is_json(&settings.content_type),
             template: settings.template.as_ref().map(template),
-            is_split: settings.is_split,
             paused_until: Mutex::default(),
         })
     }
@@ -70,23 +68,8 @@ impl Webhook {
         self.body(message).map(drop)
     }
 
-    /// Sends one request, or one for each alert.
-    pub async fn send(&self, message: &Message) -> Result<String, Failed> {
-        if !self.is_split {
-            return self.post(message).await;
-        }
-        let mut answer = String::new();
-        for (number, one) in message.split().enumerate() {
-            let sent = self.post(&one).await;
-            // It has taken the earlier ones.
-            answer =
-                sent.map_err(|failed| Failed { is_refusal: failed.is_refusal && number == 0, ..failed })?;
-        }
-        Ok(answer)
-    }
-
     /// Redirects are failures: they could send a secret to another host.
-    async fn post(&self, message: &Message) -> Result<String, Failed> {
+    pub async fn send(&self, message: &Message) -> Result<String, Failed> {
         self.check_pause()?;
         let url = self.url(message).map_err(Failed::refused)?;
         let body = self.body(message).map_err(Failed::refused)?;
