@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -9,6 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::daemon::{Daemon, Start, ask_database};
+use crate::service::{Supervisor, reload};
 use crate::tape::{Snapshot, Tape};
 use crate::wait_for;
 
@@ -190,6 +193,27 @@ fn a_webhook_that_was_away_is_told_what_is_true_now_and_once() {
     let messages = hook.messages(2);
     assert_eq!(statuses(&messages), [("raised", "critical"), ("cleared", "critical")]);
     assert!(daemon.log().contains("delivered alert 1 to webhook at 127.0.0.1 after "), "{}", daemon.log());
+}
+
+#[test]
+fn a_receiver_with_new_settings_gets_what_is_queued_for_it() {
+    let [low, warning, critical, still, gone] = RISING;
+    let tape = steps(&[low, warning, critical, still, gone, gone, gone, gone, gone, gone]);
+    let is_away = Arc::new(AtomicBool::new(false));
+    let away = Arc::clone(&is_away);
+    let hook = Hook::start(move |_| if away.load(Relaxed) { 503 } else { 200 });
+    let systemd = Supervisor::new();
+    let start = Start::playing(&tape, "1").config(&hook.config());
+    let daemon = start.environment("NOTIFY_SOCKET", &systemd.path).start();
+    hook.messages(2);
+    is_away.store(true, Relaxed);
+    wait_for("the end of the alert", || daemon.log().contains("over: ").then_some(()));
+    wait_for("a failure", || daemon.log().contains("cannot deliver alert").then_some(()));
+    reload(&daemon, &format!("{}repeat = \"2h\"\n", hook.config()));
+    wait_for("the reload", || daemon.log().contains("took the new configuration").then_some(()));
+    is_away.store(false, Relaxed);
+    let messages = hook.messages(3);
+    assert_eq!(statuses(&messages), [("raised", "warning"), ("raised", "critical"), ("cleared", "critical")]);
 }
 
 #[test]

@@ -12,14 +12,14 @@ use crate::machine::Machine;
 use crate::{http, wait_for};
 
 /// In place of systemd.
-struct Supervisor {
+pub struct Supervisor {
     socket: UnixDatagram,
     _folder: tempfile::TempDir,
-    path: String,
+    pub path: String,
 }
 
 impl Supervisor {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
@@ -28,7 +28,7 @@ impl Supervisor {
     }
 
     /// The next message with this part.
-    fn hears(&self, part: &str) -> String {
+    pub fn hears(&self, part: &str) -> String {
         loop {
             let mut bytes = [0; 4096];
             let length = self.socket.recv(&mut bytes).unwrap_or_else(|error| panic!("{part:?}: {error}"));
@@ -40,7 +40,7 @@ impl Supervisor {
     }
 }
 
-fn reload(daemon: &Daemon, config: &str) {
+pub fn reload(daemon: &Daemon, config: &str) {
     std::fs::write(daemon.folder.path().join("cowbell.toml"), config).unwrap();
     kill_process(daemon.pid(), Signal::HUP).unwrap();
 }
