@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use course::{Course, courses};
-use score::{Event, EventScore, Poll, Said, VerdictScore, percentile};
+use cowbell::forecast::Risk;
+use score::{Alarms, Event, EventScore, Poll, Said, VerdictScore, percentile};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,6 +35,7 @@ fn main() {
         println!();
     }
     verdicts(&own);
+    alarms(&own);
     let (held, width) = score::growth(&own);
     println!(
         "growth until done: {:.1} % below the upper end, which is {width:.2} times what came (median)",
@@ -88,6 +90,20 @@ fn verdicts(polls: &[Poll]) {
         score.unsaid,
         percentile(&mut score.leads_s, 0.5),
     );
+}
+
+fn alarms(polls: &[Poll]) {
+    for (name, risk) in [("a race", Risk::Race), ("a high risk", Risk::High)] {
+        let mut alarms = Alarms::of(polls, risk);
+        println!(
+            "{name} for 10 s: in {} of {} lost backups, {:.0} s before the end (median), and in {} of {} good ones",
+            alarms.warned,
+            alarms.lost,
+            percentile(&mut alarms.leads_s, 0.5),
+            alarms.false_alarms,
+            alarms.good
+        );
+    }
 }
 
 fn kinds(polls: &[Poll]) {

@@ -3,7 +3,7 @@
 //! A poll is a forecast after a tick, until the first of both events. An error is that of the time left, over the time
 //! left. Before a volume is extended, *full* is when the size that it had would be reached. The last two seconds are left out.
 
-use cowbell::forecast::{Curve, Eta, Growth, OutlookVerdict, Point, RemainingReads, Room, outlook};
+use cowbell::forecast::{Curve, Eta, Growth, OutlookVerdict, Point, RemainingReads, Risk, Room, outlook};
 use cowbell::topology::{Extensible, Volume};
 
 use super::course::{Course, Tick};
@@ -30,6 +30,7 @@ pub struct Said {
     pub full: Option<Guess>,
     pub verdict: Option<OutlookVerdict>,
     pub growth: Option<Growth>,
+    pub risk: Option<Risk>,
 }
 
 #[derive(Clone, Copy)]
@@ -87,6 +88,7 @@ pub fn forecast(course: &Course, every: usize) -> Box<dyn FnMut(usize) -> Said +
             full: said.full.map(Guess::from),
             verdict: Some(said.verdict),
             growth: said.growth,
+            risk: Some(said.risk),
         }
     })
 }
@@ -282,6 +284,53 @@ pub fn growth(polls: &[Poll]) -> (f64, f64) {
     }
     let held = found.iter().filter(|ratio| **ratio >= 1.0).count() as f64 / found.len() as f64;
     (held, percentile(&mut found, 0.5))
+}
+
+/// How long a risk must last before an alert is raised.
+const HELD_S: f64 = 10.0;
+
+/// The alerts of a risk that lasts.
+#[derive(Default)]
+pub struct Alarms {
+    /// Courses in which the snapshot was full first, and of these those with an alert.
+    pub lost: usize,
+    pub warned: usize,
+    /// The seconds from the alert to the event.
+    pub leads_s: Vec<f64>,
+    /// Courses in which the backup was done first, and of these those with an alert.
+    pub good: usize,
+    pub false_alarms: usize,
+}
+
+impl Alarms {
+    pub fn of(polls: &[Poll], risk: Risk) -> Self {
+        let mut alarms = Self::default();
+        for polls in polls.chunk_by(|a, b| std::ptr::eq(a.course, b.course)) {
+            let course = polls[0].course;
+            let raised_s = raised_s(polls, risk);
+            if course.done_s.unwrap_or(f64::INFINITY) < course.full_s.unwrap_or(f64::INFINITY) {
+                alarms.good += 1;
+                alarms.false_alarms += usize::from(raised_s.is_some());
+            } else {
+                alarms.lost += 1;
+                alarms.warned += usize::from(raised_s.is_some());
+                alarms.leads_s.extend(raised_s.map(|at_s| course.end_s() - at_s));
+            }
+        }
+        alarms
+    }
+}
+
+fn raised_s(polls: &[Poll], risk: Risk) -> Option<f64> {
+    let mut since = None;
+    polls.iter().find_map(|poll| {
+        let at_s = poll.course.ticks[poll.tick].at_s;
+        if poll.said.risk < Some(risk) {
+            since = None;
+            return None;
+        }
+        (at_s - *since.get_or_insert(at_s) >= HELD_S).then_some(at_s)
+    })
 }
 
 /// By rank; NaN of none.

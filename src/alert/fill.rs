@@ -5,7 +5,7 @@ use super::rule::{Evaluation, evaluate as by_value};
 use super::trend::{Expected, Forecast};
 use super::{Rule, Severity};
 use crate::config::Thresholds;
-use crate::forecast::{EtaBasis, OutlookVerdict};
+use crate::forecast::{EtaBasis, OutlookVerdict, Risk};
 use crate::topology::State;
 use crate::units::Fill;
 
@@ -24,7 +24,7 @@ pub(super) fn evaluate(
     let Some(percent) = case.fill().map(Fill::percent) else { return (Evaluation::Unchanged, None) };
     let (evaluation, value) = match (case.rule, case.forecast) {
         (Rule::TimeUntilFull, Some(forecast)) => time_until_full(forecast, thresholds, raised),
-        (Rule::FullBeforeDone, Some(forecast)) => (full_before_done(forecast), None),
+        (Rule::FullBeforeDone, Some(forecast)) => (full_before_done(forecast, raised), None),
         (Rule::TimeUntilFull | Rule::FullBeforeDone, None) => (Evaluation::Unchanged, None),
         _ => (by_value(case.rule, percent, thresholds, raised), Some(percent)),
     };
@@ -64,11 +64,13 @@ fn time_until_full(
     (evaluation, Some(likely_s))
 }
 
-fn full_before_done(forecast: &Forecast) -> Evaluation {
-    match forecast.verdict() {
-        Some(OutlookVerdict::FullFirst) => Evaluation::Raised(Severity::Critical),
-        Some(OutlookVerdict::TooEarly) => Evaluation::Unchanged,
-        Some(OutlookVerdict::Open | OutlookVerdict::DoneFirst) => Evaluation::Clear,
+/// A critical race remains critical until it is decided.
+fn full_before_done(forecast: &Forecast, raised: Option<Severity>) -> Evaluation {
+    match forecast.backup.as_ref().map(|(_, outlook)| (outlook.verdict, outlook.risk)) {
+        Some((OutlookVerdict::TooEarly, _)) => Evaluation::Unchanged,
+        Some((_, Risk::High)) => Evaluation::Raised(Severity::Critical),
+        Some((_, Risk::Race)) => Evaluation::Raised(raised.unwrap_or(Severity::Warning)),
+        Some((_, Risk::Low)) => Evaluation::Clear,
         // The backup has ended.
         None => Evaluation::Over,
     }

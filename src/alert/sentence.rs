@@ -5,7 +5,7 @@ use super::settle::Words;
 use super::trend::{Expected, Forecast};
 use super::{Alert, Rule, Severity, state};
 use crate::config::{Measure, Thresholds};
-use crate::forecast::{Eta, OutlookVerdict};
+use crate::forecast::{Eta, OutlookVerdict, Risk};
 use crate::topology::{Extensible, Group, State, Volume};
 use crate::units::{Fill, duration_text, size_text};
 
@@ -73,7 +73,9 @@ impl Words for Sentences<'_> {
                 Some(OutlookVerdict::DoneFirst) => {
                     format!("The backup will be done before {} {name} is full.", lower(subject))
                 }
-                Some(_) => format!("The backup may be done before {} {name} is full.", lower(subject)),
+                Some(_) => {
+                    format!("The backup will probably be done before {} {name} is full.", lower(subject))
+                }
             },
             (Rule::TimeUntilFull, _) => {
                 let percent = fill.map(Fill::percent).unwrap_or_default();
@@ -190,9 +192,11 @@ impl Sentences<'_> {
             Some(done_s) => format!(", the backup needs about {} more", rough_text(done_s)),
             None => String::new(),
         };
-        let then = match forecast.verdict() {
-            Some(OutlookVerdict::DoneFirst) => ", so it will be done first",
-            Some(OutlookVerdict::FullFirst) if is_snapshot => ", so it will be lost",
+        let then = match forecast.backup.as_ref().map(|(_, outlook)| (outlook.verdict, outlook.risk)) {
+            Some((OutlookVerdict::DoneFirst, _)) => ", so it will be done first",
+            Some((OutlookVerdict::FullFirst, _)) if is_snapshot => ", so it will be lost",
+            Some((_, Risk::High)) if is_snapshot => ", so it will probably be lost",
+            Some((_, Risk::Race)) => ": a race",
             _ if is_snapshot => "",
             _ => ", then writes to its volumes fail",
         };

@@ -25,6 +25,9 @@ use crate::topology::Extensible;
 
 /// Earlier, there is no verdict: mounting and the first writes are unlike the rest.
 const LEAST_SEEN_S: f64 = 10.0;
+/// Half a 90 % range in standard deviations, and the distance at which one in ten is on the other side.
+const RANGE_DEVIATIONS: f64 = 1.645;
+const RACE_DEVIATIONS: f64 = 1.282;
 /// Reading has stopped after this long without a read.
 const IDLE_S: f64 = 60.0;
 
@@ -44,6 +47,7 @@ pub struct Outlook {
     /// `null` if either time is unknown.
     pub growth: Option<Growth>,
     pub verdict: OutlookVerdict,
+    pub risk: Risk,
     /// What makes it large enough; `null` if it is, or if it is unknown how much is needed.
     pub remedy: Option<Remedy>,
     pub text: String,
@@ -58,6 +62,18 @@ pub enum OutlookVerdict {
     Open,
     /// Neither time is known.
     TooEarly,
+}
+
+/// How likely it is that the backup is lost, or the pool full, before the backup is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Risk {
+    /// Less than one in ten, or unknown.
+    Low,
+    /// At least one in ten: a race.
+    Race,
+    /// Likelier than not.
+    High,
 }
 
 impl Outlook {
@@ -132,6 +148,7 @@ pub fn outlook(left: RemainingReads, room: Option<Room>, curve: &Curve, earlier:
         full,
         growth,
         verdict,
+        risk: risk(verdict, done, full),
         text: String::new(),
     };
     outlook.text = text::sentences(&outlook, room.is_some_and(|room| room.is_pool), idle_s);
@@ -144,5 +161,25 @@ fn verdict(done: Eta, full: Eta) -> OutlookVerdict {
         () if is_before(done, full) => OutlookVerdict::DoneFirst,
         () if is_before(full, done) => OutlookVerdict::FullFirst,
         () => OutlookVerdict::Open,
+    }
+}
+
+/// Of two times that are normal on a logarithmic scale. The side of each range that faces the other time counts.
+fn risk(verdict: OutlookVerdict, done: Option<Eta>, full: Option<Eta>) -> Risk {
+    let open = done.zip(full).filter(|_| verdict == OutlookVerdict::Open);
+    let lead = open.and_then(|(done, full)| {
+        let (done_s, full_s) = (done.likely_s?, full.likely_s?);
+        let lead = (full_s / done_s).ln();
+        let apart = match lead > 0.0 {
+            true => (done.latest_s? / done_s).ln().hypot((full_s / full.soonest_s).ln()),
+            false => (full.latest_s? / full_s).ln().hypot((done_s / done.soonest_s).ln()),
+        };
+        Some(lead / (apart / RANGE_DEVIATIONS))
+    });
+    match (verdict, lead) {
+        (OutlookVerdict::FullFirst, _) => Risk::High,
+        (_, Some(lead)) if lead <= 0.0 => Risk::High,
+        (_, Some(lead)) if lead < RACE_DEVIATIONS => Risk::Race,
+        _ => Risk::Low,
     }
 }

@@ -109,7 +109,13 @@ fn slow_bursts_widen_the_range() {
 fn a_close_race_is_open() {
     let found = forecast(60_000, 1_200, &curve(300, 100.0, 2.0));
     assert_eq!(found.verdict, OutlookVerdict::Open);
-    assert!(found.text.contains("Either may come first: run `lvextend -L +"), "{}", found.text);
+    assert_eq!(found.risk, Risk::High, "it is likelier than not to be full first");
+    let text =
+        "The snapshot will probably overflow first, and the backup will probably be lost: run `lvextend -L +";
+    assert!(found.text.contains(text), "{}", found.text);
+    let found = forecast(60_000, 1_215, &curve(300, 100.0, 2.0));
+    assert_eq!((found.verdict, found.risk), (OutlookVerdict::Open, Risk::Race));
+    assert!(found.text.contains("It is a race: run `lvextend -L +"), "{}", found.text);
 }
 
 #[test]

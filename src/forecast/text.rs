@@ -1,6 +1,6 @@
 //! The sentences of a forecast.
 
-use super::{Eta, EtaBasis, IDLE_S, Outlook, OutlookVerdict};
+use super::{Eta, EtaBasis, IDLE_S, Outlook, OutlookVerdict, Risk};
 use crate::units::duration_text;
 
 /// One sentence for each time, and one for the verdict.
@@ -33,19 +33,23 @@ fn full(outlook: &Outlook) -> String {
 
 fn verdict(outlook: &Outlook, is_pool: bool) -> Option<String> {
     let remedy = outlook.remedy.as_ref().map_or("make it larger now", |remedy| &remedy.text);
-    Some(match outlook.verdict {
-        OutlookVerdict::DoneFirst if outlook.cannot_overflow => return None,
-        OutlookVerdict::DoneFirst => "The backup will be done first.".into(),
-        OutlookVerdict::FullFirst if is_pool => {
-            format!("The pool will be full first, for all its volumes: {remedy}.")
+    let will = if outlook.verdict == OutlookVerdict::FullFirst { "will" } else { "will probably" };
+    let are_known = outlook.done.is_some() && outlook.full.is_some();
+    Some(match (outlook.verdict, outlook.risk) {
+        (OutlookVerdict::DoneFirst, _) if outlook.cannot_overflow => return None,
+        (OutlookVerdict::DoneFirst, _) => "The backup will be done first.".into(),
+        (_, Risk::High) if is_pool => {
+            format!("The pool {will} be full first, for all its volumes: {remedy}.")
         }
-        OutlookVerdict::FullFirst => {
-            format!("The snapshot will overflow first, and the backup will be lost: {remedy}.")
+        (_, Risk::High) => {
+            format!("The snapshot {will} overflow first, and the backup {will} be lost: {remedy}.")
         }
-        OutlookVerdict::Open if outlook.remedy.is_some() => format!("Either may come first: {remedy}."),
-        OutlookVerdict::Open if outlook.done.is_some() && outlook.full.is_some() => {
-            "Either may come first.".into()
-        }
+        (_, Risk::Race) => format!("It is a race: {remedy}."),
+        (OutlookVerdict::Open, _) if are_known => match &outlook.remedy {
+            Some(remedy) => format!("The backup will probably be done first. To be sure, {}.", remedy.text),
+            None => "The backup will probably be done first.".into(),
+        },
+        (OutlookVerdict::Open, _) if outlook.remedy.is_some() => format!("To be sure, {remedy}."),
         _ => return None,
     })
 }

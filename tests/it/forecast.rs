@@ -7,7 +7,8 @@ mod course;
 mod score;
 
 use course::{Course, courses};
-use score::{Event, EventScore, VerdictScore, percentile};
+use cowbell::forecast::Risk;
+use score::{Alarms, Event, EventScore, VerdictScore, percentile};
 
 /// A debug build takes a second for every tenth tick.
 const EVERY: usize = 10;
@@ -33,6 +34,16 @@ fn the_forecast_is_as_good_as_it_was() {
     assert!(verdicts.open_share() <= 0.42, "{}", verdicts.open);
     assert!(verdicts.unsaid * 10 <= own.len(), "{}", verdicts.unsaid);
     assert!(percentile(&mut verdicts.leads_s, 0.5) >= 60.0);
+    let mut races = Alarms::of(&own, Risk::Race);
+    assert_eq!(races.warned, races.lost, "every lost backup was a race before");
+    assert!(percentile(&mut races.leads_s, 0.5) >= 60.0);
+    let high = Alarms::of(&own, Risk::High);
+    assert!(
+        high.warned == high.lost && high.false_alarms * 3 <= high.good,
+        "{} {}",
+        high.warned,
+        high.false_alarms
+    );
     let (held, width) = score::growth(&own);
     assert!(held >= 0.95 && width <= 1.8, "{held} {width}");
 }
