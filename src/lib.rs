@@ -40,6 +40,8 @@ pub mod chart;
 pub mod report;
 /// The current state, for pages and API.
 pub mod present;
+/// One grade and one sentence for each volume, each job, and the host.
+pub mod verdict;
 /// Commands from clients to the loop, each with a reply.
 pub mod commands;
 /// The HTTP server: pages, JSON, the live stream.

@@ -116,11 +116,16 @@ impl Present {
         if !self.is_fresh() {
             return Some("no tick is taken".into());
         }
-        let failing = || self.parts.iter().find(|(part, state)| self.is_failing(**part, state));
         self.store.error.clone().or_else(|| {
-            let (part, state) = failing()?;
-            Some(format!("{}: {}", variant_name(part), state.error.as_deref().unwrap_or_default()))
+            let (part, error) = self.failing_part()?;
+            Some(format!("{}: {error}", variant_name(part)))
         })
+    }
+
+    /// A part that fails for longer than it may, and its error.
+    pub fn failing_part(&self) -> Option<(Part, &str)> {
+        let (part, state) = self.parts.iter().find(|(part, state)| self.is_failing(**part, state))?;
+        Some((*part, state.error.as_deref().unwrap_or_default()))
     }
 
     /// Not every kernel has all parts, but alerts rest on some.

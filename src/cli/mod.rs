@@ -26,12 +26,12 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::runtime;
 
 use crate::check;
-use crate::client::status::Verdict;
 use crate::client::{self, Daemon, complain};
 use crate::config::{self, Config, ConfigError, Listen, TickInterval};
 use crate::source::files::Root;
 use crate::source::recording::{Player, Speed};
 use crate::store;
+use crate::verdict::Grade;
 use printing::print;
 use reload::Load;
 
@@ -167,7 +167,7 @@ fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
             Config::default()
         }
         (Err(error), Some(Command::Status)) => {
-            return Ok(judged(&format!("COWBELL UNKNOWN - {error}\n"), Verdict::Unknown));
+            return Ok(judged(&format!("COWBELL UNKNOWN - {error}\n"), Grade::Unknown));
         }
         (Err(error), _) => return Err(error.into()),
     };
@@ -240,8 +240,8 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
             return Ok(ExitCode::from(client::run::run(&daemon, &run, &Root(root)).await?));
         }
         Command::Status => {
-            let (text, verdict) = client::status::status(&daemon).await;
-            return Ok(judged(&text, verdict));
+            let (text, grade) = client::status::status(&daemon).await;
+            return Ok(judged(&text, grade));
         }
         Command::Job(command) => print(&job::job(&daemon, command).await?)?,
         Command::Alert(command) => print(&client::alert::run(&daemon, command).await?)?,
@@ -287,8 +287,18 @@ fn configuration(common: &Common, needs_file: bool) -> Result<Config, ConfigErro
 }
 
 /// Prints the text of a plugin. If that fails, the status is never OK.
-fn judged(text: &str, verdict: Verdict) -> ExitCode {
+fn judged(text: &str, grade: Grade) -> ExitCode {
     let printed = print(text).inspect_err(log::fatal);
-    let is_lost = printed.is_err() && verdict == Verdict::Ok;
-    ExitCode::from(if is_lost { Verdict::Unknown } else { verdict } as u8)
+    let is_lost = printed.is_err() && grade == Grade::Ok;
+    ExitCode::from(exit_status(if is_lost { Grade::Unknown } else { grade }))
+}
+
+/// Of a Nagios plugin.
+fn exit_status(grade: Grade) -> u8 {
+    match grade {
+        Grade::Ok => 0,
+        Grade::Warning => 1,
+        Grade::Critical => 2,
+        Grade::Unknown => 3,
+    }
 }

@@ -104,6 +104,7 @@ mod tests {
     use super::*;
     use crate::job::JobKind;
     use crate::source::Label;
+    use crate::verdict::{Grade, Verdict};
 
     fn job(id: i64, ended_s: Option<i64>, outcome: Option<Outcome>) -> JobBody {
         let at = |second: i64| Timestamp::from_second(1_772_330_400 + second).unwrap();
@@ -141,6 +142,7 @@ mod tests {
             partly_seen: false,
             imported_from: None,
             certificate: None,
+            verdict: Verdict { grade: Grade::Ok, sentence: String::new() },
         }
     }
 

@@ -6,39 +6,22 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use serde::de::DeserializeOwned;
 
-use super::{Daemon, TIME_LIMIT, failed, parsed, url};
-use crate::alert::{Alert, Severity};
+use super::{Daemon, TIME_LIMIT, parsed, url};
+use crate::alert::Alert;
 use crate::forecast::Outlook;
 use crate::job::JobKind;
 use crate::series::Range;
-use crate::source::dm::usage_unknown;
 use crate::topology::{State, VolumeKind};
 use crate::units::{duration_text, percent_text, size_text};
+use crate::verdict::{Grade, Verdict};
 use crate::web::{JobBody, StatusBody, VolumeBody};
 
 /// Running jobs with a forecast.
 const MOST_OUTLOOKS: usize = 5;
 
-/// Exit statuses of a Nagios plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Ok = 0,
-    Warning = 1,
-    Critical = 2,
-    Unknown = 3,
-}
-
-impl Verdict {
-    fn word(self) -> &'static str {
-        ["OK", "WARNING", "CRITICAL", "UNKNOWN"][self as usize]
-    }
-}
-
 /// The daemon's answers.
 struct Answers {
     status: StatusBody,
-    /// Why the figures are old.
-    health: Option<String>,
     volumes: Vec<VolumeBody>,
     jobs: Vec<JobBody>,
     /// Forecasts of running jobs by ID.
@@ -47,23 +30,18 @@ struct Answers {
 }
 
 /// Asks the daemon; returns the text to print and the exit status.
-pub async fn status(daemon: &Daemon) -> (String, Verdict) {
+pub async fn status(daemon: &Daemon) -> (String, Grade) {
     match ask(daemon).await {
-        Ok(answers) => text(&answers),
-        Err(error) => (format!("COWBELL UNKNOWN - {error:#}\n"), Verdict::Unknown),
+        Ok(answers) => (text(&answers), answers.status.verdict.grade),
+        Err(error) => (format!("COWBELL UNKNOWN - {error:#}\n"), Grade::Unknown),
     }
 }
 
 async fn ask(daemon: &Daemon) -> anyhow::Result<Answers> {
-    let health = daemon.http().await?.get(url("/healthz")).send().await;
-    let health = health.map_err(|error| failed(error.into()))?;
-    let is_late = !health.status().is_success();
-    let sentence = health.text().await.unwrap_or_default();
     let jobs: Vec<JobBody> = get(daemon, "/api/v1/jobs?from=-1h").await?;
     Ok(Answers {
         outlooks: outlooks(daemon, &jobs).await,
         status: get(daemon, "/api/v1/status").await?,
-        health: is_late.then(|| sentence.trim().to_string()),
         volumes: get(daemon, "/api/v1/volumes").await?,
         jobs,
         alerts: get(daemon, "/api/v1/alerts").await?,
@@ -88,12 +66,13 @@ async fn get<T: DeserializeOwned>(daemon: &Daemon, path: &str) -> anyhow::Result
     parsed(&answer).with_context(|| format!("cannot read {path}"))
 }
 
-fn text(answers: &Answers) -> (String, Verdict) {
+fn text(answers: &Answers) -> String {
     let open: Vec<&Alert> = answers.alerts.iter().filter(|alert| alert.cleared_at.is_none()).collect();
     let running: Vec<&JobBody> = answers.jobs.iter().filter(|job| job.ended_at.is_none()).collect();
     let filled: Vec<&VolumeBody> = answers.volumes.iter().filter(|volume| is_watched(volume)).collect();
-    let verdict = verdict(answers, &open, &filled);
-    let mut text = format!("COWBELL {} - {}", verdict.word(), headline(answers, &open, &filled));
+    let Verdict { grade, sentence } = &answers.status.verdict;
+    // The bar begins performance data.
+    let mut text = format!("COWBELL {} - {}", grade.text().to_uppercase(), sentence.replace('|', "/"));
     let _ = writeln!(text, " | {}", performance(&filled, running.len(), open.len()));
     for volume in &filled {
         let _ = writeln!(text, "{}", volume_line(volume));
@@ -107,64 +86,12 @@ fn text(answers: &Answers) -> (String, Verdict) {
     for part in answers.status.parts.iter().filter(|part| !part.ok) {
         let _ = writeln!(text, "unavailable: {}: {}", part.name, part.error.as_deref().unwrap_or_default());
     }
-    (text, verdict)
-}
-
-fn verdict(answers: &Answers, open: &[&Alert], filled: &[&VolumeBody]) -> Verdict {
-    let is_critical = open.iter().any(|alert| alert.severity == Severity::Critical);
-    match () {
-        () if answers.health.is_some() => Verdict::Unknown,
-        () if is_critical || filled.iter().any(|volume| volume.state.is_bad()) => Verdict::Critical,
-        () if !open.is_empty() || store_error(answers).is_some() => Verdict::Warning,
-        () if filled.iter().any(is_unknown) || unseen(answers).is_some() => Verdict::Unknown,
-        () => Verdict::Ok,
-    }
-}
-
-/// Why the database is not written. Its alert is raised later, since a slow disk may recover.
-fn store_error(answers: &Answers) -> Option<&str> {
-    answers.status.parts.iter().find(|part| part.name == "store" && !part.ok)?.error.as_deref()
-}
-
-/// The device-mapper's error, if there are volumes.
-fn unseen(answers: &Answers) -> Option<&str> {
-    let dm = answers.status.parts.iter().find(|part| part.name == "dm")?;
-    dm.error.as_deref().filter(|_| !answers.volumes.is_empty())
-}
-
-/// An active volume with unknown fill, for which no alert can be raised.
-fn is_unknown(volume: &&VolumeBody) -> bool {
-    volume.state != State::Inactive && volume.fill_percent.is_none()
+    text
 }
 
 /// Snapshots and pools, which can overflow.
 fn is_watched(volume: &VolumeBody) -> bool {
     matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool)
-}
-
-fn headline(answers: &Answers, open: &[&Alert], filled: &[&VolumeBody]) -> String {
-    if let Some(late) = &answers.health {
-        return format!("the daemon's figures are old: {late}");
-    }
-    if let Some(volume) = filled.iter().find(|volume| volume.state.is_bad() && open.is_empty()) {
-        return format!("{}/{} is {}", volume.vg, volume.lv, volume.state.text());
-    }
-    if let Some(why) = store_error(answers).filter(|_| open.is_empty()) {
-        return format!("the database is not written: {why}");
-    }
-    if let Some(why) = unseen(answers).filter(|_| open.is_empty()) {
-        return usage_unknown(why);
-    }
-    if let Some(volume) = filled.iter().find(|volume| is_unknown(volume) && open.is_empty()) {
-        return format!("the fill of {}/{} is unknown", volume.vg, volume.lv);
-    }
-    let worst = open.iter().find(|alert| alert.severity == Severity::Critical).or(open.first());
-    match (worst, filled.len()) {
-        (Some(alert), _) => alert.sentence.replace('|', "/"),
-        (None, 0) => "no active snapshot or thin pool".into(),
-        (None, 1) => "1 snapshot or thin pool, not near full".into(),
-        (None, count) => format!("{count} snapshots and thin pools, none near full"),
-    }
 }
 
 fn performance(filled: &[&VolumeBody], running: usize, open: usize) -> String {

@@ -10,16 +10,22 @@ use super::answer::Problem;
 pub const STYLE: &str = include_str!("../../web/assets/cowbell.css");
 
 /// Path below `/assets/`, media type and content of each file.
-const ASSETS: [(&str, &str, &str); 7] = [
+const ASSETS: [(&str, &str, &str); 11] = [
     ("cowbell.css", "text/css", STYLE),
     ("cowbell.js", JAVASCRIPT, include_str!("../../web/assets/cowbell.js")),
-    ("favicon.svg", "image/svg+xml", include_str!("../../web/assets/favicon.svg")),
+    ("favicon.svg", SVG, ICON),
+    ("favicon-ok.svg", SVG, ICON),
+    ("favicon-unknown.svg", SVG, include_str!("../../web/assets/favicon-unknown.svg")),
+    ("favicon-warning.svg", SVG, include_str!("../../web/assets/favicon-warning.svg")),
+    ("favicon-critical.svg", SVG, include_str!("../../web/assets/favicon-critical.svg")),
     ("vendor/htmx.min.js", JAVASCRIPT, include_str!("../../web/assets/vendor/htmx.min.js")),
     ("vendor/hx-sse.min.js", JAVASCRIPT, include_str!("../../web/assets/vendor/hx-sse.min.js")),
     ("vendor/LICENSE", "text/plain", include_str!("../../web/assets/vendor/LICENSE")),
     ("vendor/VERSIONS", "text/plain", include_str!("../../web/assets/vendor/VERSIONS")),
 ];
 const JAVASCRIPT: &str = "text/javascript";
+const SVG: &str = "image/svg+xml";
+const ICON: &str = include_str!("../../web/assets/favicon.svg");
 
 /// Browsers revalidate each time, mostly with a 304.
 const CACHE: &str = "no-cache";

@@ -18,6 +18,7 @@ use super::answer::{Problem, ProblemBody};
 use super::peer::{Peer, Process};
 use crate::present::Present;
 use crate::series::quantity::{DeviceQuantity, HostQuantity};
+use crate::verdict::Verdict;
 
 /// Keeps proxies and tunnels open between long ticks.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -40,6 +41,9 @@ pub struct TickBody {
     pub bo_kib_per_s: Option<f64>,
     /// Open alerts.
     pub alerts: usize,
+    /// Of the host.
+    #[serde(flatten)]
+    pub verdict: Verdict,
 }
 
 impl From<&Present> for TickBody {
@@ -58,6 +62,7 @@ impl From<&Present> for TickBody {
             bi_kib_per_s: host(HostQuantity::BiKibPerS),
             bo_kib_per_s: host(HostQuantity::BoKibPerS),
             alerts: present.alerts.len(),
+            verdict: Verdict::of_host(present),
         }
     }
 }

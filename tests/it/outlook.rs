@@ -75,7 +75,7 @@ fn a_backup_with_room_is_said_to_be_done_first_everywhere() {
         assert!(page.contains(expected), "no {expected:?} in {page}");
     }
     let overview = daemon.get("/").body;
-    assert!(overview.contains(&format!("data_snapshot: {text}")), "{overview}");
+    assert!(overview.contains(text), "{overview}");
     let address = format!("127.0.0.1:{}", daemon.port);
     for arguments in [&["status"][..], &["job", "show", "1"]] {
         let told = said(cowbell().args(arguments).args(["--listen", &address]));
@@ -90,10 +90,83 @@ fn one_that_fills_sooner_is_said_to_be_lost() {
     let (_tape, daemon) = playing(tape);
     let said = outlook(&daemon);
     assert_eq!(said["verdict"], "full_first", "{said}");
+    assert_eq!(said["risk"], "high", "{said}");
+    assert_eq!(daemon.json("/api/v1/status")["grade"], "critical");
     let page = daemon.get("/jobs/1").body;
-    let page = page.replace("<code>", "`").replace("</code>", "`");
-    let box_of_it = page.split("<div class=\"empty\"><strong>").nth(1).unwrap();
-    assert!(box_of_it.starts_with(said["text"].as_str().unwrap()), "{page}");
+    let verdict = page.split("<section class=\"verdict critical\"").nth(1).unwrap();
+    let verdict = verdict.split("</section>").next().unwrap();
+    assert!(verdict.contains("so it will be lost. Run <code>lvextend -L +"), "{verdict}");
+}
+
+/// The grade and the sentence of a page's verdict, without markup.
+fn verdict(page: &str) -> (String, String) {
+    let (_, rest) = page.split_once("<section class=\"verdict ").unwrap();
+    let (grade, rest) = rest.split_once('"').unwrap();
+    let sentence = rest.split_once("</strong> ").unwrap().1.split_once("</p>").unwrap().0;
+    let plain = sentence.replace("<code>", "`").replace("</code>", "`").replace("&#39;", "'");
+    (grade.into(), plain)
+}
+
+/// The grade of a row of a table that has this link.
+fn graded_row(page: &str, href: &str) -> String {
+    let mut rows = page.split("<tr>").filter(|row| row.contains(&format!("href=\"{href}\"")));
+    let row = rows.next().unwrap_or_else(|| panic!("no row of {href} in {page}"));
+    row.split_once("class=\"state ").unwrap().1.split_once('"').unwrap().0.into()
+}
+
+#[test]
+fn all_places_have_one_grade_and_one_sentence() {
+    let mut grades = Vec::new();
+    for ticks in [5, 12, 20, 28, 40, 60, 90, 121, 150, 170, 178, 184] {
+        let mut tape = tape();
+        // It overflows in the end.
+        backup(&mut tape, ticks, 0.5, Some(4_000));
+        let (_tape, daemon) = playing(tape);
+        let host = daemon.json("/api/v1/status");
+        let grade = host["grade"].as_str().unwrap().to_string();
+        let volumes = daemon.json("/api/v1/volumes");
+        let volume =
+            volumes.as_array().unwrap().iter().find(|it| it["lv"] == "data_snapshot").unwrap().clone();
+        let job = daemon.json("/api/v1/jobs/1");
+        let overview = daemon.get("/").body;
+        let href = "/volumes/vg0/data_snapshot";
+        assert_eq!(volume["grade"], host["grade"], "{ticks} {volume}");
+        assert_eq!(job["grade"], host["grade"], "{ticks} {job}");
+        assert_eq!(verdict(&overview), (grade.clone(), host["sentence"].as_str().unwrap().into()));
+        let (of_volume, of_job) = (daemon.get(href).body, daemon.get("/jobs/1").body);
+        assert_eq!(verdict(&of_volume).1, volume["sentence"].as_str().unwrap());
+        assert_eq!(verdict(&of_job).1, job["sentence"].as_str().unwrap());
+        if grade != "ok" {
+            assert_eq!([&volume["sentence"], &job["sentence"]], [&host["sentence"]; 2]);
+        }
+        let sign = match &*grade {
+            "ok" => "",
+            "warning" => "▲ ",
+            _ => "✖ ",
+        };
+        for page in [&overview, &of_volume, &of_job] {
+            assert_eq!(verdict(page).0, grade, "after {ticks}");
+            assert!(page.contains(&format!("<title>{sign}")), "{page}");
+            assert!(page.contains(&format!("/assets/favicon-{grade}.svg")), "{page}");
+        }
+        assert_eq!(graded_row(&overview, href), grade);
+        assert_eq!(graded_row(&daemon.get("/volumes").body, href), grade);
+        let of_jobs = if grade == "ok" { "running" } else { &grade };
+        assert_eq!(graded_row(&daemon.get("/jobs").body, "/jobs/1"), of_jobs);
+        let alerts = daemon.json("/api/v1/alerts");
+        let severities: Vec<&str> =
+            alerts.as_array().unwrap().iter().map(|alert| alert["severity"].as_str().unwrap()).collect();
+        let worst = ["critical", "warning"].into_iter().find(|severity| severities.contains(severity));
+        assert_eq!(worst.unwrap_or("ok"), grade, "{alerts}");
+        let told = said(cowbell().args(["status", "--listen", &format!("127.0.0.1:{}", daemon.port)]));
+        let line = format!("COWBELL {} - {}", grade.to_uppercase(), host["sentence"].as_str().unwrap());
+        assert!(told.out.starts_with(&line), "{told:?}");
+        let status = ["ok", "warning", "critical"].iter().position(|it| *it == grade).unwrap();
+        assert_eq!(told.code, i32::try_from(status).ok());
+        grades.push(grade);
+    }
+    assert_eq!(grades.first().unwrap(), "ok");
+    assert_eq!(grades.last().unwrap(), "critical");
 }
 
 #[test]

@@ -32,6 +32,18 @@
     }
   }
 
+  // Title and icon show the host's grade; a change is announced once.
+  const SIGNS = { ok: "", unknown: "? ", warning: "▲ ", critical: "✖ " };
+  function grade({ grade: now, sentence }) {
+    const before = body.dataset.grade;
+    if (!(now in SIGNS) || now === before) return;
+    body.dataset.grade = now;
+    document.title = SIGNS[now] + document.title.slice(SIGNS[before].length);
+    const icon = document.getElementById("icon");
+    icon.href = icon.href.replace(/favicon-\w+/, `favicon-${now}`);
+    document.getElementById("announcement").textContent = `${now}: ${sentence.replaceAll("`", "")}`;
+  }
+
   function pause() {
     paused = !paused;
     if (button) {
@@ -52,6 +64,7 @@
     last = performance.now() - (Number(tick.age_ms) || 0);
     interval = Number(tick.interval_ms) || interval;
     ended = tick.ended === true;
+    grade(tick);
     refresh();
     show();
   });

@@ -116,7 +116,7 @@ pub async fn import_job(
     let (job, file) = checking.await??;
     let stored = forgotten_or_room(&site, &job.key, file.len()).await?;
     let Answer { status, job, message } = send(&site, Command::Import(Box::new(job), file), stored).await?;
-    Ok((status, Json(ImportedJob { job: JobBody::from(&job), message })))
+    Ok((status, Json(ImportedJob { job: JobBody::new(&job, &*site.present()?), message })))
 }
 
 /// The job of a file, and the file to store: written anew, so that it contains nothing else.

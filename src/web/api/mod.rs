@@ -93,7 +93,9 @@ pub async fn jobs(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<Jobs
     let Partial { found: JobPage { jobs, next }, missing } = site.job_page(&query, limit).await?;
     let to = if range.to == Timestamp::MAX { String::new() } else { format!("&to={}", range.to) };
     let next = next.map(|next| format!("jobs?from={}{to}&limit={limit}&before={next}", range.from));
-    Ok((next_page(next), Partial { found: Json(jobs.iter().map(JobBody::from).collect()), missing }))
+    let present = site.present()?;
+    let found = jobs.iter().map(|job| JobBody::new(job, &present)).collect();
+    Ok((next_page(next), Partial { found: Json(found), missing }))
 }
 
 /// The `Link` to the next page, if any.
@@ -115,7 +117,7 @@ fn checked(key: &str, number: Option<usize>, default: usize, most: usize) -> Res
     params(("id" = i64, Path, description = "The ID of the job")),
     responses((status = 200, body = JobBody), (status = 400, body = ProblemBody), (status = 404, body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn job(State(site): State<Site>, Path(id): Path<String>) -> Result<Json<JobBody>, Problem> {
-    Ok(Json(JobBody::from(&numbered(&site, &id).await?)))
+    Ok(Json(JobBody::new(&numbered(&site, &id).await?, &*site.present()?)))
 }
 
 /// The cost of a job: figures, diagnosis, advice, and the size of the next COW area. For a running job it may be 10 s old.
@@ -154,7 +156,7 @@ pub async fn compare(
     ParsedQuery(query): ParsedQuery<Pairs>,
 ) -> Result<Json<CompareBody>, Problem> {
     let compared = site.compared(&Choice::of(&query)?).await?;
-    Ok(Json(CompareBody::new(&compared)))
+    Ok(Json(CompareBody::new(&compared, &*site.present()?)))
 }
 
 /// The job with this ID.

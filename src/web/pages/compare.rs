@@ -9,10 +9,11 @@ use axum::extract::State;
 use jiff::Timestamp;
 
 use super::charts::{BYTES, Figure};
-use super::rows::{JobTable, outcome};
+use super::rows::{self, JobTable};
 use super::{Answer, Content, Refresh, moment, shown};
 use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, TimeLabels, Unit};
 use crate::job::{Job, JobKind};
+use crate::present::Present;
 use crate::report::outline::OutlinePoint;
 use crate::report::text::{basis, besides, figures as figure_table, sentence};
 use crate::series::{Point, Range, Series};
@@ -77,7 +78,7 @@ pub async fn page(State(site): State<Site>, ParsedQuery(query): ParsedQuery<Pair
     }
     let width = query.iter().find(|(key, _)| key == "width").and_then(|(_, width)| width.parse().ok());
     let compared = site.compared(&choice).await?;
-    let now = section(&compared, &choice, site.present()?.interval.at, width.unwrap_or(WIDTH))?;
+    let now = section(&compared, &choice, &*site.present()?, width.unwrap_or(WIDTH))?;
     let refresh = Some(Refresh::once(super::fragment_url("/jobs/compare/now", &choice.query())));
     Ok(Content { title: TITLE.into(), place: "/jobs", refresh, now, ..Content::default() })
 }
@@ -91,7 +92,7 @@ async fn chooser(site: &Site) -> Result<String, Problem> {
     let columns = [Head::name("Set"), Head::number("Runs")];
     shown(&Chooser {
         sets: Table::new("Sets of runs", columns, site.sets().await?.into_iter().map(link)).class("sets"),
-        jobs: JobTable::of_choices(&jobs, site.present()?.interval.at),
+        jobs: JobTable::of_choices(&jobs, &*site.present()?),
         most: MOST_COMPARED,
     })
 }
@@ -100,13 +101,17 @@ async fn chooser(site: &Site) -> Result<String, Problem> {
 pub fn section(
     compared: &ComparisonData,
     choice: &Choice,
-    now: Timestamp,
+    present: &Present,
     width: u32,
 ) -> Result<String, Problem> {
     let ComparisonData { columns, comparison, of_all } = compared;
     shown(&SideBySide {
         title: choice.set().unwrap_or(TITLE).into(),
-        columns: columns.iter().enumerate().map(|(place, column)| column_row(place, column, now)).collect(),
+        columns: columns
+            .iter()
+            .enumerate()
+            .map(|(place, column)| column_row(place, column, present))
+            .collect(),
         has_repeats: columns.iter().any(|column| column.runs.len() > 1),
         figures: figures(columns, width),
         remarks: of_all.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect(),
@@ -116,15 +121,12 @@ pub fn section(
     })
 }
 
-fn column_row(place: usize, column: &Column, now: Timestamp) -> ColumnRow {
-    let run = |(job, _): &(Job, _)| {
-        let (outcome, grade) = outcome(job);
-        RunLink {
-            href: format!("/jobs/{}", job.id),
-            text: format!("job {}, {}", job.id, moment(job.started_at, now)),
-            outcome,
-            grade,
-        }
+fn column_row(place: usize, column: &Column, present: &Present) -> ColumnRow {
+    let run = |(job, _): &(Job, _)| RunLink {
+        href: format!("/jobs/{}", job.id),
+        text: format!("job {}, {}", job.id, moment(job.started_at, present.interval.at)),
+        outcome: rows::outcome_word(job),
+        grade: rows::job_class(present, job),
     };
     ColumnRow {
         name: column.name.clone(),

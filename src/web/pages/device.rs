@@ -15,6 +15,7 @@ use crate::series::quantity::DeviceQuantity;
 use crate::store::Subject;
 use crate::table::Table;
 use crate::topology::{Device, DeviceKind};
+use crate::verdict::Verdict;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
 
@@ -26,6 +27,8 @@ const MOST_JOBS: usize = 10;
 pub struct Subjects {
     pub name: String,
     pub description: String,
+    /// Of a volume or job.
+    pub verdict: Option<Verdict>,
     /// Further facts, a line each.
     pub remarks: Vec<String>,
     /// A warning above the figures.
@@ -86,7 +89,7 @@ pub async fn page(
         span: super::span_text(range),
         figures: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),
-        jobs: Some(JobTable::of(&jobs, present.interval.at)),
+        jobs: Some(JobTable::of(&jobs, &present)),
         ..Subjects::default()
     };
     let refresh = view.refresh(&format!("/devices/{}/now", crate::web::escaped(&name)), range);

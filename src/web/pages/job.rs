@@ -9,7 +9,7 @@ use super::rows;
 use super::text;
 use super::{Answer, Content, Refresh, moment, shown};
 use crate::config::{Rule, Thresholds};
-use crate::forecast::{Eta, Outlook, OutlookVerdict};
+use crate::forecast::{Eta, Outlook};
 use crate::job::figures::PhaseWork;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
@@ -18,6 +18,7 @@ use crate::series::Range;
 use crate::store::{Level, Subject};
 use crate::table::{Column, Table};
 use crate::units::duration_text;
+use crate::verdict::Verdict;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem};
 
@@ -57,15 +58,17 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
     let outlook = present.outlook(job);
     let work = work(site, job).await?;
     let account = account(job, &present);
+    let verdict = Verdict::of_job(&present, job);
     let page = shown(&Subjects {
         name: job.name.clone(),
         key_figures: key_figures(job, &account, &present, outlook.as_ref()),
         description: account.heading,
-        remarks: expected(outlook.as_ref())
+        remarks: expected(outlook.as_ref(), &verdict)
+            .chain(account.warning.filter(|warning| *warning != verdict.sentence))
             .chain(account.remarks)
             .chain(rolled_up(site, job, &present).await?)
             .collect(),
-        notice: outlook.as_ref().and_then(overflowing).or(account.warning),
+        verdict: Some(verdict),
         accept: job.can_be_accepted().then(|| format!("/api/v1/jobs/{}/accept", job.id)),
         figures,
         phases: phases::phases(job, &work, present.interval.at),
@@ -104,15 +107,12 @@ fn notes(job: &Job, now: jiff::Timestamp) -> Table {
     Table::new("Notes", [Column::text("At (UTC)"), Column::text("Note").class("says")], rows)
 }
 
-/// The warning that the snapshot will overflow before the backup ends.
-fn overflowing(outlook: &Outlook) -> Option<String> {
-    (outlook.verdict == OutlookVerdict::FullFirst).then(|| outlook.text.clone())
-}
-
-/// When the job will end, and the basis of this forecast.
-fn expected(outlook: Option<&Outlook>) -> impl Iterator<Item = String> {
-    let calm = outlook.filter(|outlook| overflowing(outlook).is_none()).map(|outlook| outlook.text.clone());
-    calm.into_iter().chain(outlook.map(|outlook| outlook.left.text.clone()))
+/// When the job will end unless the verdict says it, and the basis of this forecast.
+fn expected(outlook: Option<&Outlook>, verdict: &Verdict) -> impl Iterator<Item = String> {
+    let text = outlook.map(|outlook| outlook.text.clone());
+    text.filter(|text| !verdict.sentence.contains(text))
+        .into_iter()
+        .chain(outlook.map(|outlook| outlook.left.text.clone()))
 }
 
 /// A sentence if some ticks of the job were rolled up.

@@ -39,7 +39,7 @@ pub async fn page(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<View
     let page = Jobs {
         ranges: view.ranges(&present),
         span: super::span_text(range),
-        jobs: JobTable::of(&Partial { found: jobs, missing }, present.interval.at),
+        jobs: JobTable::of(&Partial { found: jobs, missing }, &present),
         older: older.map(|query| format!("/jobs?{query}")),
     };
     Content::new("Jobs", "/jobs", refresh, &page)

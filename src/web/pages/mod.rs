@@ -31,6 +31,7 @@ use super::answer::{Problem, ProblemBody};
 use crate::series::Range;
 use crate::series::when::TimeQuery;
 use crate::source::own::own_cost;
+use crate::verdict::{Grade, Verdict};
 
 /// Slightly shorter than a tick, so that no tick is skipped.
 const SHORTEST_REFRESH_MS: u64 = 900;
@@ -45,6 +46,7 @@ const VISIBLE_POINTS: u64 = 600;
 struct Page<'a> {
     content: &'a Content,
     host: String,
+    grade: Grade,
     trigger: String,
     version: &'static str,
     /// What cowbell itself costs.
@@ -131,10 +133,12 @@ pub async fn frame(State(site): State<Site>, response: Response) -> Response {
 }
 
 fn framed(site: &Site, content: &Content) -> Result<Html<String>, Problem> {
-    let host = site.present().map(|present| present.host.clone()).unwrap_or_default();
+    let present = site.present();
+    let host = present.as_ref().map(|present| present.host.clone()).unwrap_or_default();
+    let grade = present.map_or(Grade::Unknown, |present| Verdict::of_host(&present).grade);
     let has_charts = content.now.contains("<figure>");
     let trigger = content.refresh.as_ref().map(|refresh| refresh.trigger(has_charts)).unwrap_or_default();
-    shown(&Page { content, host, trigger, version: env!("CARGO_PKG_VERSION"), cost: cost() }).map(Html)
+    shown(&Page { content, host, grade, trigger, version: env!("CARGO_PKG_VERSION"), cost: cost() }).map(Html)
 }
 
 fn shown(template: &impl Template) -> Result<String, Problem> {

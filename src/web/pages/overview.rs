@@ -1,15 +1,12 @@
 //! `/`: the verdict, usage of snapshots and pools, throughput, and recent jobs.
 
-use std::sync::Arc;
-
 use askama::Template;
 use axum::extract::State;
 
 use super::charts::{self, ChoiceLink, Figure, Sketch, Trace, View};
 use super::rows::{self, JobTable};
 use super::{Answer, Content};
-use crate::alert::{Alert, Rule, Severity};
-use crate::forecast::Outlook;
+use crate::alert::Rule;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
 use crate::series::quantity::{DeviceQuantity, Quantity};
@@ -18,7 +15,8 @@ use crate::source::dm::usage_unknown;
 use crate::store::Subject;
 use crate::table::Table;
 use crate::topology::{Device, VolumeKind};
-use crate::units::{Fill, count_text, duration_text, percent_text};
+use crate::units::{Fill, count_text, duration_text};
+use crate::verdict::Verdict;
 use crate::web::Site;
 use crate::web::answer::ParsedQuery;
 
@@ -33,21 +31,13 @@ const MOST_OUTLOOKS: usize = 3;
 #[template(path = "overview.html")]
 struct Overview {
     verdict: Verdict,
+    more: Vec<String>,
     ranges: Vec<ChoiceLink>,
     span: String,
     fills: Table,
     nothing_to_watch: String,
     figures: Vec<Figure>,
     jobs: JobTable,
-}
-
-/// The state of the host in words.
-struct Verdict {
-    /// `ok`, `warning`, `critical` or `unknown`
-    grade: &'static str,
-    word: &'static str,
-    sentence: String,
-    more: Vec<String>,
 }
 
 pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
@@ -57,30 +47,22 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
     let sketches =
         vec![disks(&present), copying(&present, &jobs.found), fills(&present, &jobs.found), charts::paging()];
     let figures = charts::draw(&site, &view, range, &jobs.found, sketches).await?;
+    let verdict = Verdict::of_host(&present);
     let page = Overview {
-        verdict: verdict(&present),
+        more: more(&present, &verdict),
+        verdict,
         ranges: view.ranges(&present),
         span: super::span_text(range),
         fills: rows::fills(&present),
         nothing_to_watch: nothing_to_watch(&present),
         figures,
-        jobs: JobTable::of(&jobs, present.interval.at),
+        jobs: JobTable::of(&jobs, &present),
     };
     Content::new("Overview", "/", view.refresh("/overview", range), &page)
 }
 
-fn verdict(present: &Arc<Present>) -> Verdict {
-    let worst = present.alerts.iter().max_by_key(|alert| (alert.severity, alert.raised_at));
-    let (grade, word, sentence) = match worst {
-        Some(alert) if alert.severity == Severity::Critical => {
-            ("critical", "Critical", alert.sentence.clone())
-        }
-        Some(alert) => ("warning", "Warning", alert.sentence.clone()),
-        None => match unseen(present) {
-            Some(why) => ("unknown", "Unknown", why),
-            None => ("ok", "OK", all_well(present)),
-        },
-    };
+/// What else there is to say: other alerts, the recording, running jobs and their forecasts.
+fn more(present: &Present, verdict: &Verdict) -> Vec<String> {
     let mut more = Vec::new();
     if present.alerts.len() > 1 {
         let others = count_text(present.alerts.len() - 1, "more alert is", "more alerts are");
@@ -88,33 +70,9 @@ fn verdict(present: &Arc<Present>) -> Verdict {
     }
     more.extend(present.ended.iter().map(|how| format!("This is a recording of {}: {how}.", present.host)));
     more.extend(running(present));
-    more.extend(outlooks(present, worst));
-    more.extend(present.store.error.clone());
-    Verdict { grade, word, sentence, more }
-}
-
-/// Why the usage of some volume is unknown: its alerts cannot be raised.
-fn unseen(present: &Present) -> Option<String> {
-    present.interval.volumes().find_map(|(volume, state)| present.why_usage_is_unknown(volume, state))
-}
-
-fn all_well(present: &Present) -> String {
-    let fullest = present
-        .interval
-        .volumes()
-        .filter(|(volume, _)| matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool))
-        .filter_map(|(volume, state)| Some((volume, state.fill?.percent())))
-        .max_by(|a, b| a.1.total_cmp(&b.1));
-    match fullest {
-        Some((volume, percent)) => {
-            format!(
-                "Nothing is near full. The fullest is {} at {}.",
-                volume.full_name(),
-                percent_text(percent)
-            )
-        }
-        None => "There is no snapshot or thin pool that could overflow.".into(),
-    }
+    more.extend(outlooks(present, &verdict.sentence));
+    more.extend(present.store.error.clone().filter(|error| !verdict.sentence.contains(error)));
+    more
 }
 
 fn running(present: &Present) -> Option<String> {
@@ -127,20 +85,14 @@ fn running(present: &Present) -> Option<String> {
     (!running.is_empty()).then(|| format!("Running: {}.", running.join(", ")))
 }
 
-/// Forecasts for the backups that started last, except the one in the sentence of the shown alert.
-fn outlooks(present: &Present, shown: Option<&Alert>) -> Vec<String> {
-    let is_shown = |outlook: &Outlook| {
-        let is_its = |alert: &Alert| {
-            let name = format!(" {}/{}", alert.vg, alert.lv);
-            alert.rule.has_outlook() && outlook.overflows.as_deref().is_some_and(|full| full.ends_with(&name))
-        };
-        outlook.is_conclusive() && shown.is_some_and(is_its)
-    };
+/// Forecasts for the backups that started last, except one that was shown.
+fn outlooks(present: &Present, shown: &str) -> Vec<String> {
     let running = present.jobs.iter().rev().filter(|job| job.is_running() && job.kind == JobKind::Snapshot);
     let forecasts = running.take(MOST_OUTLOOKS).filter_map(|job| {
         let outlook = present.outlook(job).filter(|outlook| outlook.done.or(outlook.full).is_some())?;
-        let outlook = Some(outlook).filter(|outlook| !is_shown(outlook))?;
-        Some(format!("{}: {}", job.name, outlook.text))
+        let is_shown = shown.contains(&outlook.text)
+            || outlook.is_conclusive() && outlook.overflows.as_ref().is_some_and(|full| shown.contains(full));
+        (!is_shown).then(|| format!("{}: {}", job.name, outlook.text))
     });
     forecasts.collect()
 }

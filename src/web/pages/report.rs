@@ -45,7 +45,7 @@ pub async fn report(
     let mut sections = Vec::new();
     if jobs.len() > 1 {
         let compared = site.compared(&choice).await?;
-        sections.push(compare::section(&compared, &choice, present.interval.at, compare::WIDTH)?);
+        sections.push(compare::section(&compared, &choice, &present, compare::WIDTH)?);
     }
     for job in jobs.iter().filter(|_| jobs.len() <= MOST_WHOLE) {
         sections.push(job::whole(&site, job, &View::default()).await?);

@@ -3,33 +3,31 @@
 use jiff::Timestamp;
 
 use super::{moment, text};
-use crate::config::{Rule, Thresholds};
-use crate::job::{Job, JobKind, Outcome, tool};
+use crate::config::Rule;
+use crate::job::{Job, Outcome, tool};
 use crate::present::Present;
 use crate::series::Range;
 use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 use crate::units::{Fill, duration_text, percent_text, size_text, took_text};
+use crate::verdict::{Grade, grade_by, grade_of, grade_of_job, outcome};
 use crate::web::answer::Partial;
 
 /// All snapshots and pools, failed ones first, then by fill.
 pub fn fills(present: &Present) -> Table {
     let mut rows = Vec::new();
     for (volume, state) in present.interval.volumes() {
-        let thresholds = |rule| present.thresholds.of(rule, &volume.vg, &volume.lv);
+        let row = |fill, part, rule| fill_row(present, volume, state, fill, part, rule);
         match volume.kind {
-            VolumeKind::Snapshot => {
-                rows.push(fill(present, volume, state, state.fill, None, thresholds(Rule::SnapshotFill)));
-            }
+            VolumeKind::Snapshot => rows.push(row(state.fill, None, Rule::SnapshotFill)),
             VolumeKind::ThinPool => {
-                let (data, metadata) = (thresholds(Rule::PoolData), thresholds(Rule::PoolMetadata));
-                rows.push(fill(present, volume, state, state.fill, Some("data"), data));
-                rows.push(fill(present, volume, state, state.metadata, Some("metadata"), metadata));
+                rows.push(row(state.fill, Some("data"), Rule::PoolData));
+                rows.push(row(state.metadata, Some("metadata"), Rule::PoolMetadata));
             }
             _ => {}
         }
     }
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    rows.sort_by(|a, b| b.0.0.cmp(&a.0.0).then(b.0.1.total_cmp(&a.0.1)));
     let columns = [
         Column::name("Volume"),
         Column::text("State"),
@@ -42,23 +40,28 @@ pub fn fills(present: &Present) -> Table {
 }
 
 /// A row and its urgency.
-type FillRow = (f64, Vec<Cell>);
+type FillRow = ((Grade, f64), Vec<Cell>);
 
-fn fill(
+fn fill_row(
     present: &Present,
     volume: &Volume,
     state: &VolumeState,
     fill: Option<Fill>,
     part: Option<&'static str>,
-    thresholds: Option<Thresholds>,
+    rule: Rule,
 ) -> FillRow {
     let percent = fill.map(Fill::percent);
-    let grade = grade(state.state, percent, thresholds);
-    let urgency = if state.state.is_bad() { 200.0 } else { percent.unwrap_or(-1.0) };
+    let thresholds = present.thresholds.of(rule, &volume.vg, &volume.lv);
+    // The metadata of a pool has a grade of its own.
+    let grade = match rule {
+        Rule::PoolMetadata if fill.is_some() => grade_by(present, volume, rule),
+        _ => grade_of(present, volume, state),
+    };
+    let urgency = (grade, percent.unwrap_or(-1.0));
     let now = present.interval.at;
     let width = percent.map(|width| Bar {
         width,
-        class: if grade == "ok" { "used" } else { grade },
+        class: if grade == Grade::Ok { "used" } else { grade.text() },
         mark: thresholds.map(|thresholds| thresholds.critical),
         ..Bar::default()
     });
@@ -70,7 +73,7 @@ fn fill(
         volume.origin.as_ref().map_or_else(|| volume.kind.text().into(), |origin| format!("of {origin}"));
     let row = vec![
         Cell::link(volume.full_name(), volume_href(&volume.vg, &volume.lv)).small(part.unwrap_or_default()),
-        Cell::state(state_word(state.state, grade), grade),
+        Cell::state(state_word(state.state, grade), grade.text()),
         width.map_or_else(Cell::default, |bar| Cell::default().bar(bar)).then(used),
         used_of_size(fill, volume.size.filter(|_| part != Some("metadata"))).into(),
         of.into(),
@@ -79,20 +82,9 @@ fn fill(
     (urgency, row)
 }
 
-/// The CSS class of a volume by state and fill.
-pub fn grade(state: State, percent: Option<f64>, thresholds: Option<Thresholds>) -> &'static str {
-    match (state, percent) {
-        _ if state.is_bad() => "critical",
-        (State::Unknown | State::Inactive, _) | (_, None) => "unknown",
-        (_, Some(percent)) if thresholds.is_some_and(|it| percent >= it.critical) => "critical",
-        (_, Some(percent)) if thresholds.is_some_and(|it| percent >= it.warning) => "warning",
-        _ => "ok",
-    }
-}
-
 /// The grade of a volume that works, or else its state.
-pub fn state_word(state: State, grade: &'static str) -> &'static str {
-    if state == State::Ok && grade != "unknown" { grade } else { state.text() }
+pub fn state_word(state: State, grade: Grade) -> &'static str {
+    if state == State::Ok { grade.text() } else { state.text() }
 }
 
 pub fn used_of_size(fill: Option<Fill>, size: Option<u64>) -> String {
@@ -115,17 +107,17 @@ pub struct JobTable {
 }
 
 impl JobTable {
-    pub fn of(jobs: &Partial<Vec<Job>>, now: Timestamp) -> Self {
+    pub fn of(jobs: &Partial<Vec<Job>>, present: &Present) -> Self {
         let name = |job: &Job| Cell::link(&job.name, format!("/jobs/{}", job.id)).small(label(job));
-        Self { table: job_table("The latest first", jobs, now, name), missing: jobs.missing.clone() }
+        Self { table: job_table("The latest first", jobs, present, name), missing: jobs.missing.clone() }
     }
 
     /// Jobs with checkboxes.
-    pub fn of_choices(jobs: &Partial<Vec<Job>>, now: Timestamp) -> Self {
+    pub fn of_choices(jobs: &Partial<Vec<Job>>, present: &Present) -> Self {
         let name = |job: &Job| {
             Cell::choice(&job.name, "id", job.id.to_string()).small(job.id.to_string()).small(label(job))
         };
-        let table = job_table("Single jobs, the latest first", jobs, now, name).class("choose");
+        let table = job_table("Single jobs, the latest first", jobs, present, name).class("choose");
         Self { table, missing: jobs.missing.clone() }
     }
 
@@ -138,7 +130,7 @@ impl JobTable {
 fn job_table(
     caption: &'static str,
     jobs: &Partial<Vec<Job>>,
-    now: Timestamp,
+    present: &Present,
     name: impl Fn(&Job) -> Cell,
 ) -> Table {
     let columns = [
@@ -150,8 +142,8 @@ fn job_table(
         Column::number("Peak fill").class("least"),
         Column::text("Of").class("less"),
     ];
+    let now = present.interval.at;
     let row = |job: &Job| {
-        let (outcome, grade) = outcome(job);
         let of = match (&job.vg, &job.origin) {
             (Some(vg), Some(origin)) => {
                 format!("{} of {vg}/{origin}", tool::above_lvcreate(job).unwrap_or("snapshot"))
@@ -161,7 +153,7 @@ fn job_table(
         let host = job.imported_from().map_or_else(String::new, |host| format!(" on {host}"));
         vec![
             name(job),
-            Cell::state(outcome, grade),
+            Cell::state(outcome_word(job), job_class(present, job)),
             moment(job.started_at, now).into(),
             took(job, now).into(),
             Cell::known(job.bytes_read.map(size_text)),
@@ -182,20 +174,15 @@ pub fn took(job: &Job, now: Timestamp) -> String {
     text(job.seconds(now))
 }
 
-/// A job's outcome, or `running`, with its CSS class.
-pub fn outcome(job: &Job) -> (&'static str, &'static str) {
-    let outcome = match job.outcome {
-        Some(outcome) => outcome,
-        None if job.is_untrustworthy() || job.damaged_archive().is_some() => Outcome::Untrustworthy,
-        None if job.kind == JobKind::Snapshot && job.died_at.is_some() => Outcome::Overflowed,
-        None => return ("running", "running"),
-    };
-    let grade = match outcome {
-        Outcome::Succeeded => "ok",
-        Outcome::Unknown => "unknown",
-        Outcome::Abandoned => "warning",
-        outcome if outcome.is_bad() => "critical",
-        _ => "unknown",
-    };
-    (outcome.text(), grade)
+/// A job's outcome, or `running`.
+pub fn outcome_word(job: &Job) -> &'static str {
+    outcome(job).map_or("running", Outcome::text)
+}
+
+/// The CSS class of a job's grade.
+pub fn job_class(present: &Present, job: &Job) -> &'static str {
+    match grade_of_job(present, job) {
+        Grade::Ok if job.is_running() => "running",
+        grade => grade.text(),
+    }
 }

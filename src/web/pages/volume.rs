@@ -18,6 +18,7 @@ use crate::store::Subject;
 use crate::table::{Cell, Column, Table};
 use crate::topology::{LvLayout, Volume, VolumeKind, VolumeState};
 use crate::units::{Fill, percent_text};
+use crate::verdict::Verdict;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
 
@@ -53,6 +54,7 @@ pub async fn page(
         name: name.clone(),
         description: found.map_or_else(String::new, |(volume, _)| describe(volume, &present)),
         remarks: found.and_then(|(volume, _)| remarks(volume, &present)).into_iter().collect(),
+        verdict: found.map(|(volume, state)| Verdict::of_volume(&present, volume, state)),
         notice: notice(found, &present),
         key_figures: found.map(|(volume, state)| key_figures(&present, volume, state)).unwrap_or_default(),
         ranges: view.ranges(&present),
@@ -60,7 +62,7 @@ pub async fn page(
         figures: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
         table: found.map(|(volume, _)| layout(volume)).filter(|table| !table.is_empty()),
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
-        jobs: Some(JobTable::of(&jobs, present.interval.at)),
+        jobs: Some(JobTable::of(&jobs, &present)),
         ..Subjects::default()
     };
     let refresh = view.refresh(&format!("{}/now", rows::volume_href(&vg, &lv)), range);
@@ -83,12 +85,9 @@ fn describe(volume: &Volume, present: &Present) -> String {
 }
 
 fn notice(found: Option<(&Volume, &VolumeState)>, present: &Present) -> Option<String> {
-    let Some((volume, state)) = found else {
+    let Some((volume, _)) = found else {
         return Some("This volume no longer exists. Its history remains.".into());
     };
-    if let Some(why) = present.why_usage_is_unknown(volume, state) {
-        return Some(why);
-    }
     let job = present.job_of(volume)?;
     let time = |at| moment(at, present.interval.at);
     let style = AccountStyle { time: &time, is_monitored: present.is_monitored() };

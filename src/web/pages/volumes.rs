@@ -5,12 +5,12 @@ use axum::extract::State;
 
 use super::text::{rate, size};
 use super::{Answer, Content, Refresh, rows};
-use crate::alert::Rule;
 use crate::present::Present;
 use crate::series::quantity::DeviceQuantity;
 use crate::table::{Cell, Column, Table};
-use crate::topology::{Group, State as VolumeWord, Volume, VolumeKind, VolumeState};
+use crate::topology::{Group, Volume, VolumeState};
 use crate::units::{Fill, percent_text};
+use crate::verdict::grade_of;
 use crate::web::Site;
 
 #[derive(Template)]
@@ -84,28 +84,15 @@ fn row(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<Cell> {
     let rate = |quantity: DeviceQuantity| rate(quantity.value(work, interval.elapsed_us));
     let percent = state.fill.map(Fill::percent);
     let of = volume.origin.as_ref().map_or_else(String::new, |origin| format!(" of {origin}"));
-    let grade = grade(present, volume, state, percent);
+    let grade = grade_of(present, volume, state);
     vec![
         Cell::link(&volume.lv, rows::volume_href(&volume.vg, &volume.lv)),
         format!("{}{of}", volume.kind.text()).into(),
-        Cell::state(rows::state_word(state.state, grade), grade),
+        Cell::state(rows::state_word(state.state, grade), grade.text()),
         Cell::known(percent.map(percent_text)),
         size(volume.size).into(),
         rate(DeviceQuantity::ReadBytes).into(),
         rate(DeviceQuantity::WrittenBytes).into(),
         volume.pvs.join(", ").into(),
     ]
-}
-
-/// Only snapshots and pools are graded by their fill. A full thin volume is normal.
-fn grade(present: &Present, volume: &Volume, state: &VolumeState, percent: Option<f64>) -> &'static str {
-    let judged =
-        |rule| rows::grade(state.state, percent, present.thresholds.of(rule, &volume.vg, &volume.lv));
-    match volume.kind {
-        VolumeKind::Snapshot => judged(Rule::SnapshotFill),
-        VolumeKind::ThinPool => judged(Rule::PoolData),
-        _ if state.state.is_bad() => "critical",
-        _ if state.state == VolumeWord::Ok => "ok",
-        _ => "unknown",
-    }
 }

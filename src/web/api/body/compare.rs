@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::JobBody;
+use crate::present::Present;
 use crate::report::compare::Comparison;
 use crate::report::text::sentence;
 use crate::web::compare::ComparisonData;
@@ -28,10 +29,10 @@ pub struct ComparedJob {
 }
 
 impl CompareBody {
-    pub fn new(compared: &ComparisonData) -> Self {
+    pub fn new(compared: &ComparisonData, present: &Present) -> Self {
         let runs = compared.columns.iter().enumerate();
         let runs = runs.flat_map(|(set, column)| column.runs.iter().map(move |(job, _)| (set, job)));
-        let jobs = runs.map(|(set, job)| ComparedJob { set, job: JobBody::from(job) });
+        let jobs = runs.map(|(set, job)| ComparedJob { set, job: JobBody::new(job, present) });
         let comparison = compared.comparison.clone();
         let sentences =
             compared.of_all.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect();

@@ -7,8 +7,10 @@ use utoipa::ToSchema;
 use crate::job::backup_run::BackupRun;
 use crate::job::completeness::Completeness;
 use crate::job::{Job, JobKind, Outcome, PhaseSpan, Report};
+use crate::present::Present;
 use crate::series::Range;
 use crate::source::{ArchiveSummary, Label, Note};
+use crate::verdict::Verdict;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct JobBody {
@@ -68,10 +70,12 @@ pub struct JobBody {
     pub imported_from: Option<String>,
     /// What `cowbell verify-archive` found in its archive.
     pub certificate: Option<ArchiveSummary>,
+    #[serde(flatten)]
+    pub verdict: Verdict,
 }
 
-impl From<&Job> for JobBody {
-    fn from(job: &Job) -> Self {
+impl JobBody {
+    pub fn new(job: &Job, present: &Present) -> Self {
         let run = job.backup_run.as_ref();
         Self {
             id: job.id,
@@ -107,6 +111,7 @@ impl From<&Job> for JobBody {
             partly_seen: job.partly_seen,
             imported_from: job.imported_from().map(String::from),
             certificate: job.certificate.clone(),
+            verdict: Verdict::of_job(present, job),
         }
     }
 }

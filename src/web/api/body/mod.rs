@@ -26,11 +26,15 @@ use crate::series::quantity::HostQuantity;
 use crate::source::own::{OwnCost, own_cost};
 use crate::source::variant_name;
 use crate::units::count_text;
+use crate::verdict::Verdict;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StatusBody {
     pub version: String,
     pub host: String,
+    /// Of the host.
+    #[serde(flatten)]
+    pub verdict: Verdict,
     /// The time of the first tick.
     pub started_at: Timestamp,
     pub ticks: TicksBody,
@@ -69,6 +73,7 @@ impl StatusBody {
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
             host: present.host.clone(),
+            verdict: Verdict::of_host(present),
             started_at: present.started_at,
             ticks: TicksBody {
                 taken: present.ticks.taken,

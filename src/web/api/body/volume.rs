@@ -9,6 +9,7 @@ use crate::present::Present;
 use crate::series::per_second;
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
 use crate::units::Fill;
+use crate::verdict::Verdict;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct VolumeBody {
@@ -44,6 +45,8 @@ pub struct VolumeBody {
     pub pvs: Vec<String>,
     /// As `lvs -a --segments` shows it: its own segments, then those of hidden volumes. Empty without LVM's report.
     pub layout: Vec<SegmentBody>,
+    #[serde(flatten)]
+    pub verdict: Verdict,
 }
 
 /// The current cost of the thick snapshots of an origin.
@@ -142,6 +145,7 @@ impl VolumeBody {
                 .and_then(|copying| CopyingBody::new(&copying, interval.elapsed_us)),
             pvs: volume.pvs.clone(),
             layout: layout(volume),
+            verdict: Verdict::of_volume(present, volume, state),
         }
     }
 }

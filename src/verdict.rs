@@ -1,0 +1,265 @@
+//! One grade and one sentence for each volume, each job, and the host: pages, API and `cowbell status` show these.
+//!
+//! The grade is that of the worst open alert, whose rules look ahead; so nothing looks better or worse than what receivers
+//! are told. What cannot be seen is unknown, never ok.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::alert::{Alert, Rule, Severity};
+use crate::job::curves::overflows;
+use crate::job::{Job, JobKind, Outcome};
+use crate::present::Present;
+use crate::report::account::{Account, AccountStyle};
+use crate::source::dm::usage_unknown;
+use crate::source::{Part, variant_name};
+use crate::topology::{State, Volume, VolumeKind, VolumeState};
+use crate::units::{duration_text, percent_text};
+
+/// From best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Grade {
+    Ok,
+    /// It is not seen.
+    Unknown,
+    Warning,
+    Critical,
+}
+
+impl Grade {
+    /// As in the API, and as a CSS class.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+impl Grade {
+    /// In the title of a page; empty if all is well.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Ok => "",
+            Self::Unknown => "? ",
+            Self::Warning => "▲ ",
+            Self::Critical => "✖ ",
+        }
+    }
+
+    /// At the beginning of a sentence.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Unknown => "Unknown",
+            Self::Warning => "Warning",
+            Self::Critical => "Critical",
+        }
+    }
+}
+
+impl From<Severity> for Grade {
+    fn from(severity: Severity) -> Self {
+        match severity {
+            Severity::Warning => Self::Warning,
+            Severity::Critical => Self::Critical,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Verdict {
+    pub grade: Grade,
+    /// With commands in backticks.
+    pub sentence: String,
+}
+
+impl Verdict {
+    fn new(grade: Grade, sentence: impl Into<String>) -> Self {
+        Self { grade, sentence: sentence.into() }
+    }
+
+    fn of_alert(alert: &Alert) -> Self {
+        Self::new(alert.severity.into(), &alert.sentence)
+    }
+
+    /// Old data say nothing of now; else the worst of all decides.
+    pub fn of_host(present: &Present) -> Self {
+        if !present.is_fresh() {
+            let seconds = present.published.elapsed().as_secs();
+            return Self::new(
+                Grade::Unknown,
+                format!("No tick was taken for {seconds} s: what follows is old."),
+            );
+        }
+        let alert = worst(present, |_| true).map(Self::of_alert);
+        let volumes = || present.interval.volumes();
+        let graded = |grade| volumes().find(move |(volume, state)| grade_of(present, volume, state) == grade);
+        let bad = || graded(Grade::Critical).map(|(volume, state)| Self::of_volume(present, volume, state));
+        let store = || present.store.error.as_ref();
+        let unwritten =
+            || Some(Self::new(Grade::Warning, format!("The database is not written: {}.", store()?)));
+        let unseen = || graded(Grade::Unknown).map(|(volume, state)| Self::of_volume(present, volume, state));
+        match alert {
+            Some(alert) if alert.grade == Grade::Critical => alert,
+            alert => bad()
+                .or(alert)
+                .or_else(unwritten)
+                .or_else(|| blind(present))
+                .or_else(unseen)
+                .unwrap_or_else(|| Self::new(Grade::Ok, all_well(present))),
+        }
+    }
+
+    pub fn of_volume(present: &Present, volume: &Volume, state: &VolumeState) -> Self {
+        if let Some(alert) = worst_of(present, volume) {
+            return Self::of_alert(alert);
+        }
+        let (grade, kind) = (grade_of(present, volume, state), capital(volume.kind.text()));
+        let name = volume.full_name();
+        let fill = state.fill.map(|fill| percent_text(fill.percent()));
+        let sentence = match (grade, fill) {
+            (Grade::Unknown, _) if state.state == State::Inactive => {
+                format!("{kind} {name} is inactive, so its usage is unknown.")
+            }
+            (Grade::Unknown, _) => present
+                .why_usage_is_unknown(volume, state)
+                .unwrap_or_else(|| format!("The usage of {} {name} is unknown.", volume.kind.text())),
+            (Grade::Ok, Some(fill)) => {
+                let outlook = outlook(present, volume).map_or_else(String::new, |text| format!(" {text}"));
+                format!("{kind} {name} is {fill} full.{outlook}")
+            }
+            _ => format!("{kind} {name} is {}.", state.state.text()),
+        };
+        Self { grade, sentence }
+    }
+
+    /// What is known of the job itself comes first, if nothing is worse.
+    pub fn of_job(present: &Present, job: &Job) -> Self {
+        let own = outcome_grade(job);
+        let alert = worst_of_job(present, job).map(Self::of_alert).filter(|alert| alert.grade > own);
+        let live = filled_by(present, job).map(|(volume, state)| Self::of_volume(present, volume, state));
+        let grade = grade_of_job(present, job);
+        let worse = [alert, live].into_iter().flatten().find(|other| other.grade == grade && grade > own);
+        worse.unwrap_or_else(|| Self { grade: own, sentence: account(present, job) })
+    }
+}
+
+/// The grade of a job, without a sentence. A running backup is graded as the volume that it may fill.
+pub fn grade_of_job(present: &Present, job: &Job) -> Grade {
+    let alert = worst_of_job(present, job).map(|alert| Grade::from(alert.severity));
+    let live = filled_by(present, job).map(|(volume, state)| grade_of(present, volume, state));
+    [alert, live].into_iter().flatten().fold(outcome_grade(job), Grade::max)
+}
+
+fn worst_of_job<'a>(present: &'a Present, job: &Job) -> Option<&'a Alert> {
+    worst(present, |alert| alert.job == Some(job.id) && !job.is_imported())
+}
+
+/// The volume that a running backup may fill.
+fn filled_by<'a>(present: &'a Present, job: &Job) -> Option<(&'a Volume, &'a VolumeState)> {
+    let snapshot = present.interval.topology.volume(&job.key).filter(|_| job.is_running())?;
+    overflows(&present.interval, snapshot)
+}
+
+/// The grade of a volume, without a sentence.
+pub fn grade_of(present: &Present, volume: &Volume, state: &VolumeState) -> Grade {
+    let is_filled = matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool);
+    match (worst_of(present, volume), state.state) {
+        (Some(alert), _) => alert.severity.into(),
+        (None, state) if state.is_bad() => Grade::Critical,
+        (None, State::Unknown | State::Inactive) => Grade::Unknown,
+        _ if is_filled && state.fill.is_none() => Grade::Unknown,
+        _ => Grade::Ok,
+    }
+}
+
+/// The grade of one part of a volume, such as the metadata of a pool.
+pub fn grade_by(present: &Present, volume: &Volume, rule: Rule) -> Grade {
+    let is_its = |alert: &Alert| alert.uuid == *volume.uuid && alert.rule == rule;
+    worst(present, is_its).map_or(Grade::Ok, |alert| alert.severity.into())
+}
+
+fn worst_of<'a>(present: &'a Present, volume: &Volume) -> Option<&'a Alert> {
+    worst(present, |alert| alert.uuid == *volume.uuid && !alert.rule.is_of_backups())
+}
+
+/// Of the worst ones, the latest.
+fn worst(present: &Present, is_meant: impl Fn(&Alert) -> bool) -> Option<&Alert> {
+    let meant = present.alerts.iter().filter(|alert| is_meant(alert));
+    meant.max_by_key(|alert| (alert.severity, alert.raised_at))
+}
+
+/// The forecast of the backup that reads a volume.
+fn outlook(present: &Present, volume: &Volume) -> Option<String> {
+    let running = present.jobs.iter().rev().filter(|job| job.is_running() && job.is_backup());
+    let mut of_it =
+        running.filter(|job| filled_by(present, job).is_some_and(|(full, _)| full.uuid == volume.uuid));
+    of_it.find_map(|job| present.outlook(job)).map(|outlook| outlook.text)
+}
+
+/// Why a part that alerts rest on is not seen.
+fn blind(present: &Present) -> Option<Verdict> {
+    let has_volumes = !present.interval.topology.volumes.is_empty();
+    let dm = present.parts.get(&Part::Dm).and_then(|part| part.error.as_deref());
+    if let Some(error) = dm.filter(|_| has_volumes) {
+        return Some(Verdict::new(Grade::Unknown, usage_unknown(error)));
+    }
+    let (part, error) = present.failing_part()?;
+    Some(Verdict::new(Grade::Unknown, format!("{} cannot be read: {error}.", capital(&variant_name(part)))))
+}
+
+fn all_well(present: &Present) -> String {
+    let fullest = present
+        .interval
+        .volumes()
+        .filter(|(volume, _)| matches!(volume.kind, VolumeKind::Snapshot | VolumeKind::ThinPool))
+        .filter_map(|(volume, state)| Some((volume, state.fill?.percent())))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    match fullest {
+        Some((volume, percent)) => {
+            let outlook = outlook(present, volume).map_or_else(String::new, |text| format!(" {text}"));
+            let name = volume.full_name();
+            format!("Nothing is near full. The fullest is {name} at {}.{outlook}", percent_text(percent))
+        }
+        None => "There is no snapshot or thin pool that could overflow.".into(),
+    }
+}
+
+/// How a job ended, or that it runs.
+fn outcome_grade(job: &Job) -> Grade {
+    match outcome(job) {
+        None | Some(Outcome::Succeeded) => Grade::Ok,
+        Some(Outcome::Abandoned) => Grade::Warning,
+        Some(outcome) if outcome.is_bad() => Grade::Critical,
+        Some(_) => Grade::Unknown,
+    }
+}
+
+/// A job's outcome, which may be certain before its end.
+pub fn outcome(job: &Job) -> Option<Outcome> {
+    match job.outcome {
+        None if job.is_untrustworthy() || job.damaged_archive().is_some() => Some(Outcome::Untrustworthy),
+        None if job.kind == JobKind::Snapshot && job.died_at.is_some() => Some(Outcome::Overflowed),
+        outcome => outcome,
+    }
+}
+
+fn account(present: &Present, job: &Job) -> String {
+    let time = |at: Timestamp| at.strftime("%-d %b %Y %H:%M:%S").to_string();
+    let account = Account::of(job, &AccountStyle { time: &time, is_monitored: present.is_monitored() });
+    let took = duration_text(job.seconds(present.interval.at));
+    account.warning.clone().unwrap_or_else(|| match job.is_running() {
+        true => format!("{} has been running for {took}.", job.name),
+        false => format!("{}: {}.", job.name, account.ended()),
+    })
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
