@@ -1,6 +1,6 @@
 //! The current state, which the loop publishes after each tick.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::alert::Alert;
+use crate::alert::{Alert, Pace};
 use crate::config::{self, Receiver};
 use crate::forecast::{Curve, Outlook, RemainingReads, Room, outlook};
 use crate::interval::Interval;
@@ -46,6 +46,8 @@ pub struct Present {
     /// What was read from live snapshots, and how far they filled.
     pub curves: Arc<Curves>,
     pub alerts: Vec<Alert>,
+    /// How fast snapshots and pools fill that grow, by UUID.
+    pub paces: HashMap<Arc<str>, Pace>,
     /// The last deliveries of open and recent alerts, by alert and receiver.
     pub deliveries: Arc<BTreeMap<(i64, String), Delivery>>,
     pub silences: Vec<Silence>,

@@ -143,6 +143,17 @@ pub fn percent_text(percent: f64) -> String {
     format!("{percent:.2} %")
 }
 
+/// `9 min`: a duration that is known roughly.
+pub fn rough_text(seconds: f64) -> String {
+    let seconds = seconds.max(0.0);
+    match seconds {
+        0.0..100.0 => format!("{seconds:.0} s"),
+        100.0..10_800.0 => format!("{:.0} min", seconds / 60.0),
+        10_800.0..172_800.0 => format!("{:.0} h", seconds / 3600.0),
+        _ => format!("{:.0} days", seconds / 86_400.0),
+    }
+}
+
 /// `1 device`, `2 devices`.
 pub fn count_text<N: Display + PartialEq + From<u8>>(count: N, one: &str, several: &str) -> String {
     format!("{count} {}", if count == N::from(1) { one } else { several })

@@ -161,7 +161,7 @@ fn worst_of_job<'a>(present: &'a Present, job: &Job) -> Option<&'a Alert> {
 }
 
 /// The volume that a running backup may fill.
-fn filled_by<'a>(present: &'a Present, job: &Job) -> Option<(&'a Volume, &'a VolumeState)> {
+pub fn filled_by<'a>(present: &'a Present, job: &Job) -> Option<(&'a Volume, &'a VolumeState)> {
     let snapshot = present.interval.topology.volume(&job.key).filter(|_| job.is_running())?;
     overflows(&present.interval, snapshot)
 }
@@ -231,7 +231,7 @@ fn all_well(present: &Present) -> String {
 }
 
 /// How a job ended, or that it runs.
-fn outcome_grade(job: &Job) -> Grade {
+pub fn outcome_grade(job: &Job) -> Grade {
     match outcome(job) {
         None | Some(Outcome::Succeeded) => Grade::Ok,
         Some(Outcome::Abandoned) => Grade::Warning,

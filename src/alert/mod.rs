@@ -16,6 +16,7 @@ mod volumes;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -30,7 +31,9 @@ use crate::job::JobTracker;
 use crate::topology::{Topology, Volume};
 pub use own::Own;
 use own::OwnCounts;
+pub use routine::usual_period;
 use settle::Hold;
+pub use trend::Pace;
 use trend::Trends;
 
 /// An alert of a rule for one volume, from when it was raised until it was cleared.
@@ -175,6 +178,11 @@ impl Rules {
     /// Open alerts, the oldest first.
     pub fn open(&self) -> &[Alert] {
         &self.open
+    }
+
+    /// How fast snapshots and pools fill that grow, by UUID.
+    pub fn paces(&self) -> HashMap<Arc<str>, Pace> {
+        self.trends.paces()
     }
 
     /// Acknowledges an open alert, or withdraws that. Returns the alert to store; `None` if it is not open.

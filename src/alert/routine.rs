@@ -296,7 +296,7 @@ impl Rules {
 
 /// The usual seconds from one good backup to the next, and the limit, from the ages of good backups, the latest first.
 /// `None` if there is no usual period yet.
-fn usual_period(ages: &[f64]) -> Option<(f64, f64)> {
+pub fn usual_period(ages: &[f64]) -> Option<(f64, f64)> {
     let span_s = ages.last()? - ages.first()?;
     let is_enough = ages.len() > MOST_EARLIER_RUNS || ages.len() >= LEAST_GOOD && span_s >= LEAST_SPAN_S;
     let mut gaps: Vec<f64> = ages.windows(2).map(|pair| pair[1] - pair[0]).collect();

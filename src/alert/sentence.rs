@@ -7,7 +7,7 @@ use super::{Alert, Rule, Severity, state};
 use crate::config::{Measure, Thresholds};
 use crate::forecast::{Eta, OutlookVerdict, Risk};
 use crate::topology::{Extensible, Group, State, Volume};
-use crate::units::{Fill, duration_text, size_text};
+use crate::units::{Fill, duration_text, rough_text, size_text};
 
 /// The smallest growth to suggest, as a share of the size: with less, the alert would soon be raised again.
 const MIN_GROWTH: f64 = 0.2;
@@ -202,7 +202,7 @@ impl Sentences<'_> {
         };
         format!(
             "{head}{level} and {end} {}{needs}{then}. {}",
-            in_text(eta),
+            eta.in_text(),
             self.remedy(fill, Some(forecast), Some(eta))
         )
     }
@@ -290,32 +290,6 @@ fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())
-}
-
-/// `in 6 to 9 min`
-fn in_text(eta: Eta) -> String {
-    let soonest = rough_text(eta.soonest_s);
-    match eta.latest_s.map(rough_text) {
-        None => format!("in {soonest} at the soonest"),
-        Some(latest) if latest == soonest => format!("in about {latest}"),
-        Some(latest) => {
-            let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_string());
-            let is_same = unit(&soonest) == unit(&latest);
-            let from = if is_same { soonest.split(' ').next().unwrap_or_default() } else { &soonest };
-            format!("in {from} to {latest}")
-        }
-    }
-}
-
-/// `9 min`: a duration that is known roughly.
-fn rough_text(seconds: f64) -> String {
-    let seconds = seconds.max(0.0);
-    match seconds {
-        0.0..100.0 => format!("{seconds:.0} s"),
-        100.0..10_800.0 => format!("{:.0} min", seconds / 60.0),
-        10_800.0..172_800.0 => format!("{:.0} h", seconds / 3600.0),
-        _ => format!("{:.0} days", seconds / 86_400.0),
-    }
 }
 
 fn option(rule: Rule) -> &'static str {

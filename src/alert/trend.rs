@@ -56,6 +56,15 @@ impl Forecast {
     }
 }
 
+/// How fast a snapshot or pool fills.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Over the last 10 to 20 seconds.
+    pub bytes_per_s: f64,
+    /// `None` if it is too early to say, or so far that it does not matter.
+    pub full: Option<Eta>,
+}
+
 /// What a forecast is for.
 #[derive(Clone, Copy)]
 pub(super) struct Need {
@@ -95,6 +104,12 @@ impl Trends {
     /// Forgets volumes that are gone.
     pub fn retain(&mut self, topology: &Topology) {
         self.0.retain(|uuid, _| topology.volumes.iter().any(|volume| volume.uuid == *uuid));
+    }
+
+    /// Those that grow, by UUID.
+    pub fn paces(&self) -> HashMap<Arc<str>, Pace> {
+        let growing = self.0.iter().filter(|(_, trend)| trend.is_growing());
+        growing.map(|(uuid, trend)| (Arc::clone(uuid), trend.pace())).collect()
     }
 
     /// Adds a tick; returns the newest forecast.
@@ -175,12 +190,21 @@ impl Trend {
         self.grew_s.is_some()
     }
 
+    fn pace(&self) -> Pace {
+        let full = match self.forecast.as_ref().map(|known| known.forecast.full) {
+            Some(Expected::In(eta)) => Some(eta),
+            _ => None,
+        };
+        Pace { bytes_per_s: self.speed_since(self.marks[0]).max(0.0), full }
+    }
+
+    fn speed_since(&self, (at_s, used): Mark) -> f64 {
+        if self.now.0 > at_s { (self.now.1 - used) / (self.now.0 - at_s) } else { 0.0 }
+    }
+
     /// The seconds until full at the greatest of its recent speeds.
     fn roughly_s(&self, free: f64) -> f64 {
-        let speed = |(at_s, used): Mark| {
-            if self.now.0 > at_s { (self.now.1 - used) / (self.now.0 - at_s) } else { 0.0 }
-        };
-        let fastest = speed(self.marks[0]).max(speed(self.first));
+        let fastest = self.speed_since(self.marks[0]).max(self.speed_since(self.first));
         if fastest > 0.0 && self.is_growing() { free / fastest } else { f64::INFINITY }
     }
 

@@ -7,7 +7,7 @@ use plotters_backend::BackendColor;
 
 use crate::alert::Severity;
 
-const ROLES: [&str; 8] = ["grid", "axis", "tick", "envelope", "area", "line", "dot", "level"];
+const ROLES: [&str; 9] = ["grid", "axis", "tick", "envelope", "area", "line", "dot", "level", "ahead"];
 const LOOKS: [&str; 12] = ["", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8", "kf", "warning", "critical"];
 
 /// The number of looks for lines that show neither reads, writes nor a fill.
@@ -51,6 +51,8 @@ pub enum Role {
     Line,
     Dot,
     Threshold,
+    /// A forecast.
+    Ahead,
 }
 
 /// The colour of a shape without look.

@@ -3,6 +3,7 @@
 //! The SVG uses CSS classes instead of colours, so one text serves the light and the dark theme. Any description yields
 //! an SVG: unknown values are gaps, labels are escaped, sizes are limited. Legends are HTML from the same description.
 
+mod ahead;
 mod band;
 mod ink;
 mod paint;
@@ -39,6 +40,22 @@ pub struct Chart {
     pub lines: Vec<Line>,
     pub bands: Vec<Band>,
     pub thresholds: Vec<Threshold>,
+    pub forecasts: Vec<Forecast>,
+}
+
+/// How a line goes on until it reaches a value: dashed, with its range shaded.
+#[derive(Clone, Debug)]
+pub struct Forecast {
+    /// The last point of the line.
+    pub from: (Timestamp, f64),
+    pub value: f64,
+    pub soonest: Timestamp,
+    /// `None` if it is not expected.
+    pub likely: Option<Timestamp>,
+    /// `None` if it may never happen.
+    pub latest: Option<Timestamp>,
+    pub side: Side,
+    pub look: Look,
 }
 
 /// The labels of a time axis.

@@ -14,7 +14,7 @@ use super::ink::{self, Role};
 use super::runs::{FinitePoint, runs};
 use super::scale::Scale;
 use super::svg::{ClassSvg, TENTHS};
-use super::{Chart, Line, Side, Size, Threshold, time_axis};
+use super::{Chart, Forecast, Line, Side, Size, Threshold, ahead, time_axis};
 
 /// Margins of the plot in pixels, for axis labels and, above, for units and job names.
 const TOP: i32 = 22;
@@ -58,6 +58,7 @@ pub fn paint(chart: &Chart, size: Size, out: &mut String) -> DrawResult {
     painter.grid()?;
     painter.lines(Painter::tints)?;
     painter.lines(Painter::strokes)?;
+    chart.forecasts.iter().try_for_each(|forecast| painter.forecast(forecast))?;
     chart.thresholds.iter().try_for_each(|threshold| painter.threshold(threshold))?;
     painter.values(Side::Left)?;
     painter.values(Side::Right)?;
@@ -126,6 +127,24 @@ impl<'a> Painter<'a> {
         }
         let points: Vec<(f64, f64)> = run.iter().map(|point| (point.at, point.avg)).collect();
         plot.draw(&PathElement::new(points, ink::line(Role::Line, line.look)))
+    }
+
+    fn forecast(&self, forecast: &Forecast) -> DrawResult {
+        let (range, (scale, plot)) = (self.chart.range, self.side(forecast.side));
+        if !(range.from..range.to).contains(&forecast.from.0) {
+            return Ok(());
+        }
+        let inside = |(at_s, value): (f64, f64)| {
+            let is_known = at_s.is_finite() && value.is_finite();
+            is_known.then(|| (at_s.clamp(0.0, seconds(self.chart)), value.clamp(0.0, scale.max)))
+        };
+        let inside = |places: Vec<(f64, f64)>| places.into_iter().filter_map(inside).collect::<Vec<_>>();
+        let (area, line) = (inside(ahead::area(forecast, range)), inside(ahead::line(forecast, range)));
+        plot.draw(&Polygon::new(area, ink::line(Role::Envelope, forecast.look).filled()))?;
+        if line.is_empty() {
+            return Ok(());
+        }
+        plot.draw(&PathElement::new(line, ink::line(Role::Ahead, forecast.look)))
     }
 
     fn threshold(&self, threshold: &Threshold) -> DrawResult {

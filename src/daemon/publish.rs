@@ -51,6 +51,7 @@ impl Watcher {
                 .collect(),
             curves: Arc::clone(&self.curves),
             alerts: self.rules.open().to_vec(),
+            paces: self.rules.paces(),
             deliveries: Arc::clone(outlets.notifier.deliveries()),
             silences: self.silences.clone(),
             receivers: Arc::clone(outlets.notifier.receivers()),

@@ -1,7 +1,7 @@
 //! The sentences of a forecast.
 
 use super::{Eta, EtaBasis, IDLE_S, Outlook, OutlookVerdict, Risk};
-use crate::units::duration_text;
+use crate::units::{duration_text, rough_text};
 
 /// One sentence for each time, and one for the verdict.
 pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: f64) -> String {
@@ -67,6 +67,28 @@ impl Eta {
             EtaBasis::Tested => format!("{event_first} {when}."),
             EtaBasis::RecentSpeed => {
                 format!("At the speed of the last {}, {event} {when}.", duration_text(self.seen_s))
+            }
+        }
+    }
+
+    /// `in 6 to 9 min`
+    pub fn in_text(self) -> String {
+        let is_exact =
+            self.latest_s.is_some_and(|latest_s| rough_text(latest_s) == rough_text(self.soonest_s));
+        format!("in {}{}", if is_exact { "about " } else { "" }, self.short_text())
+    }
+
+    /// `6 to 9 min`
+    pub fn short_text(self) -> String {
+        let soonest = rough_text(self.soonest_s);
+        match self.latest_s.map(rough_text) {
+            None => format!("{soonest} at the soonest"),
+            Some(latest) if latest == soonest => latest,
+            Some(latest) => {
+                let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_string());
+                let is_same = unit(&soonest) == unit(&latest);
+                let from = if is_same { soonest.split(' ').next().unwrap_or_default() } else { &soonest };
+                format!("{from} to {latest}")
             }
         }
     }

@@ -95,6 +95,9 @@ prop_compose! {
                 label: label.clone(), series: Series { points }, side: Side::Right, look: Look::Other(look), area,
             }],
             bands: vec![Band { from: start, to: end, label: label.clone(), href: Some(label.clone()) }],
+            forecasts: vec![Forecast {
+                from: (start, max.unwrap_or(1.0)), value: 100.0, soonest: from, likely: end, latest: end, side: Side::Left, look: Look::Fill,
+            }],
             thresholds: vec![
                 Threshold { value: max.unwrap_or(1.0), side: Side::Right, label, severity: Severity::Warning },
             ],

@@ -41,6 +41,7 @@ fn percent_chart(seconds: i64, values: &[(i64, Option<f64>)]) -> Chart {
         }],
         bands: Vec::new(),
         thresholds: Vec::new(),
+        forecasts: Vec::new(),
     }
 }
 

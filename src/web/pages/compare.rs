@@ -198,6 +198,7 @@ fn figure(title: &str, axis: Axis, value: Value, columns: &[Column], width: u32)
         lines,
         bands: Vec::new(),
         thresholds: Vec::new(),
+        forecasts: Vec::new(),
     };
     Figure { legend, svg: chart::draw(&chart), title: title.into(), gaps: Vec::new() }
 }

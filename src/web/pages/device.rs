@@ -85,7 +85,7 @@ pub async fn page(
         remarks: device.and_then(disk_remark).into_iter().collect(),
         notice: device.is_none().then(|| "This device does not exist now. Its history remains.".into()),
         key_figures: device.map(|device| key_figures(&present, device)).unwrap_or_default(),
-        ranges: view.ranges(&present),
+        ranges: view.ranges(),
         span: super::span_text(range),
         figures: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),

@@ -18,7 +18,7 @@ use crate::series::Range;
 use crate::store::{Level, Subject};
 use crate::table::{Column, Table};
 use crate::units::duration_text;
-use crate::verdict::Verdict;
+use crate::verdict::{Verdict, outcome_grade};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem};
 
@@ -64,7 +64,8 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         key_figures: key_figures(job, &account, &present, outlook.as_ref()),
         description: account.heading,
         remarks: expected(outlook.as_ref(), &verdict)
-            .chain(account.warning.filter(|warning| *warning != verdict.sentence))
+            // Otherwise the verdict is the warning.
+            .chain(account.warning.filter(|_| verdict.grade > outcome_grade(job)))
             .chain(account.remarks)
             .chain(rolled_up(site, job, &present).await?)
             .collect(),
@@ -185,7 +186,6 @@ fn key_figures(job: &Job, account: &Account, present: &Present, outlook: Option<
     ];
     if job.kind == JobKind::Snapshot {
         figures.push(KeyFigure::new("Peak fill", text::percent(job.peak_fill_percent), ""));
-        figures.push(KeyFigure::new("Last fill", text::percent(job.last_fill_percent), ""));
     }
     let in_time = |name, eta: Eta| {
         let likely = eta.likely_s.map_or("not expected".into(), duration_text);

@@ -37,7 +37,7 @@ pub async fn page(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<View
     let url = fragment_url("/jobs/list", &asked.query());
     let refresh = is_moving(&asked.span()).then(|| Refresh::each_second(url));
     let page = Jobs {
-        ranges: view.ranges(&present),
+        ranges: view.ranges(),
         span: super::span_text(range),
         jobs: JobTable::of(&Partial { found: jobs, missing }, &present),
         older: older.map(|query| format!("/jobs?{query}")),

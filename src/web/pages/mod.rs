@@ -30,7 +30,6 @@ use super::Site;
 use super::answer::{Problem, ProblemBody};
 use crate::series::Range;
 use crate::series::when::TimeQuery;
-use crate::source::own::own_cost;
 use crate::verdict::{Grade, Verdict};
 
 /// Slightly shorter than a tick, so that no tick is skipped.
@@ -49,8 +48,6 @@ struct Page<'a> {
     grade: Grade,
     trigger: String,
     version: &'static str,
-    /// What cowbell itself costs.
-    cost: String,
 }
 
 impl Page<'_> {
@@ -138,18 +135,11 @@ fn framed(site: &Site, content: &Content) -> Result<Html<String>, Problem> {
     let grade = present.map_or(Grade::Unknown, |present| Verdict::of_host(&present).grade);
     let has_charts = content.now.contains("<figure>");
     let trigger = content.refresh.as_ref().map(|refresh| refresh.trigger(has_charts)).unwrap_or_default();
-    shown(&Page { content, host, grade, trigger, version: env!("CARGO_PKG_VERSION"), cost: cost() }).map(Html)
+    shown(&Page { content, host, grade, trigger, version: env!("CARGO_PKG_VERSION") }).map(Html)
 }
 
 fn shown(template: &impl Template) -> Result<String, Problem> {
     template.render().context("cannot fill in a template").map_err(Problem::Inside)
-}
-
-fn cost() -> String {
-    let own = own_cost();
-    let cpu = text::or_dash(own.cpu_seconds.map(|seconds| format!("{seconds:.1} s")));
-    let (memory, written) = (text::size(own.rss_bytes), text::size(own.written_bytes));
-    format!("{cpu} of CPU, {memory} of memory, {written} written to disk")
 }
 
 /// The address of a fragment, with the query of its page.

@@ -1,21 +1,25 @@
 //! `/`: the verdict, usage of snapshots and pools, throughput, and recent jobs.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::extract::State;
 
 use super::charts::{self, ChoiceLink, Figure, Sketch, Trace, View};
 use super::rows::{self, JobTable};
-use super::{Answer, Content};
-use crate::alert::Rule;
+use super::{Answer, Content, moment};
+use crate::alert::{Rule, usual_period};
+use crate::chart::Look;
 use crate::job::{Job, JobKind};
 use crate::present::Present;
+use crate::series::Range;
 use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::source::Part;
 use crate::source::dm::usage_unknown;
 use crate::store::Subject;
 use crate::table::Table;
 use crate::topology::{Device, VolumeKind};
-use crate::units::{Fill, count_text, duration_text};
+use crate::units::{Fill, count_text, duration_text, percent_text, rough_text};
 use crate::verdict::Verdict;
 use crate::web::Site;
 use crate::web::answer::ParsedQuery;
@@ -26,6 +30,9 @@ const MOST_FILLS: usize = 6;
 const MOST_JOBS: usize = 10;
 /// Maximum forecasts; each takes two lines and some milliseconds.
 const MOST_OUTLOOKS: usize = 3;
+const MOST_LASTS: usize = 2;
+/// Three charts fit on a screen of 768 pixels.
+const HEIGHT: u32 = 118;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -35,6 +42,8 @@ struct Overview {
     ranges: Vec<ChoiceLink>,
     span: String,
     fills: Table,
+    /// Sentences on the last backups, and their addresses.
+    lasts: Vec<(String, String)>,
     nothing_to_watch: String,
     figures: Vec<Figure>,
     jobs: JobTable,
@@ -44,16 +53,17 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
     let present = site.present()?;
     let range = view.range(&present)?;
     let jobs = site.own_job_list(range, MOST_JOBS).await?;
-    let sketches =
-        vec![disks(&present), copying(&present, &jobs.found), fills(&present, &jobs.found), charts::paging()];
+    let sketches = [fills(&present, &jobs.found), reads(&jobs.found), disks(&present)];
+    let sketches = sketches.map(|sketch| Sketch { height: HEIGHT, ..sketch }).into();
     let figures = charts::draw(&site, &view, range, &jobs.found, sketches).await?;
     let verdict = Verdict::of_host(&present);
     let page = Overview {
         more: more(&present, &verdict),
         verdict,
-        ranges: view.ranges(&present),
+        ranges: view.ranges(),
         span: super::span_text(range),
         fills: rows::fills(&present),
+        lasts: last_backups(&present),
         nothing_to_watch: nothing_to_watch(&present),
         figures,
         jobs: JobTable::of(&jobs, &present),
@@ -76,10 +86,11 @@ fn more(present: &Present, verdict: &Verdict) -> Vec<String> {
 }
 
 fn running(present: &Present) -> Option<String> {
+    // The table shows those of snapshots.
     let running: Vec<String> = present
         .jobs
         .iter()
-        .filter(|job| job.is_running())
+        .filter(|job| job.is_running() && job.kind != JobKind::Snapshot)
         .map(|job| format!("{} for {}", job.name, duration_text(job.seconds(present.interval.at))))
         .collect();
     (!running.is_empty()).then(|| format!("Running: {}.", running.join(", ")))
@@ -90,8 +101,8 @@ fn outlooks(present: &Present, shown: &str) -> Vec<String> {
     let running = present.jobs.iter().rev().filter(|job| job.is_running() && job.kind == JobKind::Snapshot);
     let forecasts = running.take(MOST_OUTLOOKS).filter_map(|job| {
         let outlook = present.outlook(job).filter(|outlook| outlook.done.or(outlook.full).is_some())?;
-        let is_shown = shown.contains(&outlook.text)
-            || outlook.is_conclusive() && outlook.overflows.as_ref().is_some_and(|full| shown.contains(full));
+        let full = outlook.overflows.as_ref().and_then(|full| full.rsplit(' ').next());
+        let is_shown = shown.contains(&outlook.text) || full.is_some_and(|full| shown.contains(full));
         (!is_shown).then(|| format!("{}: {}", job.name, outlook.text))
     });
     forecasts.collect()
@@ -104,6 +115,51 @@ pub fn nothing_to_watch(present: &Present) -> String {
         Some(error) => format!("{} Run cowbell check for details.", usage_unknown(error)),
         None => "New ones appear within a tick. cowbell demo shows an example.".into(),
     }
+}
+
+/// The read speed of what is backed up.
+fn reads(jobs: &[Job]) -> Sketch {
+    let snapshots = jobs.iter().filter(|job| job.kind == JobKind::Snapshot).take(MOST_FILLS);
+    let traces = snapshots.zip(0..).map(|(job, number)| {
+        let subject = Subject::Volume(job.key.clone());
+        let look = if number == 0 { Look::Read } else { Look::Other(number - 1) };
+        charts::trace(&job.name, &subject, Quantity::Device(DeviceQuantity::ReadBytes), look)
+    });
+    Sketch::new("Read speed of backups", charts::BYTES, traces.collect())
+}
+
+/// The last backup of each origin, and when the next is usual.
+fn last_backups(present: &Present) -> Vec<(String, String)> {
+    let mut found: Vec<(&Job, Vec<f64>)> = Vec::new();
+    let ended = present.jobs.iter().rev().map(Arc::as_ref);
+    for job in ended.filter(|job| job.is_backup() && !job.is_imported() && job.kind == JobKind::Snapshot) {
+        let Some(age_s) = job.ended_at.map(|at| Range { from: at, to: present.interval.at }.seconds()) else {
+            continue;
+        };
+        match found.iter_mut().find(|(last, _)| (&last.vg, &last.origin) == (&job.vg, &job.origin)) {
+            Some((_, ages)) => ages.push(age_s),
+            None => found.push((job, vec![age_s])),
+        }
+    }
+    let line = |(job, ages): (&Job, Vec<f64>)| {
+        let of = match (&job.vg, &job.origin) {
+            (Some(vg), Some(origin)) => format!("Last backup of {vg}/{origin}"),
+            _ => "Last backup".into(),
+        };
+        let peak = job.peak_fill_percent.map(|peak| format!(", peak {}", percent_text(peak)));
+        let next = usual_period(&ages).filter(|(usual_s, _)| *usual_s > ages[0]).map(|(usual_s, _)| {
+            format!("; the next usually ends in about {}", rough_text(usual_s - ages[0]))
+        });
+        let (outcome, took) = (rows::outcome_word(job), rows::took(job, present.interval.at));
+        let began = moment(job.started_at, present.interval.at);
+        let text = format!(
+            "{of}: {outcome}, {began} UTC, {took}{}{}.",
+            peak.unwrap_or_default(),
+            next.unwrap_or_default()
+        );
+        (text, format!("/jobs/{}", job.id))
+    };
+    found.into_iter().take(MOST_LASTS).map(line).collect()
 }
 
 /// The busiest PVs, or disks if there is no LVM.

@@ -4,16 +4,15 @@ use jiff::Timestamp;
 
 use super::{moment, text};
 use crate::config::Rule;
-use crate::job::{Job, Outcome, tool};
+use crate::job::{Job, JobKind, Outcome, tool};
 use crate::present::Present;
-use crate::series::Range;
 use crate::table::{Bar, Cell, Column, Table};
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
-use crate::units::{Fill, duration_text, percent_text, size_text, took_text};
-use crate::verdict::{Grade, grade_by, grade_of, grade_of_job, outcome};
+use crate::units::{Fill, count_text, duration_text, percent_text, size_text, took_text};
+use crate::verdict::{Grade, filled_by, grade_by, grade_of, grade_of_job, outcome};
 use crate::web::answer::Partial;
 
-/// All snapshots and pools, failed ones first, then by fill.
+/// All snapshots and pools, the worst first, then by fill. Many quiet ones are one row.
 pub fn fills(present: &Present) -> Table {
     let mut rows = Vec::new();
     for (volume, state) in present.interval.volumes() {
@@ -27,20 +26,35 @@ pub fn fills(present: &Present) -> Table {
             _ => {}
         }
     }
-    rows.sort_by(|a, b| b.0.0.cmp(&a.0.0).then(b.0.1.total_cmp(&a.0.1)));
+    rows.sort_by(|a, b| a.1.cmp(&b.1).then(b.0.0.cmp(&a.0.0)).then(b.0.1.total_cmp(&a.0.1)));
     let columns = [
         Column::name("Volume"),
         Column::text("State"),
         Column::text("Fill").class("fill"),
         Column::number("Used of size"),
-        Column::text("Origin or pool").class("less"),
-        Column::number("Age").class("less"),
+        Column::number("Growth").class("least"),
+        Column::number("Full in").class("eta"),
+        Column::text("Used by").class("less"),
     ];
-    Table::new("Snapshots and pools", columns, rows.into_iter().map(|(_, row)| row)).class("fills")
+    let loud = rows.iter().filter(|(_, is_quiet, _)| !is_quiet).count();
+    let quiet = rows.split_off(if rows.len() > MOST_ROWS { loud } else { rows.len() });
+    let folded = (!quiet.is_empty()).then(|| {
+        let count = count_text(quiet.len(), "quiet one", "quiet ones");
+        let fullest = quiet.iter().map(|((_, percent), ..)| *percent).fold(0.0, f64::max);
+        let mut row = vec![Cell::link(count, "/volumes"), Cell::state("ok", "ok")];
+        row.push(format!("up to {}", percent_text(fullest)).into());
+        row.resize_with(columns.len(), || Cell::from(String::from(" ")));
+        row
+    });
+    let rows = rows.into_iter().map(|(.., row)| row).chain(folded);
+    Table::new("Snapshots and pools", columns, rows).class("fills")
 }
 
-/// A row and its urgency.
-type FillRow = ((Grade, f64), Vec<Cell>);
+/// With more rows, those that neither grow nor belong to a running job are folded.
+const MOST_ROWS: usize = 5;
+
+/// The urgency of a row, whether it is quiet, and its cells.
+type FillRow = ((Grade, f64), bool, Vec<Cell>);
 
 fn fill_row(
     present: &Present,
@@ -69,17 +83,40 @@ fn fill_row(
         (None, Some(died_at)) => format!("since {}", moment(died_at, now)).into(),
         (percent, _) => Cell::known(percent.map(percent_text)),
     };
-    let of =
-        volume.origin.as_ref().map_or_else(|| volume.kind.text().into(), |origin| format!("of {origin}"));
+    let of = volume.origin.as_ref().map_or_else(String::new, |origin| format!("of {origin}"));
+    let detail = part.map_or(of, String::from);
+    // A pace is that of a pool's data.
+    let pace = present.paces.get(&volume.uuid).filter(|_| rule != Rule::PoolMetadata);
+    let growth = pace.map(|pace| format!("{}/min", size_text((pace.bytes_per_s * 60.0) as u64)));
+    let full_in = pace.and_then(|pace| pace.full).map(|eta| eta.short_text());
+    let user = if rule == Rule::PoolMetadata { None } else { user(present, volume) };
+    let is_quiet = grade == Grade::Ok && pace.is_none() && user.is_none();
     let row = vec![
-        Cell::link(volume.full_name(), volume_href(&volume.vg, &volume.lv)).small(part.unwrap_or_default()),
+        Cell::link(volume.full_name(), volume_href(&volume.vg, &volume.lv)).small(detail),
         Cell::state(state_word(state.state, grade), grade.text()),
         width.map_or_else(Cell::default, |bar| Cell::default().bar(bar)).then(used),
         used_of_size(fill, volume.size.filter(|_| part != Some("metadata"))).into(),
-        of.into(),
-        Cell::known(volume.created_at.map(|from| duration_text(Range { from, to: now }.seconds()))),
+        Cell::known(growth),
+        Cell::known(full_in),
+        user.unwrap_or_default(),
     ];
-    (urgency, row)
+    (urgency, is_quiet, row)
+}
+
+/// The running job that fills a volume, or since when a snapshot is left over.
+fn user(present: &Present, volume: &Volume) -> Option<Cell> {
+    let now = present.interval.at;
+    let link = |job: &Job, text: String| Cell::link(text, format!("/jobs/{}", job.id));
+    let running = present.jobs.iter().rev().find(|job| {
+        job.kind == JobKind::Snapshot
+            && filled_by(present, job).is_some_and(|(full, _)| full.uuid == volume.uuid)
+    });
+    if let Some(job) = running {
+        let what = if job.is_backup() { "backup" } else { "snapshot" };
+        return Some(link(job, format!("{what}, {}", took(job, now))));
+    }
+    let ended = present.jobs.iter().rev().find(|job| job.key == *volume.uuid && job.ended_at.is_some())?;
+    Some(link(ended, format!("left over since {}", moment(ended.ended_at?, now))))
 }
 
 /// The grade of a volume that works, or else its state.

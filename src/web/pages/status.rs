@@ -4,13 +4,16 @@ use askama::Template;
 use axum::extract::State;
 use jiff::Timestamp;
 
-use super::{Answer, Content, Refresh, moment};
+use super::charts::{self, Figure, View};
+use super::{Answer, Content, Refresh, moment, text};
 use crate::config::Age;
 use crate::present::Present;
-use crate::store::{Gap, Level};
+use crate::source::own::own_cost;
+use crate::store::{Gap, Level, Subject};
 use crate::table::{Cell, Column, Table};
 use crate::units::{size_text, three_figures};
 use crate::web::Site;
+use crate::web::answer::ParsedQuery;
 use crate::web::api::{self, PartBody};
 
 #[derive(Template)]
@@ -18,20 +21,28 @@ use crate::web::api::{self, PartBody};
 struct Status {
     notes: Vec<String>,
     tables: Vec<Table>,
+    /// Of the host.
+    figures: Vec<Figure>,
 }
 
-pub async fn page(State(site): State<Site>) -> Answer {
+pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
     let present = site.present()?;
+    let range = view.range(&present)?;
+    let host = vec![
+        charts::throughput("Throughput of all disks, each byte once", &Subject::Total),
+        charts::paging(),
+    ];
+    let figures = charts::draw(&site, &view, range, &[], host).await?;
     let store = &present.store;
     let notes = store.error.iter().chain(&present.notes).chain(&store.notes).cloned().collect();
-    let tables = [figures(&present), levels(&present), gaps(&present), parts(&present)];
+    let tables = [own_figures(&present), levels(&present), gaps(&present), parts(&present)];
     let tables = tables.into_iter().filter(|table| !table.is_empty()).collect();
     let refresh = Refresh::each_second("/status/now");
-    Content::new("Status", "/status", Some(refresh), &Status { notes, tables })
+    Content::new("Status", "/status", Some(refresh), &Status { notes, tables, figures })
 }
 
 /// Names, figures and remarks.
-fn figures(present: &Present) -> Table {
+fn own_figures(present: &Present) -> Table {
     let (stock, keep, ticks) = (&present.store.stock, &present.keep, &present.ticks);
     let or_later = |known: Option<u64>| known.map_or_else(|| "not known yet".into(), size_text);
     let forecast = stock.forecast_bytes(keep);
@@ -40,7 +51,12 @@ fn figures(present: &Present) -> Table {
         Some(_) => "once the retention times below are reached",
         None => "",
     };
+    let own = own_cost();
+    let cpu = text::or_dash(own.cpu_seconds.map(|seconds| format!("{seconds:.1} s")));
     let known = [
+        ("CPU time", cpu, "of this process, since its start".into()),
+        ("Memory", text::size(own.rss_bytes), "resident".into()),
+        ("Written to disk", text::size(own.written_bytes), "since its start".into()),
         ("Ticks taken", ticks.taken.to_string(), format!("{} missed", ticks.missed)),
         (
             "Time of a tick",

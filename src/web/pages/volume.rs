@@ -1,5 +1,7 @@
 //! `/volumes/VG/LV`: one volume, also after it was removed.
 
+use std::sync::Arc;
+
 use axum::extract::{Path, State};
 
 use super::charts::{self, View};
@@ -9,6 +11,7 @@ use super::text::{self, rate, size};
 use super::{Answer, Content, moment};
 use crate::alert::Rule;
 use crate::interval::Interval;
+use crate::job::Job;
 use crate::present::Present;
 use crate::report::account::{AccountStyle, unmounted_at_its_death};
 use crate::sample::lvm::{Policies, Segment};
@@ -45,19 +48,27 @@ pub async fn page(
     let thresholds = present.thresholds.of(rule, &vg, &lv);
     let has_fill = found.is_none_or(|(_, state)| state.fill.is_some());
     let traces = if has_fill { charts::fill_traces(&name, &subject, is_pool, 0) } else { Vec::new() };
-    let sketches = vec![
-        charts::fills(traces, thresholds),
-        charts::throughput("Throughput", &subject),
-        charts::latency(&subject),
-    ];
+    let last = last_job(&present, &jobs.found, &vg, &lv);
+    let is_snapshot = found.map_or(last.is_some(), |(volume, _)| volume.is_snapshot());
+    let mut sketches = match is_snapshot {
+        true => vec![charts::fill_and_read_speed(&subject, thresholds)],
+        false => vec![charts::fills(traces, thresholds), charts::throughput("Throughput", &subject)],
+    };
+    if found.is_some_and(|(volume, _)| volume.kind == VolumeKind::Snapshot) {
+        sketches.push(super::overview::copying(&present, &jobs.found));
+    }
+    sketches.push(charts::latency(&subject));
     let page = Subjects {
         name: name.clone(),
         description: found.map_or_else(String::new, |(volume, _)| describe(volume, &present)),
         remarks: found.and_then(|(volume, _)| remarks(volume, &present)).into_iter().collect(),
-        verdict: found.map(|(volume, state)| Verdict::of_volume(&present, volume, state)),
-        notice: notice(found, &present),
+        verdict: match found {
+            Some((volume, state)) => Some(Verdict::of_volume(&present, volume, state)),
+            None => last.map(|job| Verdict::of_job(&present, job)),
+        },
+        notice: notice(found, last, &present),
         key_figures: found.map(|(volume, state)| key_figures(&present, volume, state)).unwrap_or_default(),
-        ranges: view.ranges(&present),
+        ranges: view.ranges(),
         span: super::span_text(range),
         figures: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
         table: found.map(|(volume, _)| layout(volume)).filter(|table| !table.is_empty()),
@@ -84,12 +95,27 @@ fn describe(volume: &Volume, present: &Present) -> String {
     ])
 }
 
-fn notice(found: Option<(&Volume, &VolumeState)>, present: &Present) -> Option<String> {
+/// The last job whose snapshot had this name.
+fn last_job<'a>(present: &'a Present, jobs: &'a [Job], vg: &str, lv: &str) -> Option<&'a Job> {
+    let known = present.jobs.iter().rev().map(Arc::as_ref).chain(jobs);
+    known
+        .filter(|job| !job.is_imported())
+        .find(|job| job.vg.as_deref() == Some(vg) && job.lv.as_deref() == Some(lv))
+}
+
+fn notice(found: Option<(&Volume, &VolumeState)>, last: Option<&Job>, present: &Present) -> Option<String> {
+    let time = |at| moment(at, present.interval.at);
     let Some((volume, _)) = found else {
-        return Some("This volume no longer exists. Its history remains.".into());
+        let Some(job) = last else {
+            return Some("This volume no longer exists. Its history remains.".into());
+        };
+        let since = job.ended_at.map_or_else(String::new, |at| format!(" since {} UTC", time(at)));
+        let peak = job
+            .peak_fill_percent
+            .map_or_else(String::new, |peak| format!(" It was {} full at most.", percent_text(peak)));
+        return Some(format!("This snapshot no longer exists{since}.{peak} Its history remains."));
     };
     let job = present.job_of(volume)?;
-    let time = |at| moment(at, present.interval.at);
     let style = AccountStyle { time: &time, is_monitored: present.is_monitored() };
     Some(format!("Invalid since {} UTC.{}", time(job.died_at?), unmounted_at_its_death(job, &style)))
 }

@@ -1,19 +1,30 @@
 //! Sketches into charts. All series are read in one pass; gaps are explained below the first chart.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use super::{Sketch, Trace, View};
-use crate::chart::{self, Band, Chart, LegendEntry, Line, Size, TimeLabels};
+use crate::alert::Pace;
+use crate::chart::{self, Band, Chart, Forecast, LegendEntry, Line, Size, TimeLabels};
+use crate::forecast::Eta;
 use crate::job::Job;
 use crate::present::Present;
+use crate::series::quantity::{Quantity, VolumeQuantity};
 use crate::series::{Range, Series};
-use crate::store::{Gap, SeriesKey};
+use crate::store::{Gap, SeriesKey, Subject};
 use crate::units::count_text;
 use crate::web::Site;
 use crate::web::answer::{Partial, Problem};
 use crate::web::pages::moment;
 
-const HEIGHT: u32 = 170;
+/// The part of the range that a forecast may add, and in which steps.
+const MOST_FUTURE: f64 = 0.4;
+const FUTURE_STEP: f64 = 0.1;
+/// So much of the time until full is shown, to see where it ends.
+const FUTURE_MARGIN: f64 = 1.2;
+const FULL_PERCENT: f64 = 100.0;
 
 /// A chart with its legend.
 pub struct Figure {
@@ -40,6 +51,10 @@ pub async fn draw(
     let Partial { found, missing } =
         Partial::or_from_memory(stored, in_memory, "only the last minutes are drawn")?;
     let mut series = found.into_iter();
+    let present = site.present()?;
+    let is_live = range.contains(present.interval.at) || range.to == present.interval.at;
+    let paces = if is_live { present.paces.clone() } else { HashMap::new() };
+    let range = with_future(range, &sketches, &paces);
     let figures = sketches.into_iter().map(|sketch| {
         let line = |(Trace { label, side, look, area, .. }, series): (Trace, Option<Series>)| Line {
             label,
@@ -48,16 +63,20 @@ pub async fn draw(
             look,
             area,
         };
-        let lines = sketch.traces.into_iter().zip(series.by_ref()).map(line);
+        let keys: Vec<SeriesKey> = sketch.traces.iter().map(|trace| trace.wanted.clone()).collect();
+        let lines: Vec<Line> = sketch.traces.into_iter().zip(series.by_ref()).map(line).collect();
+        let forecasts =
+            keys.iter().zip(&lines).filter_map(|(key, line)| forecast(pace(key, &paces)?.full?, line));
         let chart = Chart {
+            forecasts: forecasts.collect(),
             title: sketch.title,
             range,
             time_labels: TimeLabels::Clock,
-            size: Size { width: view.width(), height: HEIGHT },
+            size: Size { width: view.width(), height: sketch.height },
             left: sketch.left,
             right: sketch.right,
-            lines: lines.collect(),
-            bands: jobs.iter().map(band).collect(),
+            lines,
+            bands: jobs.iter().map(|job| band(job, present.interval.at)).collect(),
             thresholds: sketch.thresholds,
         };
         let (legend, svg) = (chart::legend(&chart), chart::draw(&chart));
@@ -65,7 +84,7 @@ pub async fn draw(
     });
     let mut figures: Vec<Figure> = figures.collect();
     if let Some(first) = figures.first_mut() {
-        first.gaps = missing.into_iter().chain(gaps(&*site.present()?, range)).collect();
+        first.gaps = missing.into_iter().chain(gaps(&present, range)).collect();
     }
     Ok(figures)
 }
@@ -87,10 +106,50 @@ fn gaps(present: &Present, range: Range) -> Vec<String> {
     .collect()
 }
 
-fn band(job: &Job) -> Band {
+/// How fast the volume of a fill's line fills.
+fn pace<'a>(key: &SeriesKey, paces: &'a HashMap<Arc<str>, Pace>) -> Option<&'a Pace> {
+    match (&key.subject, key.quantity) {
+        (Subject::Volume(uuid), Quantity::Volume(VolumeQuantity::FillPercent)) => paces.get(&**uuid),
+        _ => None,
+    }
+}
+
+/// The range, and what follows until the first volume of these charts is full, as far as that fits.
+fn with_future(range: Range, sketches: &[Sketch], paces: &HashMap<Arc<str>, Pace>) -> Range {
+    let keys = sketches.iter().flat_map(|sketch| &sketch.traces).map(|trace| &trace.wanted);
+    let etas = keys.filter_map(|key| pace(key, paces)?.full);
+    let Some(soonest_s) = etas.map(|eta| eta.likely_s.unwrap_or(eta.soonest_s)).reduce(f64::min) else {
+        return range;
+    };
+    let seconds = range.seconds();
+    // In steps, so that the axis does not move at each tick.
+    let parts = (soonest_s * FUTURE_MARGIN / seconds / FUTURE_STEP).ceil() * FUTURE_STEP;
+    Range { to: later(range.to, seconds * parts.clamp(FUTURE_STEP, MOST_FUTURE)), ..range }
+}
+
+fn forecast(eta: Eta, line: &Line) -> Option<Forecast> {
+    let last = line.series.points.last()?;
+    Some(Forecast {
+        from: (last.t, last.avg?),
+        value: FULL_PERCENT,
+        soonest: later(last.t, eta.soonest_s),
+        likely: eta.likely_s.map(|likely_s| later(last.t, likely_s)),
+        latest: eta.latest_s.map(|latest_s| later(last.t, latest_s)),
+        side: line.side,
+        look: line.look,
+    })
+}
+
+/// Saturates, since some forecasts are years ahead.
+fn later(at: Timestamp, seconds: f64) -> Timestamp {
+    Timestamp::from_millisecond(at.as_millisecond().saturating_add((seconds * 1000.0) as i64))
+        .unwrap_or(Timestamp::MAX)
+}
+
+fn band(job: &Job, now: Timestamp) -> Band {
     Band {
         from: job.started_at,
-        to: job.ended_at,
+        to: job.ended_at.or(Some(now)),
         label: job.name.clone(),
         href: Some(format!("/jobs/{}", job.id)),
     }

@@ -33,11 +33,15 @@ pub struct Sketch {
     pub right: Option<Axis>,
     pub traces: Vec<Trace>,
     pub thresholds: Vec<Threshold>,
+    /// In pixels.
+    pub height: u32,
 }
+
+const HEIGHT: u32 = 140;
 
 impl Sketch {
     pub fn new(title: impl Into<String>, left: Axis, traces: Vec<Trace>) -> Self {
-        Self { title: title.into(), left, right: None, traces, thresholds: Vec::new() }
+        Self { title: title.into(), left, right: None, traces, thresholds: Vec::new(), height: HEIGHT }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The query of a page with charts: time range and width.
 
+use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::chart;
 use crate::present::Present;
 use crate::series::Range;
 use crate::series::when::TimeQuery;
+use crate::store::Level;
 use crate::web::answer::Problem;
 use crate::web::escaped;
 use crate::web::pages::{Refresh, fragment_url, is_moving};
@@ -25,9 +27,8 @@ const SPANS: [(&str, &str); 7] = [
     ("30 d", "-30d"),
 ];
 const DEFAULT_SPAN: &str = "-15m";
-/// The default soon after the start, when a longer range would be mostly empty.
-const FIRST_SPAN: &str = "-5m";
-const FIRST_SECONDS: f64 = 300.0;
+/// The default range is no longer than there is something to see, but at least so long.
+const LEAST_S: f64 = 30.0;
 
 /// The query.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -45,7 +46,11 @@ impl View {
     }
 
     pub fn range(&self, present: &Present) -> Result<Range, Problem> {
-        Ok(self.span().range(present.interval.at, default_span(present))?)
+        let range = self.span().range(present.interval.at, DEFAULT_SPAN)?;
+        match self.from {
+            Some(_) => Ok(range),
+            None => Ok(Range { from: range.from.max(first(present)), ..range }),
+        }
     }
 
     /// Sets a default for `from`.
@@ -65,8 +70,8 @@ impl View {
         Some(if is_moving(&self.span()) { Refresh::of_range(url, range) } else { Refresh::once(url) })
     }
 
-    pub fn ranges(&self, present: &Present) -> Vec<ChoiceLink> {
-        let current = self.from.as_deref().unwrap_or(default_span(present));
+    pub fn ranges(&self) -> Vec<ChoiceLink> {
+        let current = self.from.as_deref().unwrap_or(DEFAULT_SPAN);
         let link = |(name, from): (&'static str, &str)| ChoiceLink {
             name,
             href: format!("?from={from}"),
@@ -91,7 +96,11 @@ pub struct ChoiceLink {
     pub is_current: bool,
 }
 
-fn default_span(present: &Present) -> &'static str {
-    let watched = Range { from: present.started_at, to: present.interval.at };
-    if watched.seconds() < FIRST_SECONDS { FIRST_SPAN } else { DEFAULT_SPAN }
+/// From where there is something to see.
+fn first(present: &Present) -> Timestamp {
+    let stored = present.store.stock.since[Level::Ticks as usize];
+    let first = stored.map_or(present.started_at, |stored| stored.min(present.started_at));
+    let least_ms = (LEAST_S * 1000.0) as i64;
+    let latest = Timestamp::from_millisecond(present.interval.at.as_millisecond().saturating_sub(least_ms));
+    first.min(latest.unwrap_or(first))
 }
