@@ -151,9 +151,12 @@ impl Entry {
     fn email(&mut self) -> Result<Email, String> {
         let to = self.to.take().ok_or("kind = \"email\" needs `to`")?;
         let from = self.from.take();
-        to.parse::<lettre::message::Mailboxes>().map_err(|error| {
-            format!("`to`: expected addresses such as \"dba@example.com\", but found {to:?}: {error}")
-        })?;
+        let expected = || format!("`to`: expected addresses such as \"dba@example.com\", but found {to:?}");
+        let mailboxes = to.parse::<lettre::message::Mailboxes>();
+        let mailboxes = mailboxes.map_err(|error| format!("{}: {error}", expected()))?;
+        if mailboxes.iter().next().is_none() {
+            return Err(expected());
+        }
         if let Some(from) = &from {
             from.parse::<lettre::message::Mailbox>().map_err(|error| {
                 format!(
@@ -214,6 +217,7 @@ mod tests {
             ("kind = \"command\"", "expected a program and its arguments"),
             ("kind = \"command\"\ncommand = [\"\"]", "expected a program and its arguments"),
             ("kind = \"email\"", "needs `to`"),
+            ("kind = \"email\"\nto = \"\"", "expected addresses such as \"dba@example.com\", but found \"\""),
             ("kind = \"email\"\nto = \"nobody\"", "expected addresses such as \"dba@example.com\""),
             ("kind = \"email\"\nto = \"a@b.c\"\nfrom = \"a@b.c, d@b.c\"", "`from`: expected an address"),
             (
