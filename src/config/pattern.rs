@@ -14,9 +14,9 @@ impl Pattern {
         self.0.as_str()
     }
 
-    /// Alerts about cowbell itself belong to no volume: for them, both names are empty.
+    /// Alerts about cowbell itself belong to no volume: both names are empty, and no pattern matches them.
     pub fn matches(&self, vg: &str, lv: &str) -> bool {
-        self.0.matches(&format!("{vg}/{lv}"))
+        !(vg.is_empty() && lv.is_empty()) && self.0.matches(&format!("{vg}/{lv}"))
     }
 }
 
@@ -59,6 +59,7 @@ mod tests {
             ("*/*", "vg0", "data", true),
             ("vg[01]/d?ta", "vg1", "data", true),
             ("vg0/data", "vg0", "data2", false),
+            ("*/*", "", "", false),
         ] {
             assert_eq!(pattern.parse::<Pattern>().unwrap().matches(vg, lv), expected, "{pattern} {vg}/{lv}");
         }
