@@ -3,8 +3,17 @@
 /// A line with one of these may hold a secret, whatever table it is in.
 const SECRETS: [&str; 6] = ["url", "command", "secret", "password", "token", "://"];
 /// Every value in these tables may be a secret, also under a misspelled key.
-const SECRET_TABLES: [&str; 2] = ["notify", "changes"];
+const SECRET_TABLES: [&str; 3] = ["notify", "heartbeat", "changes"];
 const HIDDEN: &str = "…";
+/// What precedes a value in the parser's messages.
+const SCALARS: [&str; 6] = [
+    "invalid type: integer ",
+    "invalid type: floating point ",
+    "invalid type: boolean ",
+    "invalid value: integer ",
+    "invalid value: floating point ",
+    "invalid value: boolean ",
+];
 
 /// The line with this index, or its key alone.
 pub fn line(text: &str, index: usize) -> String {
@@ -16,7 +25,10 @@ pub fn line(text: &str, index: usize) -> String {
         line.starts_with('[') && line.ends_with(']') && line.len() > 4 && line.bytes().all(is_of_header)
     };
     let header = lines.iter().rev().find(is_header).filter(|header| **header != line);
-    let is_secret = header.is_some_and(|header| SECRET_TABLES.iter().any(|table| header.contains(table)));
+    // A key may begin with its table, such as `heartbeat.url`.
+    let mut places = header.into_iter().copied().chain([line.split('=').next().unwrap_or_default()]);
+    let is_secret = places.any(|place| SECRET_TABLES.iter().any(|table| place.contains(table)));
+    let is_secret = is_secret && !is_header(&&line);
     let is_key =
         |key: &&str| key.trim().bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
     let key = line.split_once('=').map(|(key, _)| key).filter(is_key);
@@ -30,12 +42,19 @@ pub fn line(text: &str, index: usize) -> String {
     }
 }
 
-/// The parser's message, without the string that it quotes.
+/// The parser's message, without the value that it quotes: a string, a number, or true and false.
 pub fn message(message: &str) -> String {
-    let hidden = message.split_once("string \"").and_then(|(before, rest)| {
-        rest.rsplit_once('"').map(|(_, after)| format!("{before}string \"{HIDDEN}\"{after}"))
-    });
-    hidden.unwrap_or_else(|| message.into())
+    let string = || {
+        let (before, rest) = message.split_once("string \"")?;
+        let (_, after) = rest.rsplit_once('"')?;
+        Some(format!("{before}string \"{HIDDEN}\"{after}"))
+    };
+    let scalar = || {
+        let (before, rest) = message.split_once('`').filter(|(before, _)| SCALARS.contains(before))?;
+        let (_, after) = rest.split_once('`')?;
+        Some(format!("{before}`{HIDDEN}`{after}"))
+    };
+    string().or_else(scalar).unwrap_or_else(|| message.into())
 }
 
 #[cfg(test)]
@@ -49,6 +68,9 @@ mod tests {
             ("[store]\nticks = \"30\"", "ticks = \"30\""),
             ("[changes]\ntoken_file = \"hunter2\"", "token_file = …"),
             ("[changes]\nfile = \"hunter2\"", "file = …"),
+            ("[heartbeat]\nadress = 12345678", "adress = …"),
+            ("heartbeat.adress = 12345678", "heartbeat.adress = …"),
+            ("[heartbeat]", "[heartbeat]"),
             ("[[notify]]\nkind = \"command\"\ncomand = [\"curl\", \"hunter2\"]", "comand = …"),
             ("[[notify]]\ncommand = [\n[\"curl\"],\n5]", "…"),
             ("[[notify]]", "[[notify]]"),
@@ -71,9 +93,26 @@ mod tests {
     }
 
     #[test]
-    fn a_message_quotes_no_string() {
-        let found = message("invalid type: string \"curl \"hunter2\"\", expected a sequence");
-        assert_eq!(found, "invalid type: string \"…\", expected a sequence");
-        assert_eq!(message("expected a number"), "expected a number");
+    fn a_message_quotes_no_value() {
+        for (text, expected) in [
+            (
+                "invalid type: string \"curl \"hunter2\"\", expected a sequence",
+                "invalid type: string \"…\", expected a sequence",
+            ),
+            (
+                "invalid type: integer `12345678`, expected a string",
+                "invalid type: integer `…`, expected a string",
+            ),
+            (
+                "invalid type: integer `99` as i128, expected `a`",
+                "invalid type: integer `…` as i128, expected `a`",
+            ),
+            ("invalid type: floating point `1.5`, expected", "invalid type: floating point `…`, expected"),
+            ("invalid type: boolean `true`, expected", "invalid type: boolean `…`, expected"),
+            ("unknown field `urll`, expected `url`", "unknown field `urll`, expected `url`"),
+            ("expected a number", "expected a number"),
+        ] {
+            assert_eq!(message(text), expected);
+        }
     }
 }
