@@ -130,6 +130,11 @@ impl Channel {
 }
 
 impl Webhook {
+    /// The part of the URL before the first template: scheme, host, and perhaps more.
+    pub fn fixed_url(&self) -> &str {
+        value::fixed(&self.url)
+    }
+
     fn resolve(&mut self) -> Result<(), String> {
         value::resolve_url("url", &mut self.url)?;
         self.headers.iter_mut().try_for_each(|(header, value)| value::resolve_header(header, value))?;

@@ -114,9 +114,15 @@ impl TryFrom<String> for Address {
     }
 }
 
+/// The part of a URL before the first template.
+pub fn fixed(url: &str) -> &str {
+    let begins = ["{{", "{%", "{#"].into_iter().filter_map(|sign| url.find(sign));
+    begins.min().map_or(url, |begin| &url[..begin])
+}
+
 /// Whether it is an HTTP address. Its path and query may be a template, its host may not.
 fn is_address(text: &str) -> bool {
-    let fixed = text.split('{').next().unwrap_or_default();
+    let fixed = fixed(text);
     let has_path = || fixed.splitn(4, '/').count() == 4;
     let url = fixed.parse::<reqwest::Url>();
     let is_http = url.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
@@ -151,6 +157,9 @@ mod tests {
             ("https://{{ host }}/a", false),
             ("https://hooks{{ host }}.example/", false),
             ("https://hooks.example", true),
+            ("https://hooks.example?a={b}", true),
+            ("https://hooks.example?a={b}{{ key }}", false),
+            ("https://hooks.example/{a}{# note #}", true),
             ("ftp://hooks.example/", false),
         ] {
             assert_eq!(is_address(url), expected, "{url}");

@@ -46,11 +46,10 @@ impl Webhook {
         let content_type = HeaderValue::try_from(&settings.content_type);
         headers.insert(CONTENT_TYPE, content_type.map_err(|_| "`content_type` is not valid".to_string())?);
         let template = |text: &String| Template::new("template", text, &settings.values);
-        let fixed = settings.url.split('{').next().unwrap_or_default();
         Ok(Self {
             client: client(&settings.url)?,
             url: Template::new("url", &settings.url, &settings.values),
-            origin: fixed.parse().map_err(|_| "`url` is no address".to_string())?,
+            origin: settings.fixed_url().parse().map_err(|_| "`url` is no address".to_string())?,
             headers,
             is_json: is_json(&settings.content_type),
             template: settings.template.as_ref().map(template),
