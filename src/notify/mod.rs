@@ -11,7 +11,7 @@ mod message;
 mod outbox;
 mod task;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -162,14 +162,21 @@ impl Notifier {
     fn remember(&mut self, delivery: Delivery) {
         let deliveries = Arc::make_mut(&mut self.deliveries);
         deliveries.insert((delivery.alert, delivery.receiver.clone()), delivery);
-        while deliveries.len() > MOST_REMEMBERED {
-            deliveries.pop_first();
-        }
+        let open = self.standing.borrow().open.iter().map(|alert| alert.id).collect();
+        evict(deliveries, &open);
     }
 }
 
-/// Deliveries in memory; the others are in the database.
+/// Deliveries in memory, besides those of open alerts; the others are in the database.
 const MOST_REMEMBERED: usize = 500;
+
+/// Removes the oldest deliveries of alerts that are no longer open.
+fn evict(deliveries: &mut BTreeMap<(i64, String), Delivery>, open: &HashSet<i64>) {
+    let excess = deliveries.len().saturating_sub(MOST_REMEMBERED);
+    let over = deliveries.keys().filter(|(alert, _)| !open.contains(alert));
+    let oldest: Vec<_> = over.take(excess).cloned().collect();
+    oldest.iter().for_each(|key| drop(deliveries.remove(key)));
+}
 
 /// The configuration with the secrets of receivers. Fails if no message could be made for one of them.
 pub fn ready(config: Config, host: &str) -> Result<Config, ConfigError> {
@@ -201,4 +208,29 @@ fn wants(receiver: &Receiver, alert: &Alert) -> bool {
     let is_of_its_volumes =
         || receiver.volumes.as_ref().is_none_or(|volumes| volumes.matches(&alert.vg, &alert.lv));
     (is_own || is_of_its_volumes()) && alert.severity.max(alert.worst) >= receiver.severity
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn deliveries_of_open_alerts_stay_in_memory() {
+        let delivery = |alert: i64| Delivery {
+            alert,
+            receiver: "mail".into(),
+            known: None,
+            is_delivered: true,
+            tries: 1,
+            tried_at: Timestamp::UNIX_EPOCH,
+            answer: String::new(),
+        };
+        let last = i64::try_from(MOST_REMEMBERED).unwrap() + 2;
+        let mut deliveries = (1..=last).map(|id| ((id, "mail".into()), delivery(id))).collect();
+        evict(&mut deliveries, &HashSet::from([1, 3]));
+        let left: Vec<i64> = deliveries.keys().map(|(alert, _)| *alert).take(4).collect();
+        assert_eq!((left, deliveries.len()), (vec![1, 3, 5, 6], MOST_REMEMBERED));
+    }
 }
