@@ -250,7 +250,9 @@ pub async fn start_state(connection: &mut SqliteConnection) -> anyhow::Result<(S
         .await?;
     let (last_job_id, last_alert_id) = sqlx::query_as(
         "SELECT max(coalesce((SELECT max(id) FROM job_record), 0), coalesce((SELECT job FROM deleted_number), 0)),
-             coalesce((SELECT max(id) FROM alert_record), 0)",
+             max(coalesce((SELECT max(id) FROM alert_record), 0),
+                 -- The program may have ended before it wrote the alert of a delivery.
+                 coalesce((SELECT max(alert) FROM delivery_record), 0))",
     )
     .fetch_one(&mut *connection)
     .await?;

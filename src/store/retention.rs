@@ -103,11 +103,15 @@ async fn delete_oldest(
     Ok(true)
 }
 
-/// Deletes alerts and gaps that are older than all ticks. Jobs stay for comparison.
+/// Deletes alerts and gaps that are older than all ticks. Jobs stay for comparison. The last alert stays, since its number
+/// must not be given again.
 async fn forget_alerts_and_gaps(connection: &mut SqliteConnection) -> anyhow::Result<()> {
     for statement in [
-        "DELETE FROM alert_record WHERE cleared_ms < (SELECT min(from_ms) FROM segment)",
-        "DELETE FROM delivery_record WHERE alert NOT IN (SELECT id FROM alert_record)",
+        "DELETE FROM alert_record WHERE cleared_ms < (SELECT min(from_ms) FROM segment)
+             AND id < (SELECT max(id) FROM alert_record)",
+        // A higher one is of an alert that is not written yet.
+        "DELETE FROM delivery_record WHERE alert NOT IN (SELECT id FROM alert_record)
+             AND alert < (SELECT max(id) FROM alert_record)",
         "DELETE FROM silence WHERE until_ms < (SELECT min(from_ms) FROM segment)",
         "DELETE FROM gap WHERE to_ms < (SELECT min(from_ms) FROM segment)",
     ] {

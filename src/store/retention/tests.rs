@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::alert::{Alert, Rule, Severity};
 use crate::job::{Job, JobKind, Outcome};
+use crate::notify::Delivery;
 use crate::store::TickOrigin;
 use crate::store::database::for_writing;
-use crate::store::records::{write_imported, write_job};
+use crate::store::deliveries::write_delivery;
+use crate::store::history::start_state;
+use crate::store::records::{write_alert, write_imported, write_job};
 use crate::store::rolling::roll_up;
 use crate::store::seal::{Segment, seal};
 use crate::store::stream::{Kind, Stream};
@@ -245,4 +249,56 @@ async fn space_is_given_back_to_the_file_system() {
     let mut connection = forty_days(&folder).await;
     tidy(&mut connection, small(1)).await;
     assert_eq!(count(&mut connection, "PRAGMA freelist_count").await, 0);
+}
+
+fn alert(id: i64, raised_ms: i64) -> Alert {
+    let at = jiff::Timestamp::from_millisecond(raised_ms).unwrap();
+    Alert {
+        id,
+        rule: Rule::SnapshotFill,
+        severity: Severity::Warning,
+        vg: "vg0".into(),
+        lv: "data".into(),
+        uuid: "u".into(),
+        value: None,
+        peak: None,
+        job: None,
+        raised_at: at,
+        cleared_at: Some(at),
+        recovered: true,
+        worst: Severity::Warning,
+        worse_at: None,
+        acknowledged: None,
+        sentence: String::new(),
+    }
+}
+
+fn delivery(alert: i64) -> Delivery {
+    Delivery {
+        alert,
+        receiver: "mail".into(),
+        known: None,
+        is_delivered: true,
+        tries: 1,
+        tried_at: jiff::Timestamp::UNIX_EPOCH,
+        answer: String::new(),
+    }
+}
+
+#[tokio::test]
+async fn the_number_of_a_deleted_alert_is_not_given_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = forty_days(&folder).await;
+    for id in 1..=3 {
+        write_alert(&mut connection, &alert(id, BEGIN_MS - DAY_MS)).await.unwrap();
+        write_delivery(&mut connection, &delivery(id)).await.unwrap();
+    }
+    tidy(&mut connection, config::Store::default()).await;
+    assert_eq!(count(&mut connection, "SELECT count(*) FROM alert_record").await, 1);
+    assert_eq!(count(&mut connection, "SELECT count(*) FROM delivery_record").await, 1);
+    assert_eq!(start_state(&mut connection).await.unwrap().0.last_alert_id, 3);
+    // The program ended before it wrote the alert of this delivery.
+    write_delivery(&mut connection, &delivery(4)).await.unwrap();
+    tidy(&mut connection, config::Store::default()).await;
+    assert_eq!(start_state(&mut connection).await.unwrap().0.last_alert_id, 4);
 }
