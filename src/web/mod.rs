@@ -37,7 +37,8 @@ use crate::store::StoreReader;
 
 pub use api::{
     AcknowledgeAlert, AlertBody, AlertReply, CompareBody, DeviceBody, FiguresBody, ImportedJob, JobBody,
-    JobReply, NoteJob, PhaseJob, PutJob, PutSilence, StatusBody, TestResult, VmBody, VolumeBody,
+    JobReply, LONGEST_SILENCE, NoteJob, PhaseJob, PutJob, PutSilence, StatusBody, TestResult, VmBody,
+    VolumeBody,
 };
 pub use connections::Listener;
 pub use costs::Costs;

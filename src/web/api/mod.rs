@@ -28,8 +28,8 @@ pub use body::{
 };
 pub use commands::JobReply;
 pub use commands::alert::{
-    AcknowledgeAlert, AlertReply, PutSilence, TestResult, acknowledge_alert, end_silence, put_silence,
-    silences, test_receivers, withdraw_acknowledgement,
+    AcknowledgeAlert, AlertReply, LONGEST_SILENCE, PutSilence, TestResult, acknowledge_alert, end_silence,
+    put_silence, silences, test_receivers, withdraw_acknowledgement,
 };
 pub use commands::edit::{NoteJob, PhaseJob, accept_job, certify_job, delete_job, note_job, phase_job};
 pub use commands::mark::{PutJob, put_job};

@@ -4,13 +4,12 @@ use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 use utoipa::{IntoParams, ToSchema};
 
-use super::edit::LONGEST_NOTE;
 use super::{ANSWER_TIMEOUT, check_letters, held, unread, why_not_stored};
 use crate::alert::Acknowledgement;
 use crate::commands::{AlertCommand, AlertRequest};
@@ -19,6 +18,15 @@ use crate::notify::{self, Silence};
 use crate::source::clock;
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem, ProblemBody};
+
+/// Maximum silences: each alert is compared with all of them.
+const MOST_SILENCES: usize = 100;
+/// A silence or an acknowledgement ends within this time. Later times are mistakes.
+pub const LONGEST_SILENCE: SignedDuration = SignedDuration::from_hours(366 * 24);
+/// Maximum characters of a note.
+const LONGEST_NOTE: usize = 1_000;
+/// Maximum characters of a pattern. The names of a group and a volume have up to 127 each.
+const LONGEST_PATTERN: usize = 500;
 
 /// The acknowledgement of an alert.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -51,6 +59,9 @@ pub struct SilenceQuery {
 /// The answer to a command on alerts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct AlertReply {
+    /// What was done
+    #[serde(default)]
+    pub done: String,
     /// With status 202: why the result is held in memory, not stored
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -86,18 +97,32 @@ pub async fn acknowledge_alert(
 ) -> AlertResponse {
     let expected = "an acknowledgement as JSON, such as {\"note\": …}";
     let Json(AcknowledgeAlert { note, until }) = body.map_err(|rejection| unread(expected, &rejection))?;
-    check_note(&note)?;
-    let at = clock::now();
-    let until = until.map(|until| later(until, at)).transpose()?;
-    send(&site, AlertCommand::Acknowledge(number(&id)?, Some(Acknowledgement { at, until, note }))).await
+    let (id, at) = (number(&id)?, clock::now());
+    let refuse = |why| Problem::Bad(format!("cannot acknowledge alert {id}: {why}"));
+    check_note(&note).map_err(refuse)?;
+    let until = until.map(|until| check_end(until, at)).transpose().map_err(refuse)?;
+    let done = match until {
+        Some(until) => format!("alert {id} is acknowledged until {}", shown(until)),
+        None => format!("alert {id} is acknowledged"),
+    };
+    send(&site, AlertCommand::Acknowledge(id, Some(Acknowledgement { at, until, note })), done).await
 }
 
 /// Withdraws the acknowledgement of an open alert.
 #[utoipa::path(delete, path = "/api/v1/alerts/{id}/acknowledgement", tag = "alerts",
     params(("id" = i64, Path, description = "The ID of the alert")),
-    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, description = "No open alert has this ID", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 404, description = "No open alert has this ID, or it is not acknowledged", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn withdraw_acknowledgement(State(site): State<Site>, Path(id): Path<String>) -> AlertResponse {
-    send(&site, AlertCommand::Acknowledge(number(&id)?, None)).await
+    let id = number(&id)?;
+    let present = site.present()?;
+    let open = present.alerts.iter().find(|alert| alert.id == id);
+    if open.is_some_and(|alert| alert.acknowledged.is_none()) {
+        return Err(Problem::NotFound(format!(
+            "alert {id} is not acknowledged: `cowbell alert list` lists all alerts"
+        )));
+    }
+    let done = format!("the acknowledgement of alert {id} is withdrawn");
+    send(&site, AlertCommand::Acknowledge(id, None), done).await
 }
 
 /// Silences that have not ended.
@@ -108,16 +133,28 @@ pub async fn silences(State(site): State<Site>) -> Result<Json<Vec<Silence>>, Pr
 
 /// Delivers no alerts of these volumes until a time. It replaces a silence of the same pattern.
 #[utoipa::path(put, path = "/api/v1/silences", tag = "alerts", request_body = PutSilence,
-    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, description = "Stored", body = AlertReply), (status = 202, description = "Held in memory, not stored", body = AlertReply), (status = 400, body = ProblemBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody), (status = 409, description = "There are too many silences", body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub async fn put_silence(
     State(site): State<Site>,
     body: Result<Json<PutSilence>, JsonRejection>,
 ) -> AlertResponse {
     let expected = "a silence as JSON, such as {\"volumes\": \"vg0/*\", \"until\": …}";
     let Json(PutSilence { volumes, until, note }) = body.map_err(|rejection| unread(expected, &rejection))?;
-    check_note(&note)?;
-    let silence = Silence { volumes: pattern(&volumes)?, until: later(until, clock::now())?, note };
-    send(&site, AlertCommand::Silence(silence)).await
+    let volumes = pattern(&volumes)?;
+    let refuse = |why| Problem::Bad(format!("cannot silence {}: {why}", volumes.as_str()));
+    check_note(&note).map_err(refuse)?;
+    let until = check_end(until, clock::now()).map_err(refuse)?;
+    let present = site.present()?;
+    let others = present.silences.iter().filter(|silence| silence.volumes != volumes);
+    if others.count() >= MOST_SILENCES {
+        return Err(Problem::Conflict(format!(
+            "cannot silence {}: there are {MOST_SILENCES} silences, which is the limit: end one of them, or use a \
+             pattern for several volumes",
+            volumes.as_str()
+        )));
+    }
+    let done = format!("alerts of {} are not delivered until {}", volumes.as_str(), shown(until));
+    send(&site, AlertCommand::Silence(Silence { volumes, until, note }), done).await
 }
 
 /// Ends the silence of these volumes.
@@ -131,11 +168,12 @@ pub async fn end_silence(
     let present = site.present()?;
     let Some(silence) = present.silences.iter().find(|silence| silence.volumes == volumes) else {
         return Err(Problem::NotFound(format!(
-            "{} is not silenced; /api/v1/silences lists all silences",
+            "{} is not silenced: `cowbell alert silences` lists all silences",
             volumes.as_str()
         )));
     };
-    send(&site, AlertCommand::Silence(Silence { until: clock::now(), ..silence.clone() })).await
+    let done = format!("the silence of {} has ended", volumes.as_str());
+    send(&site, AlertCommand::Silence(Silence { until: clock::now(), ..silence.clone() }), done).await
 }
 
 /// Sends a test message to receivers; returns their answers.
@@ -150,9 +188,11 @@ pub async fn test_receivers(
     let receivers: Vec<&Receiver> = present.receivers.iter().filter(is_wanted).collect();
     if receivers.is_empty() {
         let names: Vec<&str> = present.receivers.iter().map(|receiver| &*receiver.name).collect();
-        return Err(Problem::NotFound(match names.is_empty() {
-            true => "no receiver of alerts is configured: add [[notify]] to the configuration".into(),
-            false => format!("no receiver has this name: expected one of {}", names.join(", ")),
+        return Err(Problem::NotFound(match receiver {
+            Some(name) if !names.is_empty() => {
+                format!("no receiver is named {name:?}: expected one of {}", names.join(", "))
+            }
+            _ => "no receiver of alerts is configured: add [[notify]] to the configuration".into(),
         }));
     }
     static TESTS: Semaphore = Semaphore::const_new(1);
@@ -167,8 +207,8 @@ pub async fn test_receivers(
     Ok(Json(futures_util::future::join_all(tests).await))
 }
 
-/// Sends a command to the loop and waits until its result is stored.
-async fn send(site: &Site, command: AlertCommand) -> AlertResponse {
+/// Sends a command to the loop and waits until its result is stored. `done` says what it does.
+async fn send(site: &Site, command: AlertCommand, done: String) -> AlertResponse {
     let number = match &command {
         AlertCommand::Acknowledge(id, _) => *id,
         AlertCommand::Silence(_) => 0,
@@ -180,10 +220,10 @@ async fn send(site: &Site, command: AlertCommand) -> AlertResponse {
     let busy = || Problem::Unavailable("the daemon is stopping or too busy; try again".into());
     let stored = timeout_at(until, outcome).await.ok().flatten().ok_or_else(busy)?;
     let unknown =
-        || Problem::NotFound(format!("alert {number} is not open; /api/v1/alerts lists all alerts"));
+        || Problem::NotFound(format!("alert {number} is not open: `cowbell alert list` lists all alerts"));
     let why_not = why_not_stored(site, stored.ok_or_else(unknown)?, until).await?;
     let status = if why_not.is_some() { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok((status, Json(AlertReply { message: why_not.map(held) })))
+    Ok((status, Json(AlertReply { done, message: why_not.map(held) })))
 }
 
 fn number(id: &str) -> Result<i64, Problem> {
@@ -191,18 +231,29 @@ fn number(id: &str) -> Result<i64, Problem> {
 }
 
 fn pattern(text: &str) -> Result<Pattern, Problem> {
-    check_letters("a pattern", text, LONGEST_NOTE)?;
+    check_letters("the pattern `volumes`", text, LONGEST_PATTERN)?;
     text.parse().map_err(|why| Problem::Bad(format!("`volumes`: {why}")))
 }
 
-fn later(until: Timestamp, now: Timestamp) -> Result<Timestamp, Problem> {
-    match until > now {
+fn check_end(until: Timestamp, now: Timestamp) -> Result<Timestamp, String> {
+    let days = LONGEST_SILENCE.as_hours() / 24;
+    match until > now && until.duration_since(now) <= LONGEST_SILENCE {
         true => Ok(until),
-        false => Err(Problem::Bad(format!("expected `until` later than now ({now}), but found {until}"))),
+        false => {
+            Err(format!("expected `until` later than now ({now}) by at most {days} days, but found {until}"))
+        }
     }
 }
 
 /// A note may be empty.
-fn check_note(note: &str) -> Result<(), Problem> {
-    if note.is_empty() { Ok(()) } else { check_letters("a note", note, LONGEST_NOTE) }
+fn check_note(note: &str) -> Result<(), String> {
+    if note.is_empty() {
+        return Ok(());
+    }
+    let checked = crate::source::check_letters("the note", note, LONGEST_NOTE);
+    checked.map_err(|why| format!("{why}, or to be empty"))
+}
+
+fn shown(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }

@@ -19,7 +19,7 @@ use crate::web::answer::{Problem, ProblemBody};
 use crate::web::api::numbered;
 
 /// Maximum characters of a note.
-pub(super) const LONGEST_NOTE: usize = 1_000;
+const LONGEST_NOTE: usize = 1_000;
 /// Maximum characters of a path, as in Linux.
 const LONGEST_PATH: usize = 4_096;
 
