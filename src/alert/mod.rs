@@ -88,6 +88,11 @@ impl Alert {
             .is_some_and(|acknowledged| acknowledged.until.is_none_or(|until| at < until))
     }
 
+    /// How it ended: over, if its volume is lost or gone, which is no recovery.
+    pub fn end_text(&self) -> &'static str {
+        if self.recovered { "cleared" } else { "over" }
+    }
+
     /// `vg0/mysql`; `None` if it is about cowbell itself.
     pub fn volume(&self) -> Option<String> {
         match (&*self.vg, &*self.lv) {

@@ -101,7 +101,8 @@ impl Daemon {
     ) -> anyhow::Result<T> {
         let (_, stream) = self.connect().await?;
         let answer = tokio::time::timeout(limit, plain::exchange(stream, method, path, body)).await;
-        let answer = answer.context("the daemon does not answer")?;
+        let late = "try again, or look into its log";
+        let answer = answer.with_context(|| format!("the daemon did not answer within {limit:?}: {late}"))?;
         let (status, text) = answer.map_err(|error| unreachable(&error.to_string()))?;
         parsed(&accepted((200..300).contains(&status), text)?)
     }

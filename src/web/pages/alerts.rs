@@ -111,16 +111,15 @@ fn name(alert: &Alert) -> String {
 }
 
 fn row(alert: &Alert, life: Vec<String>, now: Timestamp) -> Vec<Cell> {
-    let (state, grade) = match (alert.severity, alert.recovered) {
-        (Severity::Critical, true) => ("cleared, was critical", "ok"),
-        (Severity::Warning, true) => ("cleared, was a warning", "ok"),
-        // The volume is lost or gone, which is no recovery.
-        (Severity::Critical, false) => ("over, was critical", "unknown"),
-        (Severity::Warning, false) => ("over, was a warning", "unknown"),
+    let before = match alert.severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "a warning",
     };
+    let state = format!("{}, was {before}", alert.end_text());
+    let grade = if alert.recovered { "ok" } else { "unknown" };
     let open = Range { from: alert.raised_at, to: alert.cleared_at.unwrap_or(now) };
     vec![
-        Cell::state(state, grade),
+        Cell::state(&state, grade),
         alert.rule.text().into(),
         name(alert).into(),
         life.into_iter().fold(Cell::sentence(&alert.sentence), Cell::small),
