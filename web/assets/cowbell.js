@@ -7,6 +7,7 @@
   const body = document.body;
   const sign = document.getElementById("live");
   const button = document.getElementById("pause");
+  const outcome = document.getElementById("outcome");
   const STALE_AT_LEAST_MS = 3000;
   // A stream without events for so long is reopened, even if the connection seems intact.
   const DEAD_MS = 15000;
@@ -88,19 +89,29 @@
     }));
   }
 
-  // A button that changes something shows what the daemon answered, unless it did so.
+  // What a button did, or why not. Its place is outside the live part, so no tick removes it.
+  function say(text, isProblem) {
+    outcome.textContent = text;
+    outcome.classList.toggle("problem", isProblem);
+  }
+
+  // Sends what a button stands for. Pages without a live part are loaded again.
   async function send(sender) {
     sender.disabled = true;
+    say("", false);
     try {
-      const { send: url, method = "POST", body: content } = sender.dataset;
+      const { send: url, method = "POST", body: content, shows } = sender.dataset;
       const answer = await fetch(url, { method, body: content, headers: { "Content-Type": "application/json" } });
-      if (answer.ok && !sender.dataset.shows) return location.reload();
       if (answer.status === 401) return location.assign(body.dataset.login);
       const said = await answer.json();
-      if (answer.ok) list(document.getElementById(sender.dataset.shows), said);
-      else sender.textContent = said.error;
+      const words = [said.done, said.message].filter(Boolean).join("; ");
+      if (!answer.ok) say(said.error, true);
+      else if (shows) list(document.getElementById(shows), said);
+      else if (words) say(words, answer.status === 202);
+      else return location.reload();
+      body.dispatchEvent(new CustomEvent("refresh"));
     } catch {
-      sender.textContent = "cowbell did not answer: try again";
+      say("cowbell did not answer: try again", true);
     }
     sender.disabled = false;
   }
