@@ -6,6 +6,20 @@ use anyhow::{Context, bail};
 use rustix::mm::{MlockAllFlags, mlock, mlockall};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::config::Config;
+use crate::store::in_words;
+
+/// Locks what alerts need while a disk hangs. Without receivers, the pages that are in use suffice.
+pub fn keep(config: &Config) {
+    let load = || if config.notify.is_empty() { Ok(()) } else { load() };
+    if let Err(error) = lock().and_then(|()| load()) {
+        tracing::debug!(
+            "memory is not locked, so alerts may be late while a disk hangs: {}",
+            in_words(&error)
+        );
+    }
+}
+
 /// Locks all memory that is in use, now or later.
 ///
 /// Under a limit of locked memory, later allocations could fail: so there, nothing is locked.
@@ -20,7 +34,7 @@ pub fn lock() -> anyhow::Result<()> {
 }
 
 /// Reads and locks the whole program with its libraries: a delivery may need pages that were never used before.
-pub fn load() -> anyhow::Result<()> {
+fn load() -> anyhow::Result<()> {
     let maps = read_to_string("/proc/self/maps").context("cannot read /proc/self/maps")?;
     for (from, to) in maps.lines().filter_map(program_part) {
         // SAFETY: locking changes no content. The kernel refuses a range that is not mapped.

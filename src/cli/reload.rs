@@ -6,9 +6,10 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
-use tokio::task::block_in_place;
+use tokio::task::{block_in_place, spawn_blocking};
 
 use super::listeners::check_addresses;
+use super::memory;
 use crate::config::Config;
 use crate::daemon::Reload;
 use crate::notify;
@@ -31,12 +32,14 @@ pub fn start(
     let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
     tokio::spawn(async move {
         while hang_up.recv().await.is_some() {
+            let mut taken = None;
             let reload = match block_in_place(|| read(&load, &inherited)) {
                 Ok((new, config)) => {
                     access.send_replace(Arc::new(new));
                     let restart = config.needs_restart(&current);
                     current = config;
                     log(&restart);
+                    taken = Some(current.clone());
                     Reload { config: Ok(Box::new(current.clone())) }
                 }
                 Err(error) => {
@@ -47,6 +50,8 @@ pub fn start(
             };
             // The loop is gone only while the program stops.
             let _ = reloads.send(reload).await;
+            // The first receiver may be new. Reading the program from its disk holds up no configuration.
+            spawn_blocking(move || taken.iter().for_each(memory::keep));
         }
     });
     Ok(())

@@ -129,7 +129,7 @@ async fn serve(
         let _web = web.enter();
         Listeners::open(&config, access.token.is_some())?
     };
-    keep_in_memory(&config);
+    memory::keep(&config);
     let (writer, store) = store::open(&path, holds, config.store).await?;
     let known = store.start_state().clone();
     let notifier = {
@@ -185,17 +185,6 @@ async fn serve(
         Ok(ended) => ended.context("the pages ended early"),
         // The remaining connections are closed.
         Err(_) => Ok(()),
-    }
-}
-
-/// Without receivers, the pages that are in use suffice.
-fn keep_in_memory(config: &Config) {
-    let load = || if config.notify.is_empty() { Ok(()) } else { memory::load() };
-    if let Err(error) = memory::lock().and_then(|()| load()) {
-        tracing::debug!(
-            "memory is not locked, so alerts may be late while a disk hangs: {}",
-            store::in_words(&error)
-        );
     }
 }
 

@@ -127,6 +127,40 @@ fn new_credentials_are_taken_and_wrong_ones_are_not() {
     assert!(!daemon.log().contains("hunter"), "{}", daemon.log());
 }
 
+/// Whether all constant parts of the program's file are in memory; `None` if it may lock none.
+fn is_in_memory(daemon: &Daemon) -> Option<bool> {
+    let read =
+        |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", daemon.pid().as_raw_pid())).unwrap();
+    if read("status").lines().any(|line| line.starts_with("VmLck:") && line.ends_with("\t       0 kB")) {
+        return None;
+    }
+    let (mut is_constant, mut size, mut is_whole) = (false, "", true);
+    let maps = read("smaps");
+    for line in maps.lines() {
+        match line.split_once(':') {
+            Some(("Size", text)) => size = text.trim(),
+            Some(("Rss", text)) => is_whole &= !is_constant || text.trim() == size,
+            _ if line.contains(" r-xp ") => is_constant = line.ends_with("/cowbell"),
+            _ if line.contains("-p ") => is_constant = false,
+            _ => {}
+        }
+    }
+    Some(is_whole)
+}
+
+#[test]
+fn the_program_is_in_memory_once_the_first_receiver_is_new() {
+    let (machine, systemd) = (Machine::new(), Supervisor::new());
+    let daemon = Start::watching(&machine).environment("NOTIFY_SOCKET", &systemd.path).start();
+    systemd.hears("READY=1");
+    let Some(is_in_memory_before) = is_in_memory(&daemon) else {
+        return eprintln!("skipped: this user may not lock memory");
+    };
+    assert!(!is_in_memory_before);
+    reload(&daemon, "[[notify]]\nkind = \"command\"\ncommand = [\"/bin/true\"]\n");
+    wait_for("the program in memory", || is_in_memory(&daemon).filter(|is_there| *is_there));
+}
+
 #[test]
 fn the_loop_does_not_wait_for_a_new_configuration() {
     let (machine, systemd) = (Machine::new(), Supervisor::new());
