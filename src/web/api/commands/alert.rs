@@ -196,7 +196,7 @@ pub async fn test_receivers(
         }));
     }
     static TESTS: Semaphore = Semaphore::const_new(1);
-    let busy = |_| Problem::TooMany("another test is running: try again in ten seconds".into());
+    let busy = |_| Problem::TooMany("another test is running: try again in 15 seconds".into());
     let _place = TESTS.try_acquire().map_err(busy)?;
     let tests = receivers.into_iter().map(async |receiver| {
         let result = notify::test(receiver, &present.host).await;
