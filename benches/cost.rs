@@ -165,7 +165,7 @@ fn first_page() -> usize {
         "/assets/cowbell.css",
         "/assets/cowbell.js",
         "/assets/vendor/htmx.min.js",
-        "/assets/vendor/hx-sse.min.js",
+        "/assets/stream.js",
         "/assets/favicon.svg",
     ];
     paths

@@ -13,13 +13,13 @@ pub const STYLE: &str = include_str!("../../web/assets/cowbell.css");
 const ASSETS: [(&str, &str, &str); 11] = [
     ("cowbell.css", "text/css", STYLE),
     ("cowbell.js", JAVASCRIPT, include_str!("../../web/assets/cowbell.js")),
+    ("stream.js", JAVASCRIPT, include_str!("../../web/assets/stream.js")),
     ("favicon.svg", SVG, ICON),
     ("favicon-ok.svg", SVG, ICON),
     ("favicon-unknown.svg", SVG, include_str!("../../web/assets/favicon-unknown.svg")),
     ("favicon-warning.svg", SVG, include_str!("../../web/assets/favicon-warning.svg")),
     ("favicon-critical.svg", SVG, include_str!("../../web/assets/favicon-critical.svg")),
     ("vendor/htmx.min.js", JAVASCRIPT, include_str!("../../web/assets/vendor/htmx.min.js")),
-    ("vendor/hx-sse.min.js", JAVASCRIPT, include_str!("../../web/assets/vendor/hx-sse.min.js")),
     ("vendor/LICENSE", "text/plain", include_str!("../../web/assets/vendor/LICENSE")),
     ("vendor/VERSIONS", "text/plain", include_str!("../../web/assets/vendor/VERSIONS")),
 ];

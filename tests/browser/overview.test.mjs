@@ -189,3 +189,58 @@ function tooWide() {
   const wide = [...document.querySelectorAll("body *")].filter((element) => element.getBoundingClientRect().right > width + 1);
   return wide.slice(0, 5).map((element) => `${element.tagName.toLowerCase()}.${element.className}`);
 }
+
+describe("many windows of one browser", () => {
+  const WINDOWS = 12;
+  let daemon;
+  before(async () => (daemon = await startDaemon("serve")));
+  after(() => daemon?.stop());
+
+  it("are all live, with one stream between them", async () => {
+    const first = await openPage(browser);
+    const pages = [first];
+    while (pages.length < WINDOWS) pages.push(await first.context().newPage());
+    for (const page of pages) await page.goto(daemon.url);
+    await first.waitForTimeout(6_000);
+    const states = await Promise.all(pages.map((page) => page.evaluate(() => document.body.dataset.live)));
+    assert.deepEqual(states, Array(WINDOWS).fill("live"));
+    // What each shows is of the last seconds.
+    const times = () => Promise.all(pages.map((page) => page.evaluate(() => document.querySelector("main").innerHTML)));
+    const before = await times();
+    await first.waitForTimeout(4_000);
+    const after = await times();
+    after.forEach((html, number) => assert.notEqual(html, before[number], `window ${number} stands still`));
+    assert.deepEqual(first.faults, []);
+    await first.context().close();
+  });
+
+  it("keep a pause on the next page, and say past for what is past", async () => {
+    const page = await openPage(browser);
+    await page.goto(daemon.url);
+    await becomes(page, "live");
+    await page.keyboard.press("p");
+    await becomes(page, "paused");
+    await page.goto(`${daemon.url}/volumes`);
+    await becomes(page, "paused");
+    await page.keyboard.press("p");
+    await becomes(page, "live");
+    const [from, to] = [20, 10].map((seconds) => new Date(Date.now() - seconds * 1000).toISOString());
+    await page.goto(`${daemon.url}/?from=${from}&to=${to}`);
+    await becomes(page, "past");
+    await page.context().close();
+  });
+
+  it("keep the last picture when an answer is an error, and say how old it is", async () => {
+    const page = await openPage(browser);
+    await page.goto(daemon.url);
+    await becomes(page, "live");
+    await page.route("**/overview**", (route) => route.fulfill({ status: 503, body: "<p>no</p>" }));
+    await becomes(page, "stale");
+    assert.match(await page.locator("#live").innerText(), /stale \d+ s/);
+    assert.match(await page.locator("#live").getAttribute("title"), /503/);
+    assert.ok((await page.innerText("main")).includes("Throughput"), "the last picture is there");
+    await page.unroute("**/overview**");
+    await becomes(page, "live");
+    await page.context().close();
+  });
+});

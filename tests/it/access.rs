@@ -193,7 +193,9 @@ fn a_proxy_serves_the_site_under_its_prefix_to_those_who_have_the_token() {
     let cookie = ("Cookie", cookie.split(';').next().unwrap());
     let jobs = ask("GET", "/cowbell/jobs", &[host, page, cookie], "");
     assert!(
-        jobs.starts_with("HTTP/1.1 200") && jobs.contains("hx-sse:connect=\"/cowbell/api/v1/live\""),
+        jobs.starts_with("HTTP/1.1 200")
+            && jobs
+                .contains("data-stream=\"/cowbell/api/v1/live\" data-worker=\"/cowbell/assets/stream.js\""),
         "{jobs}"
     );
     assert!(jobs.contains("href=\"/cowbell/assets/cowbell.css\"") && !jobs.contains("=\"/jobs"), "{jobs}");

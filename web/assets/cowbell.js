@@ -1,7 +1,7 @@
 // Shows whether the page is live, pauses and resumes it, sends the width of charts, and posts changes.
 //
 // Each `tick` of the stream becomes a `refresh` event, at which the fragment is requested. A paused page keeps its
-// stream, but sends no `refresh`.
+// stream, but sends no `refresh`, also on the next page.
 "use strict";
 (() => {
   const body = document.body;
@@ -9,28 +9,36 @@
   const button = document.getElementById("pause");
   const outcome = document.getElementById("outcome");
   const STALE_AT_LEAST_MS = 3000;
-  // A stream without events for so long is reopened, even if the connection seems intact.
-  const DEAD_MS = 15000;
 
-  let last = performance.now();
+  // Of this computer, the same in the worker, and without its steps.
+  const clock = () => performance.timeOrigin + performance.now();
   let interval = 1000;
   let ended = false;
-  let paused = false;
-  let connection = null;
+  let paused = sessionStorage.getItem("paused") === "true";
+  // When the newest tick was taken, and that of which something is shown.
+  let newest = clock();
+  let shown = clock();
+  let problem = "";
+  const now = document.getElementById("now");
+  const every = () => Number(now?.dataset.everyMs) || 0;
 
-  const refresh = () => paused || body.dispatchEvent(new CustomEvent("refresh"));
+  const refresh = () => paused || document.hidden || body.dispatchEvent(new CustomEvent("refresh"));
 
+  // The age is that of what is shown, not of the stream. A page that does not change is as old as the stream.
   function show() {
-    const silent = performance.now() - last;
-    const stale = silent > Math.max(3 * interval, STALE_AT_LEAST_MS);
-    const state = ended ? "ended" : stale ? "stale" : paused ? "paused" : "live";
-    const words = { ended: "recording ended", stale: `stale ${Math.floor(silent / 1000)} s`, paused: "paused", live: "live" };
+    const age = clock() - (every() ? shown : newest);
+    const stale = age > Math.max(3 * interval, STALE_AT_LEAST_MS) + every();
+    const state = ended ? "ended" : paused ? "paused" : isPast() ? "past" : stale ? "stale" : "live";
+    const seconds = `${Math.floor(age / 1000)} s`;
+    const words = { ended: "recording ended", stale: `stale ${seconds}`, paused: `paused, ${seconds}`, past: "past", live: "live" };
     if (sign && sign.textContent !== words[state]) sign.textContent = words[state];
+    if (sign) sign.title = stale ? problem : "";
     body.dataset.live = state;
-    if (!ended && silent > Math.max(DEAD_MS, 3 * interval) && connection && connection.reader) {
-      connection.reader.cancel();
-      connection = null;
-    }
+  }
+
+  function isPast() {
+    const to = new URLSearchParams(location.search).get("to");
+    return Boolean(to) && to !== "now" && !to.startsWith("-");
   }
 
   // Title and icon show the host's grade; a change is announced once.
@@ -45,8 +53,9 @@
     document.getElementById("announcement").textContent = `${now}: ${sentence.replaceAll("`", "")}`;
   }
 
-  function pause() {
-    paused = !paused;
+  function pause(next) {
+    paused = next;
+    sessionStorage.setItem("paused", String(paused));
     if (button) {
       button.textContent = paused ? "Resume" : "Pause";
       button.setAttribute("aria-pressed", String(paused));
@@ -55,23 +64,54 @@
     show();
   }
 
-  body.addEventListener("tick", (event) => {
+  function hear({ data, at }) {
     let tick = {};
     try {
-      tick = JSON.parse(event.detail.data);
+      tick = JSON.parse(data);
     } catch {
       // Any event shows that the daemon is alive.
     }
-    last = performance.now() - (Number(tick.age_ms) || 0);
+    newest = at - (Number(tick.age_ms) || 0);
     interval = Number(tick.interval_ms) || interval;
     ended = tick.ended === true;
     grade(tick);
     refresh();
     show();
+  }
+
+  // A window out of sight gives up the stream, and is up to date at once when it is seen again.
+  const { stream, worker } = body.dataset;
+  const port = window.SharedWorker ? new SharedWorker(worker).port : null;
+  if (port) port.onmessage = ({ data }) => hear(data);
+  function listen() {
+    const address = document.hidden ? "" : new URL(stream, location.href).href;
+    if (port) return port.postMessage(address);
+    if (!address) return window.cowbellStream?.stop();
+    const start = () => window.cowbellStream.start(address, (data) => hear({ data, at: clock() }));
+    if (window.cowbellStream) return start();
+    const script = document.createElement("script");
+    script.src = worker;
+    script.onload = start;
+    document.head.append(script);
+  }
+  addEventListener("pagehide", () => port?.postMessage(""));
+  addEventListener("pageshow", listen);
+  document.addEventListener("visibilitychange", () => {
+    listen();
+    if (!document.hidden && !paused) body.dispatchEvent(new CustomEvent("seen"));
   });
 
-  body.addEventListener("htmx:sse:after:connection", (event) => {
-    connection = event.detail.connection;
+  // After an error, the last picture remains.
+  body.addEventListener("htmx:after:swap", (event) => {
+    if (event.detail.ctx.response.status >= 400) return;
+    [shown, problem] = [newest, ""];
+    show();
+  });
+  body.addEventListener("htmx:response:error", (event) => {
+    problem = `cowbell answered with ${event.detail.ctx.response.status}`;
+  });
+  body.addEventListener("htmx:error", () => {
+    problem = "cowbell does not answer";
   });
 
   // Charts are drawn for their actual width, in steps of 20 pixels.
@@ -120,10 +160,11 @@
     const sender = event.target.closest("button[data-send]");
     if (sender) send(sender);
   });
-  button?.addEventListener("click", pause);
+  button?.addEventListener("click", () => pause(!paused));
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea, [contenteditable]");
-    if (event.key === "p" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) pause();
+    if (event.key === "p" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) pause(!paused);
   });
+  pause(paused);
   setInterval(show, 500);
 })();
