@@ -103,7 +103,9 @@ fn verdict(page: &str) -> (String, String) {
     let (_, rest) = page.split_once("<section class=\"verdict ").unwrap();
     let (grade, rest) = rest.split_once('"').unwrap();
     let sentence = rest.split_once("</strong> ").unwrap().1.split_once("</p>").unwrap().0;
-    let plain = sentence.replace("<code>", "`").replace("</code>", "`").replace("&#39;", "'");
+    let parts = sentence.split("</button>").map(|part| part.split("<button").next().unwrap());
+    let plain =
+        parts.collect::<String>().replace("<code>", "`").replace("</code>", "`").replace("&#39;", "'");
     (grade.into(), plain)
 }
 

@@ -156,15 +156,34 @@
     sender.disabled = false;
   }
 
+  // The clipboard's own function needs HTTPS or localhost.
+  async function copy(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const field = document.createElement("textarea");
+      field.value = text;
+      document.body.append(field);
+      field.select();
+      document.execCommand("copy");
+      field.remove();
+    }
+    say("The command was copied.", false);
+  }
+
   document.addEventListener("click", (event) => {
     const sender = event.target.closest("button[data-send]");
     if (sender) send(sender);
+    const copier = event.target.closest("button[data-copy]");
+    if (copier) copy(copier.dataset.copy);
   });
   button?.addEventListener("click", () => pause(!paused));
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea, [contenteditable]");
     if (event.key === "p" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) pause(!paused);
   });
+  body.classList.add("scripted");
+  body.classList.toggle("kiosk", new URLSearchParams(location.search).has("kiosk"));
   pause(paused);
   setInterval(show, 500);
 })();

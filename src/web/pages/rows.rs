@@ -198,7 +198,7 @@ fn job_table(
             format!("{of}{host}").into(),
         ]
     };
-    Table::new(caption, columns, jobs.found.iter().map(row))
+    Table::new(caption, columns, jobs.found.iter().map(row)).class("jobs")
 }
 
 fn label(job: &Job) -> String {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::{self, Path};
 
 use super::charts::{self, View};
 use super::device::{KeyFigure, Subjects};
@@ -10,6 +10,7 @@ use super::rows::{self, JobTable};
 use super::text::{self, rate, size};
 use super::{Answer, Content, moment};
 use crate::alert::Rule;
+use crate::forecast::Eta;
 use crate::interval::Interval;
 use crate::job::Job;
 use crate::present::Present;
@@ -19,7 +20,7 @@ use crate::series::per_second;
 use crate::series::quantity::DeviceQuantity;
 use crate::store::Subject;
 use crate::table::{Cell, Column, Table};
-use crate::topology::{LvLayout, Volume, VolumeKind, VolumeState};
+use crate::topology::{LvLayout, State, Volume, VolumeKind, VolumeState};
 use crate::units::{Fill, percent_text};
 use crate::verdict::Verdict;
 use crate::web::Site;
@@ -28,7 +29,7 @@ use crate::web::answer::{ParsedQuery, Problem};
 const MOST_JOBS: usize = 50;
 
 pub async fn page(
-    State(site): State<Site>,
+    extract::State(site): extract::State<Site>,
     Path((vg, lv)): Path<(String, String)>,
     ParsedQuery(view): ParsedQuery<View>,
 ) -> Answer {
@@ -207,8 +208,16 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
         fill.map(|fill| KeyFigure::new(name, percent_text(fill.percent()), detail))
     };
     let health = volume.health.clone().unwrap_or_default();
-    let mut figures = vec![KeyFigure::new("State", state.state.text().into(), health)];
+    let is_plain = state.state == State::Ok && health.is_empty();
+    let mut figures = Vec::new();
+    // The verdict says that it works.
+    figures.extend((!is_plain).then(|| KeyFigure::new("State", state.state.text().into(), health)));
     figures.extend(filled("Fill", state.fill, rows::used_of_size(state.fill, volume.size)));
+    if let Some(pace) = present.paces.get(&volume.uuid) {
+        let growth = format!("grows by {}/min", size(Some((pace.bytes_per_s * 60.0) as u64)));
+        let full = pace.full.map_or_else(|| text::DASH.into(), Eta::short_text);
+        figures.push(KeyFigure::new("Full in", full, growth));
+    }
     figures.extend(filled("In sync", state.sync, "of the mirror or RAID".into()));
     figures.extend(filled("Metadata", state.metadata, rows::used_of_size(state.metadata, None)));
     let interval = &present.interval;

@@ -76,7 +76,7 @@ pub fn copying<'a>(pvs: impl Iterator<Item = &'a Device>) -> Sketch {
             trace("COW written", ShareQuantity::CopyWrittenBytes, looks[1]),
         ]
     });
-    Sketch::new("Of that, COW copying", BYTES, traces.collect())
+    Sketch::new("COW copying", BYTES, traces.collect())
 }
 
 /// The looks of reads and writes of the n-th disk in a chart.
