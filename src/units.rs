@@ -84,11 +84,6 @@ pub fn bytes_text(bytes: f64, prefix: Prefix) -> String {
     scaled(bytes, prefix, "B")
 }
 
-/// A number of bytes in bits: `12.0 Mbit`.
-pub fn bits_text(bytes: f64, prefix: Prefix) -> String {
-    scaled(bytes * 8.0, prefix, "bit")
-}
-
 fn scaled(value: f64, prefix: Prefix, unit: &str) -> String {
     let (step, names) = match prefix {
         Prefix::Binary => (1024.0, ["", "Ki", "Mi", "Gi", "Ti", "Pi"]),

@@ -24,7 +24,6 @@ pub enum Unit {
     KibPerS,
     PerS,
     Percent,
-    PercentPerHour,
     /// From 0 to 1.
     Share,
     Ms,
@@ -48,7 +47,6 @@ impl Unit {
             Self::KibPerS => "KiB/s",
             Self::PerS => "1/s",
             Self::Percent => "%",
-            Self::PercentPerHour => "%/h",
             Self::Share | Self::Number => "1",
             Self::Ms => "ms",
         }
@@ -63,7 +61,7 @@ impl Unit {
             Self::Rate => format!("{}/s", bytes_text(value, prefix)),
             Self::Share => format!("{} %", three_figures(value * 100.0)),
             Self::Number => three_figures(value),
-            Self::KibPerS | Self::PerS | Self::Percent | Self::PercentPerHour | Self::Ms => {
+            Self::KibPerS | Self::PerS | Self::Percent | Self::Ms => {
                 format!("{} {}", three_figures(value), self.name())
             }
         }
@@ -122,8 +120,8 @@ impl List {
         self.push("bytes written", Unit::Bytes, of.written.map(|written| written.bytes));
         self.spread("write speed", Unit::Rate, of.written.map(|written| written.speed));
         self.ends("write speed", Unit::Rate, of.written.and_then(|written| written.ends));
-        self.spread("bi", Unit::KibPerS, of.bi);
-        self.spread("bo", Unit::KibPerS, of.bo);
+        self.push("bi", Unit::KibPerS, of.bi.map(|bi| bi.mean));
+        self.push("bo", Unit::KibPerS, of.bo.map(|bo| bo.mean));
         self.relation("read speed by fill", Unit::Rate, of.read_by_fill.correlation());
         self.relation("read speed by first writes", Unit::Number, of.read_by_first_writes.correlation());
     }
@@ -131,8 +129,6 @@ impl List {
     fn filling(&mut self, of: &Figures) {
         self.push("peak fill", Unit::Percent, of.fill.map(|fill| fill.peak_percent));
         self.push("peak fill bytes", Unit::Bytes, of.fill.and_then(|fill| Some(fill.peak_bytes? as f64)));
-        let growth = of.fill.and_then(|fill| fill.growth_percent_per_hour);
-        self.push("growth of fill", Unit::PercentPerHour, growth);
         self.spread("first writes", Unit::Rate, of.copied.first_writes);
         self.push("chunks copied", Unit::PerS, of.copied.chunks_per_s);
         self.push("written to the COW area", Unit::Bytes, of.copied.cow_bytes);
@@ -202,7 +198,6 @@ mod tests {
             (Unit::Ms, 9.0, "9.00 ms"),
             (Unit::Seconds, 39_600.0, "11 h 00 min"),
             (Unit::Seconds, 1.2345, "1.23 s"),
-            (Unit::PercentPerHour, 5.5, "5.50 %/h"),
         ] {
             assert_eq!(unit.text(value, Prefix::Decimal), text);
         }

@@ -77,7 +77,6 @@ pub struct FillFigures {
     pub peak_percent: f64,
     /// Of the COW area; `None` if its size is unknown.
     pub peak_bytes: Option<u64>,
-    pub growth_percent_per_hour: Option<f64>,
     /// Percent.
     pub ends: Option<EndMeans>,
 }

@@ -100,22 +100,7 @@ fn fill_figures(whole: &Stretch, active: &Stretch, setup: &Setup) -> Option<Fill
     let fills = whole.column(Measure::FillPercent);
     let peak_percent = Sorted::new(fills.iter().copied().flatten())?.most();
     let ends = ends(active, |part| part.mean(Measure::FillPercent));
-    Some(FillFigures {
-        peak_percent,
-        peak_bytes: setup.peak_bytes,
-        growth_percent_per_hour: growth(whole),
-        ends,
-    })
-}
-
-/// In percentage points an hour, from the first known fill to the last.
-fn growth(whole: &Stretch) -> Option<f64> {
-    let known = || {
-        let column = whole.column(Measure::FillPercent).iter();
-        column.zip(whole.ticks()).filter_map(|(fill, tick)| Some(((*fill)?, tick.end_s)))
-    };
-    let ((first, from), (last, to)) = known().next().zip(known().next_back())?;
-    (to > from).then(|| (last - first) / (to - from) * 3600.0)
+    Some(FillFigures { peak_percent, peak_bytes: setup.peak_bytes, ends })
 }
 
 fn copy_figures(whole: &Stretch, setup: &Setup) -> CopyFigures {

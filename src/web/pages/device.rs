@@ -128,11 +128,10 @@ fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {
     let value = |quantity: DeviceQuantity| quantity.value(work, interval.elapsed_us);
     let rate = |quantity| rate(value(quantity));
     let count = |quantity| text::count(value(quantity));
-    let requests = |quantity| format!("{} requests/s", count(quantity));
     let (busy, queue) = (value(DeviceQuantity::Utilisation), count(DeviceQuantity::QueueDepth));
     let mut figures = vec![
-        KeyFigure::new("Read", rate(DeviceQuantity::ReadBytes), requests(DeviceQuantity::Reads)),
-        KeyFigure::new("Written", rate(DeviceQuantity::WrittenBytes), requests(DeviceQuantity::Writes)),
+        KeyFigure::new("Read", rate(DeviceQuantity::ReadBytes), "in the last tick"),
+        KeyFigure::new("Written", rate(DeviceQuantity::WrittenBytes), "in the last tick"),
         KeyFigure::new("Read latency", count(DeviceQuantity::ReadAwaitMs), "ms, mean of the last tick"),
         KeyFigure::new("Write latency", count(DeviceQuantity::WriteAwaitMs), "ms, mean of the last tick"),
         KeyFigure::new("Busy", text::share(busy), format!("% of the last tick, queue depth {queue}")),

@@ -105,8 +105,6 @@ fn reading(figures: &Figures) -> Table {
         spread("Read", Unit::Rate, read.map(|read| read.speed), read.and_then(|read| read.ends)),
         spread("Written", Unit::Rate, written.map(|it| it.speed), written.and_then(|it| it.ends)),
         spread("First writes", Unit::Rate, figures.copied.first_writes, None),
-        spread("bi", Unit::KibPerS, figures.bi, None),
-        spread("bo", Unit::KibPerS, figures.bo, None),
     ];
     let columns = [
         Column::name("Speed"),
@@ -179,7 +177,6 @@ fn all_else(figures: &Figures) -> Vec<KeyFigure> {
     let known = [
         ("Reading time", Unit::Seconds, read_s, "without the first and last thousandth"),
         ("Peak fill", Unit::Bytes, fill.and_then(|fill| Some(fill.peak_bytes? as f64)), "of the COW area"),
-        ("Growth of fill", Unit::PercentPerHour, fill.and_then(|fill| fill.growth_percent_per_hour), ""),
         ("Chunks copied", Unit::PerS, copied.chunks_per_s, ""),
         ("Written to the COW area", Unit::Bytes, copied.cow_bytes, "copies and their metadata"),
         ("Write cost", Unit::Number, copied.write_cost, "bytes on disk for each byte written"),

@@ -1,28 +1,8 @@
 //! How pages write numbers. An unknown value is a dash, never a zero.
 
-use crate::units::{Prefix, bits_text, bytes_text, number_text, percent_text, size_text};
+use crate::units::{Prefix, bytes_text, number_text, percent_text, size_text};
 
 pub const DASH: &str = "–";
-
-/// Bytes or bits, and their multiples.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Writing {
-    pub prefix: Prefix,
-    pub bits: bool,
-}
-
-impl Writing {
-    /// An amount of data, given in bytes.
-    pub fn amount(self, bytes: Option<f64>) -> String {
-        let write = if self.bits { bits_text } else { bytes_text };
-        or_dash(bytes.map(|bytes| write(bytes, self.prefix)))
-    }
-
-    /// The same per second.
-    pub fn rate(self, bytes: Option<f64>) -> String {
-        bytes.map_or_else(|| DASH.into(), |_| format!("{}/s", self.amount(bytes)))
-    }
-}
 
 pub fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| DASH.into())
@@ -37,9 +17,13 @@ pub fn size(bytes: Option<u64>) -> String {
     or_dash(bytes.map(size_text))
 }
 
+pub fn amount(bytes: Option<f64>) -> String {
+    or_dash(bytes.map(|bytes| bytes_text(bytes, Prefix::default())))
+}
+
 /// Bytes per second.
 pub fn rate(bytes: Option<f64>) -> String {
-    Writing::default().rate(bytes)
+    bytes.map_or_else(|| DASH.into(), |_| format!("{}/s", amount(bytes)))
 }
 
 pub fn count(value: Option<f64>) -> String {
@@ -75,7 +59,6 @@ mod tests {
         assert_eq!(count(Some(12.34)), "12.3");
         assert_eq!(count(Some(1_234_567.0)), "1,234,567");
         assert_eq!(share(Some(0.783)), "78.3");
-        assert_eq!(Writing { prefix: Prefix::Decimal, bits: true }.rate(Some(125_000.0)), "1.00 Mbit/s");
     }
 
     #[test]

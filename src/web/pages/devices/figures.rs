@@ -1,11 +1,11 @@
 //! The numbers of the devices' table.
 
-use super::query::{As, Column, Query, Show};
+use super::query::{Column, Query, Show};
 use crate::interval::Work;
 use crate::series::quantity::DeviceQuantity;
 use crate::series::{Observation, per_second};
 use crate::tally::{Rates, Tally};
-use crate::web::pages::text::{self, Writing};
+use crate::web::pages::text;
 
 /// The numbers of one row, computed from these.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,6 @@ impl Figures {
     /// `None` if unknown, or meaningless.
     pub fn value(&self, column: Column) -> Option<f64> {
         match (column, *self) {
-            (Column::Requests, _) => Some(self.value(Column::Reads)? + self.value(Column::Writes)?),
             (_, Self::Mean(work, elapsed_us)) => mean(column, work, elapsed_us),
             (Column::Read, Self::Maximum(most)) => Some(most.read_bytes),
             (Column::Written, Self::Maximum(most)) => Some(most.written_bytes),
@@ -49,15 +48,14 @@ impl Figures {
 
     /// All cells after the first. A total has no `busy`, since shares of time do not add up.
     pub fn cells(&self, query: &Query, is_total: bool) -> Vec<Cell> {
-        let writing = Writing { prefix: query.unit, bits: query.r#as == As::Bits };
         let cell = |(column, _, _, class): (Column, &str, &str, &str)| {
             let value = self.value(column).filter(|_| !is_total || column != Column::Busy);
             let text = match column {
-                Column::Request => writing.amount(value),
+                Column::Request => text::amount(value),
                 Column::Read | Column::Written | Column::Total if query.show == Show::Sum => {
-                    writing.amount(value)
+                    text::amount(value)
                 }
-                Column::Read | Column::Written | Column::Total => writing.rate(value),
+                Column::Read | Column::Written | Column::Total => text::rate(value),
                 Column::Busy => text::share(value),
                 _ => text::count(value),
             };
@@ -74,7 +72,7 @@ fn mean(column: Column, work: Work, elapsed_us: u64) -> Option<f64> {
         Column::Request => {
             return Observation::ratio(bytes(work), work.reads + work.writes, 1.0).map(Observation::value);
         }
-        Column::Device | Column::Requests => return None,
+        Column::Device => return None,
         Column::Read => DeviceQuantity::ReadBytes,
         Column::Written => DeviceQuantity::WrittenBytes,
         Column::Reads => DeviceQuantity::Reads,

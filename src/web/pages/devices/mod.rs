@@ -172,8 +172,6 @@ fn tools(query: &Query) -> Tools {
             .collect(),
         switches: vec![
             switch("Show", "show", &shows),
-            switch("Units", "unit", &[("binary", "KiB MiB"), ("decimal", "kB MB")]),
-            switch("In", "as", &[("bytes", "bytes"), ("bits", "bits")]),
             switch("Never used", "idle", &[("hide", "hidden"), ("show", "shown")]),
         ],
     }

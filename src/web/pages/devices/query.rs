@@ -3,15 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::units::Prefix;
-
 /// The query; defaults are left out of addresses.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Query {
     pub show: Show,
-    pub unit: Prefix,
-    pub r#as: As,
     pub sort: Column,
     pub order: Order,
     pub filter: String,
@@ -27,14 +23,6 @@ pub enum Show {
     Average,
     Maximum,
     Sum,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub enum As {
-    #[default]
-    Bytes,
-    Bits,
 }
 
 /// Whether devices that were never used are listed.
@@ -64,7 +52,6 @@ pub enum Column {
     Total,
     Reads,
     Writes,
-    Requests,
     Request,
     ReadAwait,
     WriteAwait,
@@ -74,14 +61,13 @@ pub enum Column {
 
 impl Column {
     /// All columns with name in addresses, heading, and CSS classes, which hide some on narrow screens.
-    pub const ALL: [(Self, &'static str, &'static str, &'static str); 12] = [
+    pub const ALL: [(Self, &'static str, &'static str, &'static str); 11] = [
         (Self::Device, "device", "Device", ""),
         (Self::Read, "read", "Read", "n"),
         (Self::Written, "written", "Written", "n"),
         (Self::Total, "total", "Total", "n least"),
         (Self::Reads, "reads", "Reads", "n less"),
         (Self::Writes, "writes", "Writes", "n less"),
-        (Self::Requests, "requests", "Requests", "n less"),
         (Self::Request, "request", "Request size", "n less"),
         (Self::ReadAwait, "read_await", "Read ms", "n least"),
         (Self::WriteAwait, "write_await", "Write ms", "n least"),
