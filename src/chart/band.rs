@@ -1,4 +1,4 @@
-//! Jobs as bands behind the lines, with their names above and links to their pages.
+//! Jobs as bands behind the lines, with their names above.
 
 use super::Band;
 use super::svg::{TENTHS, decimal, escaped};
@@ -54,22 +54,12 @@ fn shortened(label: &str, room: usize) -> String {
     }
 }
 
-/// Links are for the pointer only, since the page lists jobs for keyboards.
 fn markup(shape: &Shape, edges: &Edges, label: &str) -> String {
     let (x, width) = (decimal(shape.left), decimal((shape.right - shape.left).max(TENTHS)));
     let (y, height, label_y) =
         (decimal(edges.top), decimal(edges.bottom - edges.top), decimal(edges.top - ABOVE));
-    let (title, label) = (escaped(&shape.band.label), escaped(label));
-    let content = format!(
-        r#"<title>{title}</title><rect class="band" x="{x}" y="{y}" width="{width}" height="{height}"/><path class="edge" d="M{x} {y}v{height}"/><text class="name" x="{x}" y="{label_y}">{label}</text>"#
-    );
-    match shape.band.href.as_deref().filter(|href| is_on_this_site(href)) {
-        Some(href) => format!(r#"<a href="{}" tabindex="-1">{content}</a>"#, escaped(href)),
-        None => format!("<g>{content}</g>"),
-    }
-}
-
-/// An absolute path without host, which no browser runs as a script.
-fn is_on_this_site(href: &str) -> bool {
-    href.starts_with('/') && !href.starts_with("//") && !href.contains(['\\', '\t', '\n', '\r'])
+    let label = escaped(label);
+    format!(
+        r#"<rect class="band" x="{x}" y="{y}" width="{width}" height="{height}"/><path class="edge" d="M{x} {y}v{height}"/><text class="name" x="{x}" y="{label_y}">{label}</text>"#
+    )
 }

@@ -1,6 +1,7 @@
 //! Maps each shape's class names (role and look) to a colour and back.
 //!
-//! plotters supports colours only, so each class has a colour of its own. The backend turns it back into class names.
+//! plotters supports colours only, so each class has a colour of its own, with the number of its line. The backend turns
+//! it back into class names.
 
 use plotters::style::RGBColor;
 use plotters_backend::BackendColor;
@@ -60,8 +61,18 @@ pub fn plain(role: Role) -> RGBColor {
     RGBColor(role as u8, 0, 0)
 }
 
-/// The colour of a shape of a line.
-pub fn line(role: Role, look: Look) -> RGBColor {
+/// The colour of a shape of a chart's n-th line.
+pub fn line(role: Role, look: Look, number: usize) -> RGBColor {
+    RGBColor(role as u8, u8::try_from(number + 1).unwrap_or(0), look.number())
+}
+
+/// The number of the line that a shape belongs to.
+pub fn line_number(colour: BackendColor) -> Option<u8> {
+    colour.rgb.1.checked_sub(1)
+}
+
+/// The colour of a shape of a forecast.
+pub fn forecast(role: Role, look: Look) -> RGBColor {
     RGBColor(role as u8, 0, look.number())
 }
 

@@ -1,11 +1,14 @@
 //! Series → SVG: a chart is a function from its description to text.
 //!
 //! The SVG uses CSS classes instead of colours, so one text serves the light and the dark theme. Any description yields
-//! an SVG: unknown values are gaps, labels are escaped, sizes are limited. Legends are HTML from the same description.
+//! an SVG: unknown values are gaps, labels are escaped, sizes are limited. It carries its numbers, and nothing in it can
+//! be clicked: legends and links are HTML from the same description.
 
 mod ahead;
 mod band;
 mod ink;
+mod mark;
+mod numbers;
 mod paint;
 mod runs;
 mod scale;
@@ -39,6 +42,7 @@ pub struct Chart {
     pub right: Option<Axis>,
     pub lines: Vec<Line>,
     pub bands: Vec<Band>,
+    pub marks: Vec<Mark>,
     pub thresholds: Vec<Threshold>,
     pub forecasts: Vec<Forecast>,
 }
@@ -108,8 +112,26 @@ pub struct Band {
     /// `None` while the job runs.
     pub to: Option<Timestamp>,
     pub label: String,
-    /// A path on this site; other values are ignored. The page must also link it elsewhere, for keyboards.
+    /// A path on this site; other values are ignored.
     pub href: Option<String>,
+}
+
+/// An instant at which something happened, such as an alert.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    pub at: Timestamp,
+    pub text: String,
+    pub kind: MarkKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkKind {
+    /// An alert was raised or became worse.
+    Raised(Severity),
+    /// An alert ended.
+    Cleared,
+    /// cowbell or the host started, or a device disappeared.
+    Change,
 }
 
 /// A horizontal line at an alert threshold; omitted if above the axis.
@@ -133,25 +155,32 @@ pub struct LegendEntry {
 
 /// The chart as one `<svg>` element.
 pub fn draw(chart: &Chart) -> String {
-    let size = Size {
-        width: chart.size.width.clamp(*WIDTHS.start(), *WIDTHS.end()),
-        height: chart.size.height.clamp(*HEIGHTS.start(), *HEIGHTS.end()),
-    };
+    let size = clamped(chart.size);
     let mut picture = svg::opening(&chart.title, size);
     // Writing to a string cannot fail, and an incomplete chart is better than none.
     paint::paint(chart, size, &mut picture).ok();
+    numbers::write(chart, size, &mut picture);
     picture.push_str("</svg>");
     picture
 }
 
-/// The legend: one entry per line, in the same order.
+/// The legend: one entry per line, in the same order, in the units of the axes.
 pub fn legend(chart: &Chart) -> Vec<LegendEntry> {
+    let size = clamped(chart.size);
+    let scale = |side| paint::scale(chart, chart.side(side), paint::height(size));
     let entry = |line: &Line| {
         let last = line.series.points.last().and_then(|point| point.avg).filter(|value| value.is_finite());
-        let last = last.map(|value| chart.axis(line.side).unit.value_text(value));
+        let last = last.map(|value| scale(line.side).text(value));
         LegendEntry { label: line.label.clone(), class: line.look.class(), last }
     };
     chart.lines.iter().map(entry).collect()
+}
+
+fn clamped(size: Size) -> Size {
+    Size {
+        width: size.width.clamp(*WIDTHS.start(), *WIDTHS.end()),
+        height: size.height.clamp(*HEIGHTS.start(), *HEIGHTS.end()),
+    }
 }
 
 impl Chart {

@@ -14,7 +14,7 @@ use super::ink::{self, Role};
 use super::runs::{FinitePoint, runs};
 use super::scale::Scale;
 use super::svg::{ClassSvg, TENTHS};
-use super::{Chart, Forecast, Line, Side, Size, Threshold, ahead, time_axis};
+use super::{Chart, Forecast, Line, Side, Size, Threshold, ahead, mark, time_axis};
 
 /// Margins of the plot in pixels, for axis labels and, above, for units and job names.
 const TOP: i32 = 22;
@@ -47,13 +47,10 @@ struct Painter<'a> {
 
 /// Appends the shapes of a chart of this size to `out`.
 pub fn paint(chart: &Chart, size: Size, out: &mut String) -> DrawResult {
-    let edges = Edges {
-        left: LEFT * TENTHS,
-        right: (LEFT + width(chart, size)) * TENTHS,
-        top: TOP * TENTHS,
-        bottom: (size.height as i32 - BOTTOM) * TENTHS,
-    };
+    let [left, top, right, bottom] = edges(chart, size).map(|pixels| pixels * TENTHS);
+    let edges = Edges { left, right, top, bottom };
     band::draw(&chart.bands, chart.range, &edges, out);
+    mark::draw(&chart.marks, chart.range, &edges, out);
     let painter = Painter::new(chart, size, out);
     painter.grid()?;
     painter.lines(Painter::tints)?;
@@ -93,40 +90,49 @@ impl<'a> Painter<'a> {
         Ok(())
     }
 
-    fn lines(&self, draw: impl Fn(&Plot<'a>, &Line, &[FinitePoint], f64) -> DrawResult) -> DrawResult {
-        for line in &self.chart.lines {
+    fn lines(
+        &self,
+        draw: impl Fn(&Plot<'a>, (usize, &Line), &[FinitePoint], f64) -> DrawResult,
+    ) -> DrawResult {
+        for (number, line) in self.chart.lines.iter().enumerate() {
             let (scale, plot) = self.side(line.side);
             for run in runs(&line.series, self.chart.range) {
-                draw(plot, line, &clamped(run, scale.max), self.seconds_per_pixel())?;
+                draw(plot, (number, line), &clamped(run, scale.max), self.seconds_per_pixel())?;
             }
         }
         Ok(())
     }
 
     /// The area below a line, and the envelope from minimum to maximum.
-    fn tints(plot: &Plot<'a>, line: &Line, run: &[FinitePoint], seconds_per_pixel: f64) -> DrawResult {
+    fn tints(
+        plot: &Plot<'a>,
+        (number, line): (usize, &Line),
+        run: &[FinitePoint],
+        seconds_per_pixel: f64,
+    ) -> DrawResult {
         if run.len() < 2 {
             return Ok(());
         }
         if line.area {
             let mut corners: Vec<(f64, f64)> = run.iter().map(|point| (point.at, point.avg)).collect();
             corners.extend([(run[run.len() - 1].at, 0.0), (run[0].at, 0.0)]);
-            plot.draw(&Polygon::new(corners, ink::line(Role::Area, line.look).filled()))?;
+            plot.draw(&Polygon::new(corners, ink::line(Role::Area, line.look, number).filled()))?;
         }
         if run.iter().any(|point| point.min < point.avg || point.max > point.avg) {
             let corners = envelope(run, COLUMN * seconds_per_pixel);
-            plot.draw(&Polygon::new(corners, ink::line(Role::Envelope, line.look).filled()))?;
+            plot.draw(&Polygon::new(corners, ink::line(Role::Envelope, line.look, number).filled()))?;
         }
         Ok(())
     }
 
-    fn strokes(plot: &Plot<'a>, line: &Line, run: &[FinitePoint], _: f64) -> DrawResult {
+    fn strokes(plot: &Plot<'a>, (number, line): (usize, &Line), run: &[FinitePoint], _: f64) -> DrawResult {
         if let [alone] = run {
-            let dot = Circle::new((alone.at, alone.avg), DOT, ink::line(Role::Dot, line.look).filled());
+            let dot =
+                Circle::new((alone.at, alone.avg), DOT, ink::line(Role::Dot, line.look, number).filled());
             return plot.draw(&dot);
         }
         let points: Vec<(f64, f64)> = run.iter().map(|point| (point.at, point.avg)).collect();
-        plot.draw(&PathElement::new(points, ink::line(Role::Line, line.look)))
+        plot.draw(&PathElement::new(points, ink::line(Role::Line, line.look, number)))
     }
 
     fn forecast(&self, forecast: &Forecast) -> DrawResult {
@@ -140,11 +146,11 @@ impl<'a> Painter<'a> {
         };
         let inside = |places: Vec<(f64, f64)>| places.into_iter().filter_map(inside).collect::<Vec<_>>();
         let (area, line) = (inside(ahead::area(forecast, range)), inside(ahead::line(forecast, range)));
-        plot.draw(&Polygon::new(area, ink::line(Role::Envelope, forecast.look).filled()))?;
+        plot.draw(&Polygon::new(area, ink::forecast(Role::Envelope, forecast.look).filled()))?;
         if line.is_empty() {
             return Ok(());
         }
-        plot.draw(&PathElement::new(line, ink::line(Role::Ahead, forecast.look)))
+        plot.draw(&PathElement::new(line, ink::forecast(Role::Ahead, forecast.look)))
     }
 
     fn threshold(&self, threshold: &Threshold) -> DrawResult {
@@ -213,12 +219,17 @@ fn seconds(chart: &Chart) -> f64 {
     if seconds > 0.0 { seconds } else { 1.0 }
 }
 
+/// The edges of the plot in pixels: left, top, right, bottom.
+pub fn edges(chart: &Chart, size: Size) -> [i32; 4] {
+    [LEFT, TOP, LEFT + width(chart, size), size.height as i32 - BOTTOM]
+}
+
 /// The plot's own width and height, in pixels.
 fn width(chart: &Chart, size: Size) -> i32 {
     size.width as i32 - LEFT - right_margin(chart, size)
 }
 
-fn height(size: Size) -> f64 {
+pub fn height(size: Size) -> f64 {
     f64::from(size.height as i32 - TOP - BOTTOM)
 }
 
@@ -234,7 +245,7 @@ fn plot<'a>(canvas: &Canvas<'a>, chart: &Chart, size: Size, max: f64) -> Plot<'a
     inner.apply_coord_spec(axes)
 }
 
-fn scale(chart: &Chart, side: Side, height: f64) -> Scale {
+pub fn scale(chart: &Chart, side: Side, height: f64) -> Scale {
     let axis = chart.axis(side);
     let lines = chart.lines.iter().filter(|line| chart.side(line.side) == side);
     let largest = lines

@@ -40,6 +40,26 @@ impl Scale {
             .collect()
     }
 
+    /// Decimals of a value beside the axis: three figures at its upper end.
+    pub fn decimals(&self) -> usize {
+        match self.max / self.multiple.by {
+            ..10.0 => 2,
+            ..=100.0 => 1,
+            _ => 0,
+        }
+    }
+
+    /// A value in steps of its last decimal.
+    pub fn steps(&self, value: f64) -> i64 {
+        (value / self.multiple.by * 10_f64.powi(self.decimals() as i32)).round() as i64
+    }
+
+    /// A value in the unit of the labels: `3.12 MiB/s`.
+    pub fn text(&self, value: f64) -> String {
+        let number = grouped(value / self.multiple.by, self.decimals());
+        format!("{number} {}", self.multiple.name).trim_end().to_string()
+    }
+
     /// The unit of the labels.
     pub fn name(&self) -> &'static str {
         self.multiple.name

@@ -11,7 +11,7 @@ use plotters_backend::{
 };
 
 use super::Size;
-use super::ink::{classes, is_coarse};
+use super::ink::{classes, is_coarse, line_number};
 
 /// Backend units per pixel.
 pub const TENTHS: i32 = 10;
@@ -60,9 +60,15 @@ impl<'a> ClassSvg<'a> {
         end: &str,
     ) -> SvgResult {
         let points = points.map(|point| if is_coarse(colour) { whole_pixel(point) } else { point });
-        write!(self.out, r#"<path class="{}" d="{}{end}"/>"#, classes(colour), relative(points)).ok();
+        let (class, line) = (classes(colour), line_attribute(colour));
+        write!(self.out, r#"<path class="{class}" d="{}{end}"{line}/>"#, relative(points)).ok();
         Ok(())
     }
+}
+
+/// The number of a shape's line, by which a legend hides it.
+fn line_attribute(colour: BackendColor) -> String {
+    line_number(colour).map_or_else(String::new, |number| format!(r#" data-line="{number}""#))
 }
 
 fn whole_pixel((x, y): BackendCoord) -> BackendCoord {
@@ -140,8 +146,9 @@ impl DrawingBackend for ClassSvg<'_> {
         style: &S,
         _fill: bool,
     ) -> SvgResult {
-        let (class, x, y, r) = (classes(style.color()), decimal(x), decimal(y), decimal(radius as i32));
-        write!(self.out, r#"<circle class="{class}" cx="{x}" cy="{y}" r="{r}"/>"#).ok();
+        let (class, line) = (classes(style.color()), line_attribute(style.color()));
+        let (x, y, r) = (decimal(x), decimal(y), decimal(radius as i32));
+        write!(self.out, r#"<circle class="{class}" cx="{x}" cy="{y}" r="{r}"{line}/>"#).ok();
         Ok(())
     }
 

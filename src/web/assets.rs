@@ -10,10 +10,11 @@ use super::answer::Problem;
 pub const STYLE: &str = include_str!("../../web/assets/cowbell.css");
 
 /// Path below `/assets/`, media type and content of each file.
-const ASSETS: [(&str, &str, &str); 11] = [
+const ASSETS: [(&str, &str, &str); 12] = [
     ("cowbell.css", "text/css", STYLE),
     ("cowbell.js", JAVASCRIPT, include_str!("../../web/assets/cowbell.js")),
     ("stream.js", JAVASCRIPT, include_str!("../../web/assets/stream.js")),
+    ("charts.js", JAVASCRIPT, include_str!("../../web/assets/charts.js")),
     ("favicon.svg", SVG, ICON),
     ("favicon-ok.svg", SVG, ICON),
     ("favicon-unknown.svg", SVG, include_str!("../../web/assets/favicon-unknown.svg")),

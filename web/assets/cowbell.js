@@ -22,7 +22,7 @@
   const now = document.getElementById("now");
   const every = () => Number(now?.dataset.everyMs) || 0;
 
-  const refresh = () => paused || document.hidden || body.dispatchEvent(new CustomEvent("refresh"));
+  const refresh = () => paused || isPast() || document.hidden || body.dispatchEvent(new CustomEvent("refresh"));
 
   // The age is that of what is shown, not of the stream. A page that does not change is as old as the stream.
   function show() {

@@ -21,9 +21,12 @@ fn hostile_labels_are_escaped() {
         label: hostile.into(),
         severity: Severity::Warning,
     });
+    chart.lines[0].label = hostile.into();
     let svg = draw(&chart);
-    assert!(!svg.contains("<script") && !svg.contains("\"onclick") && !svg.contains('\u{0}'));
-    assert!(svg.contains("&quot;&gt;&lt;script&gt;alert(&#39;&amp;&#39;)"));
+    let (picture, numbers) = svg.split_once("<metadata>").unwrap();
+    assert!(!picture.contains("<script") && !picture.contains("\"onclick") && !svg.contains('\u{0}'));
+    assert!(!numbers.replace("</metadata></svg>", "").contains(['<', '>', '&']));
+    assert!(picture.contains("&quot;&gt;&lt;script&gt;alert(&#39;&amp;&#39;)"));
 }
 
 #[test]
@@ -40,12 +43,19 @@ fn three_lines_of_six_hundred_points_stay_small() {
             .collect();
         chart.lines.push(line);
     }
-    let svg = draw(&chart);
-    assert!(svg.len() < 30_000, "noise with envelopes takes {} bytes", svg.len());
+    let length = |chart: &Chart| {
+        let svg = draw(chart);
+        let picture = svg.find("<metadata>").unwrap();
+        (picture, svg.len() - picture)
+    };
+    let (picture, numbers) = length(&chart);
+    assert!(picture < 30_000, "noise with envelopes takes {picture} bytes");
+    assert!(numbers < 32_000, "its numbers take {numbers} bytes");
     chart.lines.iter_mut().flat_map(|line| &mut line.series.points).for_each(|point| {
         (point.min, point.max) = (point.avg, point.avg);
     });
-    assert!(draw(&chart).len() < 20_000);
+    let (picture, numbers) = length(&chart);
+    assert!(picture < 20_000 && numbers < 16_000, "{picture} and {numbers}");
 }
 
 fn any_value() -> impl Strategy<Value = Option<f64>> {
@@ -95,6 +105,7 @@ prop_compose! {
                 label: label.clone(), series: Series { points }, side: Side::Right, look: Look::Other(look), area,
             }],
             bands: vec![Band { from: start, to: end, label: label.clone(), href: Some(label.clone()) }],
+            marks: vec![Mark { at: start, text: String::new(), kind: MarkKind::Cleared }],
             forecasts: vec![Forecast {
                 from: (start, max.unwrap_or(1.0)), value: 100.0, soonest: from, likely: end, latest: end, side: Side::Left, look: Look::Fill,
             }],

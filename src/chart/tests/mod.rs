@@ -4,6 +4,7 @@ mod axes;
 mod beside;
 mod bounds;
 mod lines;
+mod numbers;
 
 use jiff::Timestamp;
 
@@ -40,6 +41,7 @@ fn percent_chart(seconds: i64, values: &[(i64, Option<f64>)]) -> Chart {
             area: false,
         }],
         bands: Vec::new(),
+        marks: Vec::new(),
         thresholds: Vec::new(),
         forecasts: Vec::new(),
     }
@@ -62,4 +64,10 @@ fn labels(svg: &str) -> Vec<&str> {
 
 fn every_second(from: i64, to: i64) -> Vec<(i64, Option<f64>)> {
     (from..=to).map(|second| (second, Some(50.0))).collect()
+}
+
+/// The numbers that an SVG carries.
+fn numbers(svg: &str) -> serde_json::Value {
+    let text = svg.split_once("<metadata>").unwrap().1.split_once("</metadata>").unwrap().0;
+    serde_json::from_str(text).unwrap()
 }

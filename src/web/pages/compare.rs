@@ -197,6 +197,7 @@ fn figure(title: &str, axis: Axis, value: Value, columns: &[Column], width: u32)
         right: None,
         lines,
         bands: Vec::new(),
+        marks: Vec::new(),
         thresholds: Vec::new(),
         forecasts: Vec::new(),
     };

@@ -116,8 +116,8 @@ impl Refresh {
     fn trigger(&self, has_charts: bool) -> String {
         let each_tick =
             self.every_ms.map(|every_ms| format!("refresh from:body throttle:{every_ms}ms, seen from:body"));
-        // Charts depend on their width, which only the browser knows.
-        let at_once = has_charts.then(|| "load".to_string());
+        // Charts depend on their width, which only the browser knows. charts.js asks for another range by `view`.
+        let at_once = has_charts.then(|| "load, view".to_string());
         [each_tick, at_once].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }

@@ -1,6 +1,6 @@
 //! A report as one self-contained HTML file: a job's page, or a comparison followed by the pages of its jobs.
 //!
-//! It contains the style sheet and SVG charts, and neither scripts nor links.
+//! It contains the style sheet and SVG charts, and neither scripts nor links, nor the numbers that scripts need.
 
 use askama::Template;
 use axum::extract::State;
@@ -57,7 +57,7 @@ pub async fn report(
         made: format!("as of {at}"),
         version: env!("CARGO_PKG_VERSION"),
         style: STYLE,
-        sections: sections.iter().map(|section| unlinked(section)).collect(),
+        sections: sections.iter().map(|section| unlinked(&unnumbered(section))).collect(),
     })?;
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     let policy = (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
@@ -70,6 +70,16 @@ fn title(choice: &Choice, jobs: &[Job]) -> String {
         (None, [job]) => format!("{} (job {})", job.name, job.id),
         _ => format!("{} jobs compared", jobs.len()),
     }
+}
+
+/// Removes the numbers of charts. They contain no angle bracket, and text elsewhere is escaped.
+fn unnumbered(html: &str) -> String {
+    let mut parts = html.split("<metadata>");
+    let mut text = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        text.push_str(part.split_once("</metadata>").map_or(part, |(_, rest)| rest));
+    }
+    text
 }
 
 /// Removes links, which would lead nowhere. Quotation marks in text are escaped, so only real attributes match.

@@ -77,6 +77,7 @@ pub async fn draw(
             right: sketch.right,
             lines,
             bands: jobs.iter().map(|job| band(job, present.interval.at)).collect(),
+            marks: Vec::new(),
             thresholds: sketch.thresholds,
         };
         let (legend, svg) = (chart::legend(&chart), chart::draw(&chart));
