@@ -137,7 +137,7 @@ fn with_fill(case: &Case) -> Option<FindingText> {
         Relation::Unvaried { .. } => return None,
         Relation::Correlation(found) if found.trend == Trend::Unclear => (
             Finding::ReadsDidNotGoWithFill,
-            format!("No clear relation between read speed and fill ({}).", correlation(found)),
+            format!("No relation between read speed and fill is to be seen ({}).", points(found)),
         ),
         Relation::Correlation(found) => (Finding::ReadsWentWithFill, went_with_fill(case, found)),
     };
@@ -145,18 +145,16 @@ fn with_fill(case: &Case) -> Option<FindingText> {
 }
 
 fn went_with_fill(case: &Case, found: Correlation) -> String {
-    let together = case.figures.fill_by_time.filter(|rank| rank.abs() >= TOGETHER);
-    let caution = together.map_or_else(String::new, |rank| {
-        format!(
-            " Fill grew steadily with time (rank correlation {rank:.2}), so anything else that changed over time may \
-             be the cause."
-        )
-    });
+    let is_together = case.figures.fill_by_time.is_some_and(|rank| rank.abs() >= TOGETHER);
+    let caution = match is_together {
+        true => " Fill grew steadily with time, so anything else that changed over time may be the cause.",
+        false => "",
+    };
     format!(
         "Reads were {} {} for each percentage point of fill ({}).{caution}",
         speed(found.slope.abs(), case.prefix),
         if found.trend == Trend::Falling { "slower" } else { "faster" },
-        correlation(found),
+        points(found),
     )
 }
 
@@ -166,13 +164,13 @@ fn with_first_writes(case: &Case) -> Option<FindingText> {
     let text = format!(
         "Reads were slower when there were more first writes: {:.1} bytes less for each byte ({}).",
         found.slope.abs(),
-        correlation(found),
+        points(found),
     );
     Some((Finding::ReadsWentWithFirstWrites, text))
 }
 
-fn correlation(found: Correlation) -> String {
-    format!("rank correlation {:.2}, {} points", found.rank, found.n)
+fn points(found: Correlation) -> String {
+    format!("{} points", found.n)
 }
 
 #[cfg(test)]
