@@ -299,3 +299,30 @@ active_by_cowbell() {
     jq -r '.[] | select(.state != "inactive") | "\(.vg)/\(.lv) \(.uuid) \(.size_bytes) \(.origin // "-")"' \
         <<<"${1:-$(curl -fs http://127.0.0.1:2692/api/v1/volumes)}" | sort
 }
+
+# A receiver of webhooks, and its configuration. /mnt/told gets a line for each message: the time in ms, and the body.
+start_receiver() {
+    : >/mnt/told
+    perl -MIO::Socket::INET -MTime::HiRes=time -e '
+        my $server = IO::Socket::INET->new(Listen => 5, LocalAddr => "127.0.0.1:9", ReuseAddr => 1) or die $!;
+        while (my $client = $server->accept) {
+            my $length = 0;
+            while (<$client>) { $length = $1 if /^content-length:\s*(\d+)/i; last if /^\r?$/ }
+            read $client, my $body, $length;
+            print $client "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            open my $told, ">>", "/mnt/told"; printf $told "%d %s\n", 1000 * time, $body;
+        }' &
+    receiver=$!
+}
+
+tell_receiver() {
+    printf '[[notify]]\nkind = "webhook"\nurl = "http://localhost:9/hook"\n'
+}
+
+# delay KEY VALUE [TIME]: of the first alert that has this value, how long after its tick it was received, in ms.
+delay() {
+    local line at
+    line=$(grep -m 1 "\"$1\":\"$2\"" /mnt/told) || return 1
+    at=$(jq -r "${3:-.raised_at}" <<<"${line#* }")
+    echo $((${line%% *} - $(date -d "$at" +%s%3N)))
+}
