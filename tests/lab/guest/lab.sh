@@ -88,6 +88,22 @@ mechanical_disks() {
     lvm_sees_only '/dev/sd.*'
 }
 
+# /dev/vda and so on: the disks of a scenario that sets LAB_SERVED_DISKS. They are as fast as this machine's until
+# `limit_disks REQUESTS BYTES`: at most so many a second, each disk.
+served_disks() {
+    modules virtio_blk
+    wait_until 10 /dev/vda test -b /dev/vda
+    lvm_sees_only '/dev/vd.*'
+}
+
+limit_disks() {
+    local number
+    for ((number = 0; number < LAB_DISKS; number++)); do
+        jq -nc --arg path "/objects/limits$number" --argjson requests "$1" --argjson bytes "$2" '{execute: "qom-set",
+            arguments: {$path, property: "limits", value: {"iops-total": $requests, "bps-total": $bytes}}}'
+    done >>"${LAB_JOB%/*}/disks"
+}
+
 # How many clock ticks of 10 ms a mechanical disk takes for a request; refused while it is busy.
 disk_ticks() {
     wait_until 60 "the disks to be idle" set_ticks "$1"

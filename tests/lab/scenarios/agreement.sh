@@ -307,7 +307,7 @@ compare_devices() {
     check "disk attributes ($(wc -l <"$OUT/disks.sys") devices)" "" "$(diff "$OUT/disks.sys" "$OUT/disks.cowbell")"
     check "PVs" "$(pvs --nolocking --noheadings -o pv_major,pv_minor,vg_name | while read -r major minor vg; do
         echo "$(basename "$(readlink "/sys/dev/block/$major:$minor")") $vg"
-    done | sort | xargs)" "$(jq -r '.[] | select(.label | startswith("PV of ")) | "\(.device) \(.vg)"' "$OUT/devices.json" | sort | xargs)"
+    done | sort | xargs)" "$(jq -r '.[] | select(.label | contains("PV of ")) | "\(.device) \(.vg)"' "$OUT/devices.json" | sort | xargs)"
 }
 
 make_pvs

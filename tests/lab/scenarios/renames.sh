@@ -72,7 +72,7 @@ says() {
 }
 
 pvs_by_cowbell() {
-    curl -fs "$api/devices" | jq -r '[.[] | select(.label | startswith("PV of")) | "\(.device)=\(.vg)"] | sort | join(" ")'
+    curl -fs "$api/devices" | jq -r '[.[] | select(.label | contains("PV of")) | "\(.device)=\(.vg)"] | sort | join(" ")'
 }
 
 pvs_by_lvm() {
