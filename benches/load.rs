@@ -18,7 +18,7 @@ use serde_json::Value;
 const PORT: u16 = 26_923;
 const READERS: usize = 200;
 const STREAMS: usize = 500;
-const PATHS: [&str; 10] = [
+const PATHS: [&str; 11] = [
     "/",
     "/devices",
     "/volumes",
@@ -29,6 +29,7 @@ const PATHS: [&str; 10] = [
     "/api/v1/devices",
     "/api/v1/jobs",
     "/api/v1/vm",
+    "/metrics",
 ];
 const LIVE: &str = "/api/v1/live";
 /// Between two requests of a reader.

@@ -34,6 +34,8 @@ pub mod alert;
 pub mod notify;
 /// SQLite: one writer, many readers, series, retention.
 pub mod store;
+/// Sends stored ticks to receivers of Prometheus remote write.
+pub mod remote_write;
 /// Draws series as SVG.
 pub mod chart;
 /// Job reports and comparisons, as text.
@@ -42,6 +44,8 @@ pub mod report;
 pub mod present;
 /// One grade and one sentence for each volume, each job, and the host.
 pub mod verdict;
+/// What Prometheus reads: metrics of the last tick.
+pub mod fleet;
 /// Commands from clients to the loop, each with a reply.
 pub mod commands;
 /// The HTTP server: pages, JSON, the live stream.

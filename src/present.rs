@@ -1,14 +1,14 @@
 //! The current state, which the loop publishes after each tick.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::alert::{Alert, Pace};
+use crate::alert::{Alert, Pace, Race};
 use crate::config::{self, Receiver};
 use crate::forecast::{Curve, Outlook, RemainingReads, Room, outlook};
 use crate::interval::Interval;
@@ -17,6 +17,7 @@ use crate::job::curves::{Curves, overflows};
 use crate::job::earlier::past_runs;
 use crate::job::sizing::never_overflows;
 use crate::notify::{Delivery, Silence};
+use crate::remote_write::RemoteWriteState;
 use crate::sample::PartState;
 use crate::source::dm::usage_unknown;
 use crate::source::{Part, variant_name};
@@ -45,9 +46,13 @@ pub struct Present {
     pub jobs: Vec<Arc<Job>>,
     /// What was read from live snapshots, and how far they filled.
     pub curves: Arc<Curves>,
+    /// The forecasts of running backups by job, from when they are first needed.
+    pub outlooks: OnceLock<HashMap<i64, Outlook>>,
     pub alerts: Vec<Alert>,
     /// How fast snapshots and pools fill that grow, by UUID.
     pub paces: HashMap<Arc<str>, Pace>,
+    /// The running backups that read them, by UUID of the snapshot or pool.
+    pub races: HashMap<Arc<str>, Race>,
     /// The last deliveries of open and recent alerts, by alert and receiver.
     pub deliveries: Arc<BTreeMap<(i64, String), Delivery>>,
     pub silences: Vec<Silence>,
@@ -56,6 +61,8 @@ pub struct Present {
     pub ticks: Ticks,
     pub parts: BTreeMap<Part, PartState>,
     pub store: Health,
+    /// `None` if no receiver is configured.
+    pub remote_write: Option<RemoteWriteState>,
     /// The retention settings.
     pub keep: config::Store,
     /// Hints on this program's setup, a sentence each.
@@ -102,10 +109,17 @@ impl Present {
         parts.filter(|(part, state)| *part != Part::Usage || state.is_some())
     }
 
-    /// The forecast for a running job with a live snapshot. Takes up to half a millisecond.
+    /// The forecast for a running job with a live snapshot.
     pub fn outlook(&self, job: &Job) -> Option<Outlook> {
-        let ended = self.jobs.iter().rev().map(Arc::as_ref).filter(|other| !other.is_running());
-        forecast(job, &self.interval, &self.curves, ended)
+        self.outlooks.get_or_init(|| self.all_outlooks()).get(&job.id).cloned()
+    }
+
+    /// Takes up to half a millisecond for each job.
+    fn all_outlooks(&self) -> HashMap<i64, Outlook> {
+        let ended = || self.jobs.iter().rev().map(Arc::as_ref).filter(|other| !other.is_running());
+        let running = self.jobs.iter().filter(|job| job.is_running());
+        let outlook = |job: &Job| forecast(job, &self.interval, &self.curves, ended());
+        running.filter_map(|job| Some((job.id, outlook(job)?))).collect()
     }
 
     /// Whether LVM's dmeventd monitors snapshots, and unmounts invalid ones.

@@ -2,6 +2,7 @@
 //!
 //! Names come from users, so markup, separators, formulas and control characters are escaped.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use askama::Template;
@@ -16,6 +17,8 @@ pub struct Table {
     /// Caption and class are shown on pages only.
     caption: &'static str,
     class: &'static str,
+    /// Whether small text is below the other text, also in plain text.
+    is_stacked: bool,
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
 }
@@ -172,12 +175,17 @@ impl Table {
         columns: impl IntoIterator<Item = Column>,
         rows: impl IntoIterator<Item = Vec<Cell>>,
     ) -> Self {
-        Self { caption, class: "", columns: columns.into_iter().collect(), rows: rows.into_iter().collect() }
+        let (columns, rows) = (columns.into_iter().collect(), rows.into_iter().collect());
+        Self { caption, class: "", is_stacked: false, columns, rows }
     }
 
     /// `class` is one of the style sheet.
     pub fn class(self, class: &'static str) -> Self {
         Self { class, ..self }
+    }
+
+    pub fn stacked(self) -> Self {
+        Self { is_stacked: true, ..self }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -192,7 +200,9 @@ impl Table {
     pub fn write(&self, style: Style) -> String {
         let head = self.columns.iter().map(|column| style.line(&column.name)).collect();
         let cell = |cell: &Cell| style.line(&cell.text().unwrap_or_else(|| "-".into()));
-        let rows = self.rows.iter().map(|row| row.iter().map(cell).collect());
+        let is_stacked = self.is_stacked && style == Style::Plain;
+        let lines_of = |row: &Vec<Cell>| if is_stacked { stack(row) } else { vec![row.clone()] };
+        let rows = self.rows.iter().flat_map(lines_of).map(|row| row.iter().map(cell).collect());
         let mut lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
         match style {
             Style::Plain => self.pad(&mut lines),
@@ -230,13 +240,33 @@ impl Table {
         for row in &self.rows {
             let field = |(cell, column): (&Cell, &Column)| {
                 let text = cell.text().unwrap_or_default();
-                let is_formula =
-                    column.kind != Kind::Number && text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-                if is_formula { format!("'{text}") } else { text }
+                if column.kind == Kind::Number { text } else { no_formula(&text).into() }
             };
             writer.write_record(row.iter().zip(&self.columns).map(field))?;
         }
         writer.into_inner().map_err(|error| error.into_error().into())
+    }
+}
+
+/// A row in lines: first the text that is not small, then each small text.
+fn stack(row: &[Cell]) -> Vec<Vec<Cell>> {
+    let small = |cell: &Cell| cell.0.iter().filter(|(look, _)| *look == Look::Small).cloned().collect();
+    let smalls: Vec<Vec<(Look, String)>> = row.iter().map(small).collect();
+    let first = row
+        .iter()
+        .map(|cell| Cell(cell.0.iter().filter(|(look, _)| *look != Look::Small).cloned().collect()));
+    let depth = smalls.iter().map(Vec::len).max().unwrap_or_default();
+    let below = |place: usize| {
+        smalls.iter().map(|parts| parts.get(place).map_or("", |(_, text)| text).into()).collect()
+    };
+    std::iter::once(first.collect()).chain((0..depth).map(below)).collect()
+}
+
+/// Text for a field of CSV; a formula gets a leading quote.
+pub fn no_formula(text: &str) -> Cow<'_, str> {
+    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        true => format!("'{text}").into(),
+        false => text.into(),
     }
 }
 

@@ -138,14 +138,16 @@ impl Verdict {
         Self { grade, sentence }
     }
 
-    /// What is known of the job itself comes first, if nothing is worse.
+    /// An open alert about the job comes first, as on the overview. Then comes what is known of the job itself, if its
+    /// volume is not worse.
     pub fn of_job(present: &Present, job: &Job) -> Self {
         let own = outcome_grade(job);
-        let alert = worst_of_job(present, job).map(Self::of_alert).filter(|alert| alert.grade > own);
+        let alert = worst_of_job(present, job).map(Self::of_alert).filter(|alert| alert.grade >= own);
         let live = filled_by(present, job).map(|(volume, state)| Self::of_volume(present, volume, state));
+        let live = live.filter(|live| live.grade > own);
         let grade = grade_of_job(present, job);
-        let worse = [alert, live].into_iter().flatten().find(|other| other.grade == grade && grade > own);
-        worse.unwrap_or_else(|| Self { grade: own, sentence: account(present, job) })
+        let other = [alert, live].into_iter().flatten().find(|other| other.grade == grade);
+        other.unwrap_or_else(|| Self { grade: own, sentence: account(present, job) })
     }
 }
 
@@ -251,7 +253,8 @@ pub fn outcome(job: &Job) -> Option<Outcome> {
 
 fn account(present: &Present, job: &Job) -> String {
     let time = |at: Timestamp| at.strftime("%-d %b %Y %H:%M:%S").to_string();
-    let account = Account::of(job, &AccountStyle { time: &time, is_monitored: present.is_monitored() });
+    let account =
+        Account::of(job, &AccountStyle { time: &time, zone: "UTC", is_monitored: present.is_monitored() });
     let took = duration_text(job.seconds(present.interval.at));
     account.warning.clone().unwrap_or_else(|| match job.is_running() {
         true => format!("{} has been running for {took}.", job.name),

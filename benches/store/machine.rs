@@ -203,6 +203,7 @@ fn device(index: usize, counts: bool) -> topology::Device {
         label: format!("vg0/lv{index}"),
         kind: DeviceKind::Dm,
         vg: Some("vg0".into()),
+        lv: None,
         is_pv: counts,
         slaves: Vec::new(),
         size: None,

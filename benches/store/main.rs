@@ -12,6 +12,7 @@ mod job;
 mod limit;
 mod machine;
 mod meter;
+mod pages;
 mod plain_rows;
 mod prometheus;
 mod reads;
@@ -27,6 +28,8 @@ real        at one tick a second for $MINUTES (22) minutes, Prometheus beside it
 rows        half an hour as plain SQLite rows
 prometheus  24 h as blocks of Prometheus, made by promtool
 job         12 h, and what a job of 11 of them cost: how long it takes to say
+pages       a day of 24 devices, of which 8 are PVs: how long pages take, and what open pages cost
+month       the same with 30 days
 limit       24 h: how small the counters can be at all";
 
 fn main() {
@@ -53,6 +56,8 @@ async fn run(suite: &str) {
         "rows" => suites::rows().await,
         "prometheus" => suites::prometheus(),
         "job" => suites::job().await,
+        "pages" => suites::pages(1).await,
+        "month" => suites::pages(30).await,
         "limit" => suites::limit(),
         _ => println!("there is no suite `{suite}`; these are:\n{SUITES}"),
     }

@@ -12,7 +12,7 @@ use crate::limit::Limit;
 use crate::machine::{Machine, Size};
 use crate::meter::{Process, ms, process_time, size_of, thread_time, us};
 use crate::prometheus::{Scraper, blocks, is_installed};
-use crate::{job, plain_rows, reads};
+use crate::{job, pages, plain_rows, reads};
 
 const LEVELS: [&str; 3] = ["ticks", "minutes", "10 min"];
 const HOUR: u64 = 3_600;
@@ -36,6 +36,11 @@ pub async fn day() {
         per_value(size, &machine, DAY)
     );
     composition(folder.path(), DAY * machine.values()).await;
+}
+
+pub async fn pages(days: u64) {
+    head();
+    pages::pages(days).await;
 }
 
 pub async fn job() {

@@ -16,7 +16,7 @@ const REPEAT: &str = "do not rely on it, keep the previous one, and repeat it";
 impl Rules {
     /// Evaluates a changed job; returns alerts to deliver.
     pub fn judge_job(&mut self, job: &Job, at: Timestamp) -> Vec<Alert> {
-        let (vg, lv) = subject(job);
+        let (vg, lv) = job.backed_up();
         if let Some(severity) =
             severity(job).filter(|_| self.settings.of(Rule::BackupFailed, &vg, &lv).is_some())
         {
@@ -45,7 +45,7 @@ impl Rules {
             jobs.iter().any(|other| {
                 other.outcome == Some(Outcome::Succeeded)
                     && other.started_at > job.started_at
-                    && is_same(other, &subject(job).0, &subject(job).1)
+                    && is_same(other, &job.backed_up().0, &job.backed_up().1)
             })
         };
         let bad = jobs.iter().filter(is_new).filter(|job| !has_better(job));
@@ -65,7 +65,7 @@ impl Rules {
         let is_known = |alert: &Alert| {
             let is_newer = alert.raised_at >= job.started_at && alert.severity >= severity;
             alert.rule == Rule::BackupFailed
-                && subject(job) == (alert.vg.clone(), alert.lv.clone())
+                && job.backed_up() == (alert.vg.clone(), alert.lv.clone())
                 && is_newer
         };
         if self.open.iter().any(is_known) {
@@ -73,7 +73,7 @@ impl Rules {
         }
         let index = self.raise(Rule::BackupFailed, severity, &job.key, at);
         let alert = &mut self.open[index];
-        (alert.vg, alert.lv) = subject(job);
+        (alert.vg, alert.lv) = job.backed_up();
         alert.job = Some(job.id);
         alert.sentence = sentence(job);
         Some(alert.clone())
@@ -95,24 +95,14 @@ fn severity(job: &Job) -> Option<Severity> {
     }
 }
 
-/// The group and the volume that was backed up: the origin, or the snapshot if the origin is unknown. For a command that
-/// created no snapshot, its name.
-pub(super) fn subject(job: &Job) -> (String, String) {
-    let of_command = job.backup_of.as_deref().and_then(|volume| volume.split_once('/'));
-    let volume = job.origin.as_deref().or(job.lv.as_deref());
-    let of_snapshot = job.vg.as_deref().zip(volume);
-    let (vg, lv) = of_command.or(of_snapshot).unwrap_or(("", &job.name));
-    (vg.into(), lv.into())
-}
-
 /// Whether a job backs up this volume, or from this snapshot: a run that made none may know only the snapshot's name.
 fn is_same(job: &Job, vg: &str, lv: &str) -> bool {
     let is_snapshot = job.vg.as_deref() == Some(vg) && job.lv.as_deref() == Some(lv);
-    is_snapshot || subject(job) == (vg.into(), lv.into())
+    is_snapshot || job.backed_up() == (vg.into(), lv.into())
 }
 
 pub(super) fn name(job: &Job) -> String {
-    let (vg, lv) = subject(job);
+    let (vg, lv) = job.backed_up();
     if vg.is_empty() { lv } else { format!("{vg}/{lv}") }
 }
 

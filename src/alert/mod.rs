@@ -13,6 +13,7 @@ mod settle;
 mod state;
 mod trend;
 mod volumes;
+pub mod wording;
 #[cfg(test)]
 mod tests;
 
@@ -33,8 +34,8 @@ pub use own::Own;
 use own::OwnCounts;
 pub use routine::usual_period;
 use settle::Hold;
-pub use trend::Pace;
 use trend::Trends;
+pub use trend::{Pace, Race};
 
 /// An alert of a rule for one volume, from when it was raised until it was cleared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -188,6 +189,11 @@ impl Rules {
     /// How fast snapshots and pools fill that grow, by UUID.
     pub fn paces(&self) -> HashMap<Arc<str>, Pace> {
         self.trends.paces()
+    }
+
+    /// The running backups that may lose to a snapshot or pool, by its UUID.
+    pub fn races(&self) -> HashMap<Arc<str>, Race> {
+        self.trends.races()
     }
 
     /// Acknowledges an open alert, or withdraws that. Returns the alert to store; `None` if it is not open.

@@ -4,14 +4,14 @@
 
 use jiff::Timestamp;
 
-use super::backup::{name, subject};
+use super::backup::name;
 use super::rule::{Evaluation, evaluate as by_value};
 use super::settle::{Finding, Texts};
 use super::{Alert, Rule, Rules, Severity, Situation, seconds_between};
 use crate::config::{RuleSettings, Thresholds};
 use crate::job::backup_run::BackupRun;
 use crate::job::earlier::past_runs;
-use crate::job::{Job, JobKind, MOST_EARLIER_RUNS, Outcome};
+use crate::job::{Job, JobKind, MOST_EARLIER_RUNS};
 use crate::topology::VolumeKind;
 use crate::units::{duration_text, size_text};
 
@@ -69,7 +69,7 @@ impl Rules {
     }
 
     fn judge_length(&mut self, job: &Job, now: &Situation) -> Option<Alert> {
-        let (vg, lv) = subject(job);
+        let (vg, lv) = job.backed_up();
         let thresholds = self.settings.of(Rule::BackupSlow, &vg, &lv)?;
         let earlier = past_runs(job, now.jobs.ended().iter().rev().map(|job| &**job));
         if !job.is_backup() || earlier.runs.len() < LEAST_RUNS {
@@ -190,8 +190,8 @@ impl Rules {
     /// The volumes with backups, and those that must have some.
     fn all_backups<'a>(&self, now: &Situation<'a>) -> Vec<Backups<'a>> {
         let mut all: Vec<Backups<'a>> = Vec::new();
-        for job in now.jobs.ended().iter().rev().map(|job| &**job).filter(|job| is_good(job)) {
-            let (vg, lv) = subject(job);
+        for job in now.jobs.ended().iter().rev().map(|job| &**job).filter(|job| job.is_good_backup()) {
+            let (vg, lv) = job.backed_up();
             let found = all.iter().position(|backups| (&backups.vg, &backups.lv) == (&vg, &lv));
             let index = found.unwrap_or_else(|| {
                 all.push(Backups { vg, lv, good: Vec::new() });
@@ -242,7 +242,7 @@ impl Rules {
         for (job, run) in runs() {
             let Some(from) = run.locked_from.filter(|_| !run.is_over()) else { continue };
             let seconds = seconds_between(from, run.locked_until.unwrap_or(at));
-            let (vg, lv) = job.map_or_else(|| (String::new(), "mylvmbackup".into()), subject);
+            let (vg, lv) = job.map_or_else(|| (String::new(), "mylvmbackup".into()), Job::backed_up);
             let Some(thresholds) = self.settings.of(Rule::LockHeld, &vg, &lv) else { continue };
             changed.extend(self.judge_lock(job, run, (&vg, &lv), seconds, thresholds, at));
         }
@@ -304,15 +304,6 @@ pub fn usual_period(ages: &[f64]) -> Option<(f64, f64)> {
     let usual_s = gaps.get(gaps.len() / 2).copied().filter(|usual_s| is_enough && *usual_s > 0.0)?;
     let second_s = gaps[gaps.len().saturating_sub(2)];
     Some((usual_s, (usual_s * FACTOR).max(second_s * MARGIN)))
-}
-
-/// Whether it is a good backup of this host. The job of a command counts if it created no snapshot.
-fn is_good(job: &Job) -> bool {
-    job.outcome == Some(Outcome::Succeeded)
-        && !job.is_imported()
-        && job.damaged_archive().is_none()
-        && (job.kind == JobKind::Snapshot || job.backup_of.is_none())
-        && job.is_backup()
 }
 
 fn full_name(vg: &str, lv: &str) -> String {

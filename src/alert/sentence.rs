@@ -3,6 +3,7 @@
 use super::case::Case;
 use super::settle::Words;
 use super::trend::{Expected, Forecast};
+use super::wording::{self, lower};
 use super::{Alert, Rule, Severity, state};
 use crate::config::{Measure, Thresholds};
 use crate::forecast::{Eta, OutlookVerdict, Risk};
@@ -25,28 +26,15 @@ impl Words for Sentences<'_> {
     fn raised(&self, severity: Severity) -> String {
         let Case { rule, volume, .. } = self.case;
         let (name, of) = (volume.full_name(), of_origin(volume));
-        let slows =
-            format!("It slows down writes{}. Remove it with `lvremove {name}`", of.replace(" of", " to"));
         match rule {
-            Rule::SnapshotInvalid => format!(
-                "Snapshot {name}{of} is invalid: it overflowed, or its COW area had an I/O error. Any backup that reads it is \
-                 lost. Unmount it, and remove it with `lvremove {name}`. If it overflowed, make the next one larger than {}.",
-                volume.size.map_or_else(|| "before".to_string(), size_text)
-            ),
-            Rule::MergeFailed => format!(
-                "The merge of a snapshot into {name} failed. See the kernel's log for I/O errors, then deactivate and activate \
-                 {name} to continue the merge."
-            ),
+            Rule::SnapshotInvalid => {
+                wording::invalid(&name, &of, volume.size.map_or_else(|| "before".to_string(), size_text))
+            }
+            Rule::MergeFailed => wording::merge_failed(&name),
             Rule::PoolState => self.pool_state(),
             Rule::AutoextendBlocked => self.autoextend_blocked(),
-            Rule::SnapshotAge => format!(
-                "Snapshot {name}{of} is {} old (warning from {}). {slows} if it is not needed.",
-                duration_text(self.age_s()),
-                duration_text(self.thresholds.warning),
-            ),
-            Rule::SnapshotLeftOver => {
-                format!("Snapshot {name}{of} still exists, although its backup has ended. {slows}.")
-            }
+            Rule::SnapshotAge => wording::old(&name, &of, duration_text(self.age_s()), self.thresholds),
+            Rule::SnapshotLeftOver => wording::left_over(&name, &of),
             _ => self.full(severity),
         }
     }
@@ -106,42 +94,17 @@ impl Sentences<'_> {
 
     fn pool_state(&self) -> String {
         let Case { volume, state, .. } = self.case;
-        let (subject, name) = (subject(self.case), volume.full_name());
-        let repair = format!("deactivate it and its volumes, and run `lvconvert --repair {name}`");
-        match state.state {
-            State::OutOfData => {
-                let writes = match volume.when_full.as_deref() {
-                    Some("error") => "fail",
-                    _ => "wait for a minute, then fail",
-                };
-                let remedy = match state.fill {
-                    Some(fill) => extension(Rule::PoolData, volume, fill, 70.0, self.group()),
-                    None => "Extend it with `lvextend`.".into(),
-                };
-                format!("{subject} {name} is out of data space: writes to its volumes {writes}. {remedy}")
-            }
-            State::ReadOnly => {
-                let full = state.metadata.filter(|fill| fill.unit > 0);
-                let remedy = full.map_or_else(String::new, |fill| {
-                    format!(
-                        " If its metadata is full: {}",
-                        extension(Rule::PoolMetadata, volume, fill, 70.0, self.group())
-                    )
-                });
-                format!(
-                    "{subject} {name} is read-only: its metadata is full, or cannot be written. Writes to its volumes fail.{remedy}"
-                )
-            }
-            State::NeedsCheck => format!(
-                "The metadata of {} {name} needs a check, since it could not be written. Writes to its volumes fail. To repair \
-                 it, {repair}.",
-                lower(subject)
-            ),
-            _ => format!(
-                "{subject} {name} has failed: its metadata is damaged, or cannot be read. All I/O of its volumes fails. See the \
-                 kernel's log; to repair it, {repair}."
-            ),
-        }
+        let remedy = match (state.state, state.fill, state.metadata.filter(|fill| fill.unit > 0)) {
+            (State::OutOfData, Some(fill), _) => extension(Rule::PoolData, volume, fill, 70.0, self.group()),
+            (State::OutOfData, None, _) => wording::EXTEND.into(),
+            (_, _, Some(fill)) => extension(Rule::PoolMetadata, volume, fill, 70.0, self.group()),
+            _ => String::new(),
+        };
+        let writes = match volume.when_full.as_deref() {
+            Some("error") => "fail",
+            _ => wording::WAIT_THEN_FAIL,
+        };
+        wording::pool_state(state.state, subject(self.case), &volume.full_name(), writes, &remedy)
     }
 
     fn autoextend_blocked(&self) -> String {
@@ -170,24 +133,18 @@ impl Sentences<'_> {
         let Case { rule, volume, forecast, .. } = self.case;
         let Some(fill) = self.case.fill() else { return String::new() };
         let is_snapshot = matches!(volume.kind, crate::topology::VolumeKind::Snapshot);
-        let head = format!("{} {} is {:.2} % full", subject(self.case), volume.full_name(), fill.percent());
+        let (name, percent) = (volume.full_name(), format!("{:.2}", fill.percent()));
+        let head = wording::full(subject(self.case), &name, percent, *rule, severity, self.thresholds);
         let known = forecast.as_ref().filter(|_| *rule != Rule::PoolMetadata);
         let eta = match known.map(|forecast| forecast.full) {
             Some(Expected::In(eta)) => Some(eta),
             _ => None,
         };
-        let level = match (rule.measure(), severity) {
-            (Measure::Percent, Severity::Warning) => format!(" (warning from {} %)", self.thresholds.warning),
-            (Measure::Percent, Severity::Critical) => {
-                format!(" (critical from {} %)", self.thresholds.critical)
-            }
-            _ => String::new(),
-        };
         let Some((forecast, eta)) = known.zip(eta) else {
             let remedy = self.remedy(fill, known.map(|forecast| &**forecast), None);
-            return format!("{head}{level}{}. {remedy}", used_text(fill));
+            return format!("{head}{}. {remedy}", used_text(fill));
         };
-        let end = if is_snapshot { "will overflow" } else { "will be full" };
+        let end = wording::end(volume.kind);
         let needs = match forecast.backup.as_ref().and_then(|(_, outlook)| outlook.done?.likely_s) {
             Some(done_s) => format!(", the backup needs about {} more", rough_text(done_s)),
             None => String::new(),
@@ -198,10 +155,10 @@ impl Sentences<'_> {
             Some((_, Risk::High)) if is_snapshot => ", so it will probably be lost",
             Some((_, Risk::Race)) => ": a race",
             _ if is_snapshot => "",
-            _ => ", then writes to its volumes fail",
+            _ => wording::THEN_WRITES_FAIL,
         };
         format!(
-            "{head}{level} and {end} {}{needs}{then}. {}",
+            "{head} and {end} {}{needs}{then}. {}",
             eta.in_text(),
             self.remedy(fill, Some(forecast), Some(eta))
         )
@@ -211,8 +168,7 @@ impl Sentences<'_> {
     fn remedy(&self, fill: Fill, forecast: Option<&Forecast>, eta: Option<Eta>) -> String {
         let Case { rule, volume, .. } = self.case;
         if fill.unit == 0 {
-            let name = volume.full_name();
-            return format!("Extend it with `lvextend` (`lvs {name}` shows its size), or stop the writes.");
+            return wording::extend(&volume.full_name());
         }
         let backup = forecast.and_then(|forecast| forecast.backup.as_ref()).map(|(_, outlook)| outlook);
         match backup {
@@ -262,22 +218,7 @@ pub fn gone(alert: &Alert) -> String {
 const LOST: &str = "A backup that was reading it is lost all the same.";
 
 fn subject(case: &Case) -> &'static str {
-    use crate::topology::VolumeKind;
-    match (case.rule, case.volume.kind) {
-        (Rule::PoolMetadata, _) => "Metadata of thin pool",
-        (_, VolumeKind::ThinPool) => "Thin pool",
-        (_, VolumeKind::VdoPool) => "VDO pool",
-        (_, VolumeKind::Cache | VolumeKind::Writecache) => "Cached volume",
-        (_, VolumeKind::Snapshot | VolumeKind::ThinSnapshot) => "Snapshot",
-        _ => "Volume",
-    }
-}
-
-fn lower(subject: &str) -> String {
-    match subject.strip_prefix("VDO") {
-        Some(_) => subject.into(),
-        None => subject.to_lowercase(),
-    }
+    wording::subject(case.rule, case.volume.kind)
 }
 
 /// ` of data`

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::forecast::{Curve, Eta, Outlook, OutlookVerdict, Point};
+use crate::forecast::{Curve, Eta, Outlook, OutlookVerdict, Point, Risk};
 use crate::interval::Interval;
 use crate::topology::{Topology, Volume};
 use crate::units::Fill;
@@ -65,6 +65,13 @@ pub struct Pace {
     pub full: Option<Eta>,
 }
 
+/// The running backup that reads a volume, against the time until the volume is full.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Race {
+    pub verdict: OutlookVerdict,
+    pub risk: Risk,
+}
+
 /// What a forecast is for.
 #[derive(Clone, Copy)]
 pub(super) struct Need {
@@ -106,10 +113,24 @@ impl Trends {
         self.0.retain(|uuid, _| topology.volumes.iter().any(|volume| volume.uuid == *uuid));
     }
 
+    /// Forgets a volume that fills no more: what was foreseen of it has come or never will.
+    pub fn end(&mut self, uuid: &str) {
+        self.0.remove(uuid);
+    }
+
     /// Those that grow, by UUID.
     pub fn paces(&self) -> HashMap<Arc<str>, Pace> {
         let growing = self.0.iter().filter(|(_, trend)| trend.is_growing());
         growing.map(|(uuid, trend)| (Arc::clone(uuid), trend.pace())).collect()
+    }
+
+    /// Those that a running backup reads, by UUID.
+    pub fn races(&self) -> HashMap<Arc<str>, Race> {
+        let race = |trend: &Trend| {
+            let (_, outlook) = trend.forecast.as_ref()?.forecast.backup.as_ref()?;
+            Some(Race { verdict: outlook.verdict, risk: outlook.risk })
+        };
+        self.0.iter().filter_map(|(uuid, trend)| Some((Arc::clone(uuid), race(trend)?))).collect()
     }
 
     /// Adds a tick; returns the newest forecast.

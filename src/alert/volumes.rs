@@ -8,7 +8,7 @@ use super::trend::{Forecast, Need};
 use super::{Alert, Rule, Rules, Situation, fill, sentence, state};
 use crate::config::{RuleSettings, Thresholds};
 use crate::interval::Interval;
-use crate::topology::{Volume, VolumeState};
+use crate::topology::{State, Volume, VolumeState};
 
 /// By then, LVM has reported that a volume is inactive; otherwise it was removed.
 const REPORTED_S: f64 = 90.0;
@@ -44,6 +44,9 @@ impl Rules {
         settings: Option<&RuleSettings>,
         now: &Situation,
     ) -> Option<Arc<Forecast>> {
+        if matches!(state.state, State::Invalid | State::Inactive) {
+            self.trends.end(&volume.uuid);
+        }
         let fill = state.fill.filter(|fill| fill.unit > 0 && Rule::TimeUntilFull.concerns(volume.kind))?;
         let settings = settings.unwrap_or(self.settings.general());
         let by_fill = [Rule::SnapshotFill, Rule::PoolData].into_iter();

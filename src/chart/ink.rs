@@ -99,3 +99,8 @@ pub fn classes(colour: BackendColor) -> String {
 pub fn is_coarse(colour: BackendColor) -> bool {
     colour.rgb.0 == Role::Envelope as u8
 }
+
+/// Whether the points of a path are not connected.
+pub fn is_dots(colour: BackendColor) -> bool {
+    colour.rgb.0 == Role::Dot as u8
+}

@@ -6,12 +6,18 @@
 
 mod ahead;
 mod band;
+mod frame;
+mod grid;
 mod ink;
 mod mark;
 mod numbers;
 mod paint;
+mod peak;
 mod runs;
 mod scale;
+mod scaled;
+mod scatter;
+mod stack;
 mod svg;
 #[cfg(test)]
 mod tests;
@@ -19,10 +25,14 @@ mod time_axis;
 mod unit;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use crate::alert::Severity;
 use crate::series::{Range, Series};
+use scaled::Scaled;
+
 pub use ink::Look;
+pub use scatter::{Scatter, scatter};
 pub use unit::Unit;
 
 /// Limits of width and height in pixels; values outside are clamped.
@@ -41,6 +51,8 @@ pub struct Chart {
     pub left: Axis,
     pub right: Option<Axis>,
     pub lines: Vec<Line>,
+    /// Whether the lines lie on each other, so that the uppermost is their sum. All use the left axis.
+    pub stacked: bool,
     pub bands: Vec<Band>,
     pub marks: Vec<Mark>,
     pub thresholds: Vec<Threshold>,
@@ -63,11 +75,10 @@ pub struct Forecast {
 }
 
 /// The labels of a time axis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimeLabels {
-    /// Time of day in UTC.
-    #[default]
-    Clock,
+    /// Date and time of day in a zone.
+    Clock(TimeZone),
     /// Time since 1970 as a duration, for lines that are aligned by their start.
     Elapsed,
 }
@@ -153,27 +164,32 @@ pub struct LegendEntry {
     pub last: Option<String>,
 }
 
-/// The chart as one `<svg>` element.
-pub fn draw(chart: &Chart) -> String {
-    let size = clamped(chart.size);
-    let mut picture = svg::opening(&chart.title, size);
-    // Writing to a string cannot fail, and an incomplete chart is better than none.
-    paint::paint(chart, size, &mut picture).ok();
-    numbers::write(chart, size, &mut picture);
-    picture.push_str("</svg>");
-    picture
+/// A chart as it is shown.
+pub struct Picture {
+    /// One `<svg>` element.
+    pub svg: String,
+    /// One entry per line, in the same order, in the units of the axes.
+    pub legend: Vec<LegendEntry>,
 }
 
-/// The legend: one entry per line, in the same order, in the units of the axes.
-pub fn legend(chart: &Chart) -> Vec<LegendEntry> {
-    let size = clamped(chart.size);
-    let scale = |side| paint::scale(chart, chart.side(side), paint::height(size));
+/// Draws a chart.
+pub fn draw(chart: &Chart) -> Picture {
+    let scaled = Scaled::new(chart, clamped(chart.size));
+    let mut svg = svg::opening(&chart.title, scaled.size);
+    // Writing to a string cannot fail, and an incomplete chart is better than none.
+    paint::paint(&scaled, &mut svg).ok();
+    numbers::write(&scaled, &mut svg);
+    svg.push_str("</svg>");
+    Picture { svg, legend: legend(&scaled) }
+}
+
+fn legend(scaled: &Scaled) -> Vec<LegendEntry> {
     let entry = |line: &Line| {
         let last = line.series.points.last().and_then(|point| point.avg).filter(|value| value.is_finite());
-        let last = last.map(|value| scale(line.side).text(value));
+        let last = last.map(|value| scaled.side(line.side).text(value));
         LegendEntry { label: line.label.clone(), class: line.look.class(), last }
     };
-    chart.lines.iter().map(entry).collect()
+    scaled.chart.lines.iter().map(entry).collect()
 }
 
 fn clamped(size: Size) -> Size {

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::scale::Scale;
-use super::{Band, Chart, Line, Mark, Side, Size, TimeLabels, paint};
+use super::scaled::Scaled;
+use super::{Band, Chart, Line, Mark, Side, TimeLabels, frame};
 use crate::series::Point;
 
 #[derive(Serialize)]
@@ -61,19 +62,18 @@ struct MarkNumbers<'a> {
 }
 
 /// Appends the element.
-pub fn write(chart: &Chart, size: Size, out: &mut String) {
+pub fn write(scaled: &Scaled, out: &mut String) {
+    let Scaled { chart, size, .. } = *scaled;
     let points = |line: &Line| {
         line.series.points.iter().filter(|point| chart.range.contains(point.t)).map(ms).collect::<Vec<_>>()
     };
     let times: Vec<i64> =
         chart.lines.iter().flat_map(points).collect::<BTreeSet<i64>>().into_iter().collect();
-    let sides = [Some(Side::Left), chart.right.map(|_| Side::Right)];
-    let scales: Vec<Scale> =
-        sides.into_iter().flatten().map(|side| paint::scale(chart, side, paint::height(size))).collect();
+    let scales: Vec<Scale> = [Some(scaled.left), scaled.right].into_iter().flatten().collect();
     let numbers = Numbers {
         from: chart.range.from.as_millisecond(),
         to: chart.range.to.as_millisecond(),
-        plot: paint::edges(chart, size),
+        plot: frame::edges(chart, size),
         elapsed: chart.time_labels == TimeLabels::Elapsed,
         axes: scales
             .iter()

@@ -4,33 +4,28 @@ use plotters::coord::Shift;
 use plotters::coord::cartesian::Cartesian2d;
 use plotters::coord::types::RangedCoordf64;
 use plotters::drawing::DrawingAreaErrorKind;
-use plotters::element::{Circle, PathElement, Polygon, Text};
+use plotters::element::{PathElement, Polygon, Text};
 use plotters::prelude::{DrawingArea, IntoDrawingArea};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, RGBColor, TextStyle};
 
-use super::band::{self, Edges};
-use super::ink::{self, Role};
-use super::runs::{FinitePoint, runs};
-use super::scale::Scale;
-use super::svg::{ClassSvg, TENTHS};
-use super::{Chart, Forecast, Line, Side, Size, Threshold, ahead, mark, time_axis};
+use crate::alert::Severity;
 
-/// Margins of the plot in pixels, for axis labels and, above, for units and job names.
-const TOP: i32 = 22;
-const BOTTOM: i32 = 20;
-const LEFT: i32 = 52;
-const RIGHT_WITH_AXIS: i32 = 48;
-const RIGHT: i32 = 14;
-/// From this width on, charts with and without a right axis have the same margin, so stacked charts align.
-const ALIGNED_FROM: u32 = 560;
+use super::band::{self, Edges};
+use super::grid::Grid;
+use super::ink::{self, Role};
+use super::runs::{FinitePoint, Runs};
+use super::scale::Scale;
+use super::scaled::Scaled;
+use super::svg::{ClassSvg, TENTHS};
+use super::{Chart, Forecast, Line, Side, Size, Threshold, ahead, frame, mark, time_axis};
 
 /// Distance of labels from their position, in tenths of a pixel.
 const LABEL_DISTANCE: i32 = 6 * TENTHS;
-/// Radius of an isolated point, in tenths of a pixel.
-const DOT: i32 = 2 * TENTHS;
-/// Minimum width of envelope columns in pixels; narrower ones are merged to keep the SVG short.
-const COLUMN: f64 = 3.0;
+/// Values above this part of an axis are named; rounding alone is no cut.
+const CUT: f64 = 1.000_001;
+/// Distance of their labels, in tenths of a pixel.
+const CUT_DISTANCE: i32 = 150 * TENTHS;
 
 type DrawResult = Result<(), DrawingAreaErrorKind<std::convert::Infallible>>;
 type Canvas<'a> = DrawingArea<ClassSvg<'a>, Shift>;
@@ -41,36 +36,44 @@ struct Painter<'a> {
     chart: &'a Chart,
     size: Size,
     canvas: Canvas<'a>,
+    grid: Grid,
+    /// Of each line, what is drawn.
+    runs: Vec<Runs>,
     left: (Scale, Plot<'a>),
     right: Option<(Scale, Plot<'a>)>,
 }
 
-/// Appends the shapes of a chart of this size to `out`.
-pub fn paint(chart: &Chart, size: Size, out: &mut String) -> DrawResult {
-    let [left, top, right, bottom] = edges(chart, size).map(|pixels| pixels * TENTHS);
+/// Appends the shapes of a chart to `out`.
+pub fn paint(scaled: &Scaled, out: &mut String) -> DrawResult {
+    let Scaled { chart, size, .. } = *scaled;
+    let [left, top, right, bottom] = frame::edges(chart, size).map(|pixels| pixels * TENTHS);
     let edges = Edges { left, right, top, bottom };
     band::draw(&chart.bands, chart.range, &edges, out);
     mark::draw(&chart.marks, chart.range, &edges, out);
-    let painter = Painter::new(chart, size, out);
+    let painter = Painter::new(scaled, out);
     painter.grid()?;
     painter.lines(Painter::tints)?;
     painter.lines(Painter::strokes)?;
+    painter.dots()?;
     chart.forecasts.iter().try_for_each(|forecast| painter.forecast(forecast))?;
     chart.thresholds.iter().try_for_each(|threshold| painter.threshold(threshold))?;
+    painter.cuts(Side::Left)?;
+    painter.cuts(Side::Right)?;
     painter.values(Side::Left)?;
     painter.values(Side::Right)?;
     painter.time_labels()
 }
 
 impl<'a> Painter<'a> {
-    fn new(chart: &'a Chart, size: Size, out: &'a mut String) -> Self {
+    fn new(scaled: &Scaled<'a>, out: &'a mut String) -> Self {
+        let Scaled { chart, size, .. } = *scaled;
         let canvas = ClassSvg::new(out, size).into_drawing_area();
-        let side = |side| {
-            let scale = scale(chart, side, height(size));
-            (scale, plot(&canvas, chart, size, scale.max))
-        };
-        let (left, right) = (side(Side::Left), chart.right.map(|_| side(Side::Right)));
-        Self { chart, size, canvas, left, right }
+        let side = |scale: Scale| (scale, plot(&canvas, chart, size, scale.max));
+        let (left, right) = (side(scaled.left), scaled.right.map(side));
+        let grid = Grid::new(chart.range, seconds(chart) / f64::from(frame::width(chart, size)));
+        let mut runs = scaled.runs.clone();
+        runs.iter_mut().flatten().flatten().for_each(|point| point.at = grid.nearest(point.at));
+        Self { chart, size, canvas, grid, runs, left, right }
     }
 
     fn side(&self, side: Side) -> &(Scale, Plot<'a>) {
@@ -92,24 +95,19 @@ impl<'a> Painter<'a> {
 
     fn lines(
         &self,
-        draw: impl Fn(&Plot<'a>, (usize, &Line), &[FinitePoint], f64) -> DrawResult,
+        draw: impl Fn(&Plot<'a>, (usize, &Line), &[FinitePoint], Grid) -> DrawResult,
     ) -> DrawResult {
-        for (number, line) in self.chart.lines.iter().enumerate() {
+        for (number, (line, runs)) in self.chart.lines.iter().zip(&self.runs).enumerate() {
             let (scale, plot) = self.side(line.side);
-            for run in runs(&line.series, self.chart.range) {
-                draw(plot, (number, line), &clamped(run, scale.max), self.seconds_per_pixel())?;
+            for run in runs {
+                draw(plot, (number, line), &clamped(run, scale.max), self.grid)?;
             }
         }
         Ok(())
     }
 
     /// The area below a line, and the envelope from minimum to maximum.
-    fn tints(
-        plot: &Plot<'a>,
-        (number, line): (usize, &Line),
-        run: &[FinitePoint],
-        seconds_per_pixel: f64,
-    ) -> DrawResult {
+    fn tints(plot: &Plot<'a>, (number, line): (usize, &Line), run: &[FinitePoint], grid: Grid) -> DrawResult {
         if run.len() < 2 {
             return Ok(());
         }
@@ -119,20 +117,31 @@ impl<'a> Painter<'a> {
             plot.draw(&Polygon::new(corners, ink::line(Role::Area, line.look, number).filled()))?;
         }
         if run.iter().any(|point| point.min < point.avg || point.max > point.avg) {
-            let corners = envelope(run, COLUMN * seconds_per_pixel);
+            let corners = envelope(run, grid);
             plot.draw(&Polygon::new(corners, ink::line(Role::Envelope, line.look, number).filled()))?;
         }
         Ok(())
     }
 
-    fn strokes(plot: &Plot<'a>, (number, line): (usize, &Line), run: &[FinitePoint], _: f64) -> DrawResult {
-        if let [alone] = run {
-            let dot =
-                Circle::new((alone.at, alone.avg), DOT, ink::line(Role::Dot, line.look, number).filled());
-            return plot.draw(&dot);
+    fn strokes(plot: &Plot<'a>, (number, line): (usize, &Line), run: &[FinitePoint], _: Grid) -> DrawResult {
+        if run.len() < 2 {
+            return Ok(());
         }
         let points: Vec<(f64, f64)> = run.iter().map(|point| (point.at, point.avg)).collect();
         plot.draw(&PathElement::new(points, ink::line(Role::Line, line.look, number)))
+    }
+
+    /// The points that are in no line.
+    fn dots(&self) -> DrawResult {
+        for (number, (line, runs)) in self.chart.lines.iter().zip(&self.runs).enumerate() {
+            let (scale, plot) = self.side(line.side);
+            let alone = runs.iter().filter(|run| run.len() == 1).flat_map(|run| clamped(run, scale.max));
+            let points: Vec<(f64, f64)> = alone.map(|point| (point.at, point.avg)).collect();
+            if !points.is_empty() {
+                plot.draw(&PathElement::new(points, ink::line(Role::Dot, line.look, number)))?;
+            }
+        }
+        Ok(())
     }
 
     fn forecast(&self, forecast: &Forecast) -> DrawResult {
@@ -161,8 +170,39 @@ impl<'a> Painter<'a> {
         let (end, ink) = (seconds(self.chart), ink::threshold(threshold.severity));
         plot.draw(&PathElement::new(vec![(0.0, threshold.value), (end, threshold.value)], ink))?;
         let (x, y) = plot.map_coordinate(&(end, threshold.value));
-        let place = (x - LABEL_DISTANCE / 2, y - LABEL_DISTANCE / 2);
-        self.text(&threshold.label, place, ink, HPos::Right, VPos::Bottom)
+        // On different sides, since two thresholds may be close to each other.
+        let (away, anchor) = match threshold.severity {
+            Severity::Warning => (LABEL_DISTANCE / 2, VPos::Top),
+            Severity::Critical => (-LABEL_DISTANCE / 2, VPos::Bottom),
+        };
+        self.text(&threshold.label, (x - LABEL_DISTANCE / 2, y + away), ink, HPos::Right, anchor)
+    }
+
+    /// Says where values lie above the axis, and how high.
+    fn cuts(&self, side: Side) -> DrawResult {
+        if self.chart.axis(side).max.is_some() || (side == Side::Right && self.right.is_none()) {
+            return Ok(());
+        }
+        let (scale, plot) = self.side(side);
+        let lines = self.chart.lines.iter().zip(&self.runs);
+        let points = lines.filter(|(line, _)| self.chart.side(line.side) == side).flat_map(|(_, runs)| runs);
+        let mut cut: Vec<&FinitePoint> =
+            points.flatten().filter(|point| point.max > scale.max * CUT).collect();
+        cut.sort_by(|a, b| b.max.total_cmp(&a.max));
+        let mut taken: Vec<i32> = Vec::new();
+        for point in cut {
+            let (x, y) = plot.map_coordinate(&(point.at, scale.max));
+            if taken.iter().any(|other| (x - other).abs() < CUT_DISTANCE) {
+                continue;
+            }
+            let is_left = x < self.size.width as i32 * TENTHS / 2;
+            let (text, across) = (scale.text(point.max), if is_left { HPos::Left } else { HPos::Right });
+            let text =
+                if is_left { format!("▲ {text}, axis cut") } else { format!("{text}, axis cut ▲") };
+            self.text(&text, (x, y + TENTHS), ink::plain(Role::Tick), across, VPos::Top)?;
+            taken.push(x);
+        }
+        Ok(())
     }
 
     /// The labels of a vertical axis, with the unit above them.
@@ -188,9 +228,10 @@ impl<'a> Painter<'a> {
         let (ink, (_, plot)) = (ink::plain(Role::Tick), &self.left);
         let (start, bottom) = plot.map_coordinate(&(0.0, 0.0));
         let row = bottom + LABEL_DISTANCE;
-        let (range, time_labels) = (self.chart.range, self.chart.time_labels);
-        let (name, ticks) = time_axis::ticks(range, time_labels, f64::from(width(self.chart, self.size)));
-        self.text(name, (start - LABEL_DISTANCE, row), ink, HPos::Right, VPos::Top)?;
+        let (range, time_labels) = (self.chart.range, &self.chart.time_labels);
+        let (name, ticks) =
+            time_axis::ticks(range, time_labels, f64::from(frame::width(self.chart, self.size)));
+        self.text(&name, (start - LABEL_DISTANCE, row), ink, HPos::Right, VPos::Top)?;
         for (at, label) in ticks {
             let (x, _) = plot.map_coordinate(&(at, 0.0));
             let tick = vec![(x, bottom), (x, bottom + LABEL_DISTANCE / 2)];
@@ -207,10 +248,6 @@ impl<'a> Painter<'a> {
         let style = TextStyle::from(("sans-serif", 11).into_font()).color(&ink).pos(Pos::new(across, down));
         self.canvas.draw(&Text::new(text.to_owned(), at, style))
     }
-
-    fn seconds_per_pixel(&self) -> f64 {
-        seconds(self.chart) / f64::from(width(self.chart, self.size))
-    }
 }
 
 /// The length of the time axis; a range that is empty or goes back counts as one second.
@@ -219,55 +256,25 @@ fn seconds(chart: &Chart) -> f64 {
     if seconds > 0.0 { seconds } else { 1.0 }
 }
 
-/// The edges of the plot in pixels: left, top, right, bottom.
-pub fn edges(chart: &Chart, size: Size) -> [i32; 4] {
-    [LEFT, TOP, LEFT + width(chart, size), size.height as i32 - BOTTOM]
-}
-
-/// The plot's own width and height, in pixels.
-fn width(chart: &Chart, size: Size) -> i32 {
-    size.width as i32 - LEFT - right_margin(chart, size)
-}
-
-pub fn height(size: Size) -> f64 {
-    f64::from(size.height as i32 - TOP - BOTTOM)
-}
-
-fn right_margin(chart: &Chart, size: Size) -> i32 {
-    if chart.right.is_some() || size.width >= ALIGNED_FROM { RIGHT_WITH_AXIS } else { RIGHT }
-}
-
 fn plot<'a>(canvas: &Canvas<'a>, chart: &Chart, size: Size, max: f64) -> Plot<'a> {
-    let right = right_margin(chart, size);
-    let inner = canvas.margin(TOP * TENTHS, BOTTOM * TENTHS, LEFT * TENTHS, right * TENTHS);
+    let [top, bottom, left, right] = frame::margins(chart, size).map(|pixels| pixels * TENTHS);
+    let inner = canvas.margin(top, bottom, left, right);
     let (across, down) = inner.get_pixel_range();
     let axes = Cartesian2d::new(0.0..seconds(chart), 0.0..max, (across, down.end..down.start));
     inner.apply_coord_spec(axes)
 }
 
-pub fn scale(chart: &Chart, side: Side, height: f64) -> Scale {
-    let axis = chart.axis(side);
-    let lines = chart.lines.iter().filter(|line| chart.side(line.side) == side);
-    let largest = lines
-        .flat_map(|line| runs(&line.series, chart.range))
-        .flatten()
-        .map(|point| point.max)
-        .reduce(f64::max);
-    Scale::new(axis.unit, axis.max, largest, height)
-}
-
-fn clamped(run: Vec<FinitePoint>, most: f64) -> Vec<FinitePoint> {
-    let inside = |FinitePoint { at, min, avg, max }| {
+fn clamped(run: &[FinitePoint], most: f64) -> Vec<FinitePoint> {
+    let inside = |&FinitePoint { at, min, avg, max }: &FinitePoint| {
         let [min, avg, max] = [min, avg, max].map(|value: f64| value.clamp(0.0, most));
         FinitePoint { at, min, avg, max }
     };
-    run.into_iter().map(inside).collect()
+    run.iter().map(inside).collect()
 }
 
-/// The outline along the largest values and back along the smallest, in columns of this many seconds.
-fn envelope(run: &[FinitePoint], column: f64) -> Vec<(f64, f64)> {
-    let columns: Vec<&[FinitePoint]> =
-        run.chunk_by(|a, b| (a.at / column).floor() == (b.at / column).floor()).collect();
+/// The outline along the largest values and back along the smallest, in columns.
+fn envelope(run: &[FinitePoint], grid: Grid) -> Vec<(f64, f64)> {
+    let columns: Vec<&[FinitePoint]> = run.chunk_by(|a, b| grid.column(a.at) == grid.column(b.at)).collect();
     let largest = |point: &[FinitePoint]| point.iter().map(|point| point.max).fold(0.0, f64::max);
     let smallest = |point: &[FinitePoint]| point.iter().map(|point| point.min).fold(f64::INFINITY, f64::min);
     let last = run.len() - 1;

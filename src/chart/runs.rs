@@ -18,10 +18,13 @@ pub struct FinitePoint {
     pub max: f64,
 }
 
-/// The runs inside the range, each with at least one point.
-pub fn runs(series: &Series, range: Range) -> Vec<Vec<FinitePoint>> {
+/// Each with at least one point.
+pub type Runs = Vec<Vec<FinitePoint>>;
+
+/// The runs inside the range.
+pub fn runs(series: &Series, range: Range) -> Runs {
     let inside: Vec<Point> = series.points.iter().copied().filter(|point| range.contains(point.t)).collect();
-    let mut runs: Vec<Vec<FinitePoint>> = Vec::new();
+    let mut runs = Runs::new();
     let mut is_open = false;
     for (number, (point, follows_gap)) in inside.iter().zip(gaps(&inside)).enumerate() {
         is_open &= number > 0 && !follows_gap;
@@ -51,8 +54,10 @@ fn finite(point: &Point, range: Range) -> Option<FinitePoint> {
 fn gaps(points: &[Point]) -> Vec<bool> {
     let distances: Vec<f64> =
         points.windows(2).map(|pair| Range { from: pair[0].t, to: pair[1].t }.seconds()).collect();
+    // No median is smaller than this.
+    let shortest = distances.iter().copied().fold(f64::INFINITY, f64::min);
     let is_gap = |(number, distance): (usize, &f64)| {
-        *distance < 0.0 || *distance > GAP * median_distance(&distances, number)
+        *distance < 0.0 || *distance > GAP * shortest && *distance > GAP * median_distance(&distances, number)
     };
     std::iter::once(false).chain(distances.iter().enumerate().map(is_gap)).collect()
 }

@@ -56,7 +56,7 @@ impl Scale {
 
     /// A value in the unit of the labels: `3.12 MiB/s`.
     pub fn text(&self, value: f64) -> String {
-        let number = grouped(value / self.multiple.by, self.decimals());
+        let number = grouped((value / self.multiple.by).clamp(f64::MIN, f64::MAX), self.decimals());
         format!("{number} {}", self.multiple.name).trim_end().to_string()
     }
 

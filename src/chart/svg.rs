@@ -11,7 +11,7 @@ use plotters_backend::{
 };
 
 use super::Size;
-use super::ink::{classes, is_coarse, line_number};
+use super::ink::{classes, is_coarse, is_dots, line_number};
 
 /// Backend units per pixel.
 pub const TENTHS: i32 = 10;
@@ -61,7 +61,8 @@ impl<'a> ClassSvg<'a> {
     ) -> SvgResult {
         let points = points.map(|point| if is_coarse(colour) { whole_pixel(point) } else { point });
         let (class, line) = (classes(colour), line_attribute(colour));
-        write!(self.out, r#"<path class="{class}" d="{}{end}"{line}/>"#, relative(points)).ok();
+        let d = if is_dots(colour) { dots(points) } else { relative(points) };
+        write!(self.out, r#"<path class="{class}" d="{d}{end}"{line}/>"#).ok();
         Ok(())
     }
 }
@@ -89,6 +90,20 @@ fn relative(points: impl Iterator<Item = BackendCoord>) -> String {
                 separate(&mut data, &decimal(y - y0));
                 None
             }
+        };
+        before = Some((x, y));
+    }
+    data
+}
+
+/// Path data of a line without length at each point, whose round ends are dots.
+fn dots(points: impl Iterator<Item = BackendCoord>) -> String {
+    let mut data = String::new();
+    let mut before: Option<BackendCoord> = None;
+    for (x, y) in points {
+        match before {
+            None => write!(data, "M{} {}h0", decimal(x), decimal(y)).ok(),
+            Some((x0, y0)) => write!(data, "m{} {}h0", decimal(x - x0), decimal(y - y0)).ok(),
         };
         before = Some((x, y));
     }

@@ -1,7 +1,7 @@
-//! Labels of the time axis: whole seconds, minutes, hours or days, in UTC or elapsed.
+//! Labels of the time axis: whole seconds, minutes, hours or days of a zone, or elapsed.
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::civil::Time;
 
 use super::TimeLabels;
 use crate::series::Range;
@@ -28,24 +28,33 @@ const LABEL_WIDTH: f64 = 76.0;
 pub type TimeLabel = (f64, String);
 
 /// The unit and labels of a range that is `width` pixels wide.
-pub fn ticks(range: Range, time_labels: TimeLabels, width: f64) -> (&'static str, Vec<TimeLabel>) {
+pub fn ticks(range: Range, time_labels: &TimeLabels, width: f64) -> (String, Vec<TimeLabel>) {
     let step = step(range.seconds().max(0.0) * LABEL_WIDTH / width.max(LABEL_WIDTH));
     let name = match time_labels {
-        TimeLabels::Clock => "UTC",
-        TimeLabels::Elapsed if step < MINUTE => "min:s",
-        TimeLabels::Elapsed => "h:min",
+        TimeLabels::Clock(zone) => zone.to_offset_info(range.to).abbreviation().to_string(),
+        TimeLabels::Elapsed if step < MINUTE => "min:s".into(),
+        TimeLabels::Elapsed => "h:min".into(),
     };
     (name, labels(range, time_labels, step))
 }
 
-fn labels(range: Range, time_labels: TimeLabels, step: i64) -> Vec<TimeLabel> {
+fn labels(range: Range, time_labels: &TimeLabels, step: i64) -> Vec<TimeLabel> {
     let (from, to) = (range.from.as_second(), range.to.as_second());
     if to <= from {
         return Vec::new();
     }
-    let first = from.div_euclid(step) * step;
+    let shift = |second: i64| match time_labels {
+        TimeLabels::Clock(zone) => {
+            Timestamp::from_second(second).map_or(0, |at| i64::from(zone.to_offset(at).seconds()))
+        }
+        TimeLabels::Elapsed => 0,
+    };
+    // Round where the clock hangs, also after it was changed.
+    let first = (from + shift(from)).div_euclid(step) * step;
     (0..)
-        .map_while(|number| first.checked_add(step * number).filter(|second| *second <= to))
+        .map_while(|number| first.checked_add(step * number))
+        .map(|local| local - shift(local - shift(from)))
+        .take_while(|second| *second <= to)
         .filter(|second| *second >= from)
         .filter_map(|second| Timestamp::from_second(second).ok())
         .filter(|at| range.contains(*at))
@@ -60,12 +69,13 @@ fn step(least: f64) -> i64 {
     fitting.unwrap_or_else(|| (least / YEAR as f64).ceil() as i64 * YEAR)
 }
 
-fn label(at: Timestamp, time_labels: TimeLabels, step: i64) -> String {
-    if time_labels == TimeLabels::Elapsed {
+fn label(at: Timestamp, time_labels: &TimeLabels, step: i64) -> String {
+    let TimeLabels::Clock(zone) = time_labels else {
         let (whole, part) = if step < MINUTE { (MINUTE, 1) } else { (HOUR, MINUTE) };
         return format!("{}:{:02}", at.as_second() / whole, at.as_second() % whole / part);
-    }
-    let is_midnight = at.as_second().rem_euclid(DAY) == 0;
+    };
+    let at = at.to_zoned(zone.clone());
+    let is_midnight = at.time() == Time::midnight();
     let format = match step {
         ..MINUTE => "%H:%M:%S",
         MINUTE..DAY if is_midnight => "%-d %b",
@@ -73,5 +83,5 @@ fn label(at: Timestamp, time_labels: TimeLabels, step: i64) -> String {
         DAY..QUARTER => "%-d %b",
         _ => "%b %Y",
     };
-    at.to_zoned(TimeZone::UTC).strftime(format).to_string()
+    at.strftime(format).to_string()
 }

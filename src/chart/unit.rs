@@ -34,7 +34,7 @@ impl Unit {
             Self::BytesPerSecond => format!("{}/s", bytes_text(value, Prefix::Binary)),
             Self::KibPerSecond => format!("{} KiB/s", grouped(value, 0)),
             Self::Percent => format!("{value:.1} %"),
-            Self::Share => format!("{:.1} %", value * 100.0),
+            Self::Share => format!("{:.1} %", (value * 100.0).clamp(f64::MIN, f64::MAX)),
             Self::Milliseconds => format!("{} ms", three_figures(value)),
             Self::Count => number_text(value),
         }

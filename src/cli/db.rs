@@ -60,11 +60,11 @@ fn text(inventory: &Inventory) -> String {
     let Inventory { ticks, in_journal, segments, chunks, bytes, .. } = inventory;
     let instants = ticks.iter().map(|(at, _)| *at);
     let span = match (instants.clone().min(), instants.max()) {
-        (Some(first), Some(last)) => format!(", {first:.0} to {last:.0}"),
+        (Some(first), Some(last)) => format!("\nfrom      {first:.0} to {last:.0}"),
         _ => String::new(),
     };
     format!(
-        "ticks     {}{span}; {in_journal} of them in the journal\nsegments  {segments}, of {chunks} chunks\nsize      {}\n",
+        "ticks     {}; {in_journal} of them in the journal{span}\nsegments  {segments}, of {chunks} chunks\nsize      {}\n",
         ticks.len(),
         size_text(*bytes)
     )

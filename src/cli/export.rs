@@ -1,4 +1,4 @@
-//! `cowbell export`: stored data as CSV, JSON lines or plain tables, read directly from the database.
+//! `cowbell export`: stored data as CSV, JSON lines, OpenMetrics or plain tables, read directly from the database.
 
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::serve::signalled;
 use crate::client::complain;
 use crate::series::when::TimeQuery;
-use crate::store::{self, ExportQuery, ExportSummary, ReadView, Resolution, Target, Text};
+use crate::store::{self, ExportQuery, ExportSummary, Form, OpenMetrics, ReadView, Resolution, Target, Text};
 use crate::units::count_text;
 
 /// Bytes of a write.
@@ -52,6 +52,9 @@ enum Format {
     Csv,
     /// One JSON object per line
     Json,
+    /// Samples with times, for `promtool tsdb create-blocks-from openmetrics`
+    #[value(name = "openmetrics")]
+    OpenMetrics,
     /// Plain tables in a SQLite file
     Sqlite,
 }
@@ -109,6 +112,7 @@ impl Export {
         let ending = self.output.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
         self.format.unwrap_or(match ending {
             Some("json" | "jsonl" | "ndjson") => Format::Json,
+            Some("om" | "openmetrics") => Format::OpenMetrics,
             Some("db" | "sqlite" | "sqlite3") => Format::Sqlite,
             _ => Format::Csv,
         })
@@ -165,8 +169,12 @@ async fn to_standard_output(
 }
 
 fn text(format: Format, out: impl Write + Send + 'static) -> Target {
-    let form = if format == Format::Json { store::Form::Json } else { store::Form::Csv };
-    Target::Text(Text::new(form, Box::new(BufWriter::with_capacity(BUFFER, out))))
+    let out = Box::new(BufWriter::with_capacity(BUFFER, out));
+    match format {
+        Format::OpenMetrics => Target::OpenMetrics(OpenMetrics::new(out)),
+        Format::Json => Target::Text(Text::new(Form::Json, out)),
+        _ => Target::Text(Text::new(Form::Csv, out)),
+    }
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -1,6 +1,8 @@
 //! The command line: one line of help and one call for each command.
 
+mod common;
 mod db;
+mod demo;
 mod export;
 mod job;
 mod listeners;
@@ -21,17 +23,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::runtime;
 
 use crate::check;
+use crate::client::terminal::wrapped;
 use crate::client::{self, Daemon, complain};
 use crate::config::{self, Config, ConfigError, Listen, TickInterval};
+use crate::fleet;
 use crate::source::files::Root;
 use crate::source::recording::{Player, Speed};
 use crate::store;
 use crate::verdict::Grade;
+use common::Common;
 use printing::print;
 use reload::Load;
 
@@ -40,39 +45,18 @@ const MISUSE: u8 = 2;
 /// Allocations from this size on are returned to the system when freed.
 #[cfg(target_env = "gnu")]
 const LARGE: i32 = 512 * 1024;
-/// A recording of a real LVM host on which a snapshot overflows during a backup.
-static DEMO: &[u8] = include_bytes!("../../web/demo.cowbell");
+
+/// Maximum columns of help.
+const WIDTH: usize = 80;
 
 /// Watches LVM snapshots, thin pools and the disks below them, and alerts before a snapshot or pool overflows.
 #[derive(Parser)]
-#[command(name = "cowbell", version, disable_help_subcommand = true)]
+#[command(name = "cowbell", version, disable_help_subcommand = true, max_term_width = WIDTH)]
 struct Cli {
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
     command: Option<Command>,
-}
-
-/// The heading in help for common options.
-const EVERYWHERE: &str = "Options of every command";
-
-#[derive(Args, Clone)]
-struct Common {
-    /// The configuration file [default: /etc/cowbell/cowbell.toml, if it exists]
-    #[arg(long, value_name = "FILE", env = "COWBELL_CONFIG", global = true, help_heading = EVERYWHERE)]
-    config: Option<PathBuf>,
-    /// Address and port of the pages [default: 127.0.0.1:2692]
-    #[arg(long, value_name = "ADDR", env = "COWBELL_LISTEN", global = true, help_heading = EVERYWHERE)]
-    listen: Option<String>,
-    /// The length of a tick, from 100ms to 60s [default: 1s]
-    #[arg(long, value_name = "LENGTH", env = "COWBELL_INTERVAL", global = true, help_heading = EVERYWHERE)]
-    interval: Option<String>,
-    /// The database [default: cowbell.db in the state directory]
-    #[arg(long, value_name = "PATH", env = "COWBELL_DB", global = true, help_heading = EVERYWHERE)]
-    db: Option<PathBuf>,
-    /// The directory with /proc and /sys
-    #[arg(long, value_name = "DIR", env = "COWBELL_ROOT", global = true, help_heading = EVERYWHERE, default_value = "/")]
-    root: PathBuf,
 }
 
 #[derive(Subcommand)]
@@ -109,8 +93,10 @@ enum Command {
     Check,
     /// Read the archive of a backup through; exit status 0 sound, 1 damaged, 2 unknown
     VerifyArchive(verify_archive::VerifyArchive),
-    /// Write stored data as CSV, JSON lines or a plain SQLite file
+    /// Write stored data as CSV, JSON lines, OpenMetrics or a plain SQLite file
     Export(export::Export),
+    /// Print the rules of alerts for Prometheus or vmalert, with the thresholds of the configuration
+    ExportRules,
     /// Verify, compact or copy the database
     #[command(subcommand, arg_required_else_help = false)]
     Db(db::Db),
@@ -127,19 +113,22 @@ enum Command {
     /// Show a recording of a snapshot that overflows during a backup
     Demo {
         /// Recorded seconds per second, or `max`
-        #[arg(long, default_value = "2")]
+        #[arg(long, default_value = "60")]
         speed: Speed,
     },
 }
 
 /// The definition of the command line, from which man pages and completions are made.
 pub fn definition() -> clap::Command {
-    Cli::command()
+    common::distributed(Cli::command())
 }
 
 /// Runs the command, and prints its error.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let mut command = definition();
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let matches = matches.and_then(|matches| common::check(&mut command, matches));
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return misuse::misused(&error),
     };
@@ -225,8 +214,8 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
             serve::recording(config, load, db, Player::open(&file, speed)?, web).await?;
         }
         Command::Demo { speed } => {
-            complain("two minutes of a database server whose backup fails; restart to see them again");
-            serve::recording(config, load, db, Player::of_bytes(DEMO, speed)?, web).await?;
+            complain("a recording of a backup that fails");
+            demo::demo(config, db, speed, web).await?;
         }
         Command::Record { file, length } => {
             record::record(&config, daemon, Root(root), &file, length).await?
@@ -236,6 +225,7 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
             return export::export(&store::existing_path(db.as_deref())?, export).await;
         }
         Command::Db(command) => return db::db(&store::existing_path(db.as_deref())?, command).await,
+        Command::ExportRules => print(&fleet::rules(&config.alerts))?,
         Command::Run(run) => {
             return Ok(ExitCode::from(client::run::run(&daemon, &run, &Root(root)).await?));
         }
@@ -250,7 +240,7 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
         }
         Command::Check => {
             let (text, would_serve) = check::check(&config, &Root(root), db.as_deref()).await;
-            print(&text)?;
+            print(&wrapped(&text))?;
             return Ok(ExitCode::from(u8::from(!would_serve)));
         }
     }
@@ -267,6 +257,7 @@ fn needs_configuration(command: Option<&Command>) -> bool {
                 | Command::Record { .. }
                 | Command::SupportBundle(_)
                 | Command::Check
+                | Command::ExportRules
         )
     )
 }

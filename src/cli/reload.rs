@@ -13,6 +13,7 @@ use super::memory;
 use crate::config::Config;
 use crate::daemon::Reload;
 use crate::notify;
+use crate::remote_write;
 use crate::source::recording::Header;
 use crate::store::in_words;
 use crate::web::Access;
@@ -63,7 +64,9 @@ fn read(load: &Load, inherited: &[SocketAddr]) -> anyhow::Result<(Access, Config
     let access = Access::of(&config)?;
     check_addresses(&config, inherited, access.token.is_some())?;
     let host = Header::of_this_machine(config.interval.0).host;
-    Ok((access, notify::ready(config, &host)?))
+    let config = notify::ready(config, &host)?;
+    remote_write::check(&config.remote_write)?;
+    Ok((access, config))
 }
 
 fn log(restart: &[&str]) {

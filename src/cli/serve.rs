@@ -1,4 +1,4 @@
-//! `cowbell serve` and `cowbell demo`: starts all parts in order, and stops them in reverse order.
+//! `cowbell serve`: starts all parts in order, and stops them in reverse order.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,15 +18,16 @@ use crate::check;
 use crate::config::Config;
 use crate::daemon::{self, Inlets, Outlets, Terms};
 use crate::notify::{self, Heartbeat, Notifier};
-use crate::source::Source;
+use crate::remote_write::{self, ExternalLabels, RemoteWrite};
 use crate::source::files::Root;
 use crate::source::hooks::{self, HookListener};
 use crate::source::live::Live;
 use crate::source::reader::{Inherited, Reader, Remote};
 use crate::source::recording::{Header, Player};
-use crate::store::{self, TickOrigin};
+use crate::source::{Source, machine_id};
+use crate::store::{self, StoreReader, TickOrigin};
 use crate::systemd::{self, feed_every, is_supervisor};
-use crate::web::{self, Access, Site};
+use crate::web::{self, Access, Demo, Listener, Site};
 
 /// Maximum number of queued commands for the loop.
 const COMMANDS: usize = 64;
@@ -112,7 +113,7 @@ pub fn hook_listener(path: Option<PathBuf>) -> (Option<HookListener>, Option<Str
     }
 }
 
-/// Pages and notifications run on `web`, the loop on the current runtime.
+/// Serves until a signal.
 async fn serve(
     config: Config,
     load: Load,
@@ -121,75 +122,140 @@ async fn serve(
     path: PathBuf,
     web: &Handle,
 ) -> anyhow::Result<()> {
-    survive_file_size_limit()?;
-    let holds = if source.is_live() { TickOrigin::ThisMachine } else { TickOrigin::Recording };
-    let access = Access::of(&config)?;
-    let config = notify::ready(config, &terms.host)?;
-    let listeners = {
-        let _web = web.enter();
-        Listeners::open(&config, access.token.is_some())?
-    };
-    memory::keep(&config);
-    let (writer, store) = store::open(&path, holds, config.store).await?;
-    let known = store.start_state().clone();
-    let notifier = {
-        let _web = web.enter();
-        Notifier::start(&config.notify, &terms.host, known.unfinished.clone())
-    };
-    let shutdown = signalled()?;
-    let (access_sender, access) = watch::channel(Arc::new(access));
-    let (reloads, reloaded) = mpsc::channel(1);
-    if is_supervisor() {
-        let _web = web.enter();
-        reload::start(load, listeners.inherited.clone(), config.clone(), access_sender, reloads)?;
-    }
-    let (present, presents) = watch::channel(None);
-    let (commands, requests) = mpsc::channel(COMMANDS);
-    let (on_alerts, alert_requests) = mpsc::channel(COMMANDS);
-    let accepted = broadcast::Sender::new(ACCEPTED);
-    let site = Site {
-        present: presents,
-        store,
-        commands: source.is_live().then_some(commands),
-        alert_commands: on_alerts,
-        accepted: accepted.clone(),
-        access,
-        prefix: config.proxy.prefix.0.as_str().into(),
-        streams: Arc::new(Semaphore::new(web::MOST_STREAMS)),
-        shutdown: shutdown.clone(),
-        costs: Default::default(),
-    };
-    announce(&listeners);
-    if matches!(source, Source::Live(_)) {
-        tracing::info!("this process reads LVM and serves HTTP; the service has a process for each");
-    }
-    if let Some(url) = config.heartbeat.url() {
-        let heartbeat = Heartbeat::new(url).map_err(|why| anyhow!("in [heartbeat]: {why}"))?;
-        let present = site.present.clone();
-        let problem = move || match &*present.borrow() {
-            Some(present) => present.problem(),
-            None => Some("no tick was taken yet".into()),
+    let mut server = Server::open(config, &terms.host, web)?;
+    server.run(source, terms, &path, Some(load), None).await
+}
+
+/// What remains open while a demo is played again. Pages and notifications run on `web`, the loop on the current runtime.
+pub struct Server<'a> {
+    config: Config,
+    access: Arc<Access>,
+    listeners: Listeners,
+    /// Cancelled by a signal.
+    pub shutdown: CancellationToken,
+    web: &'a Handle,
+}
+
+impl<'a> Server<'a> {
+    pub fn open(config: Config, host: &str, web: &'a Handle) -> anyhow::Result<Self> {
+        survive_file_size_limit()?;
+        let access = Arc::new(Access::of(&config)?);
+        let config = notify::ready(config, host)?;
+        remote_write::check(&config.remote_write)?;
+        let listeners = {
+            let _web = web.enter();
+            Listeners::open(&config, access.token.is_some())?
         };
-        web.spawn(heartbeat.beat(problem));
+        memory::keep(&config);
+        Ok(Self { config, access, listeners, shutdown: signalled()?, web })
     }
-    let pages = web.spawn(web::serve(listeners.all, site));
-    let mut outlets = Outlets { store: writer, notifier, present, accepted };
 
-    let inlets = Inlets { commands: requests, alert_commands: alert_requests, reloads: reloaded };
-    daemon::run(source, inlets, terms.with_config(&config), known, &mut outlets, &shutdown).await;
+    /// Until a signal, or until a demo is to be played again.
+    pub async fn run(
+        &mut self,
+        source: Source,
+        terms: Terms,
+        path: &Path,
+        load: Option<Load>,
+        demo: Option<Demo>,
+    ) -> anyhow::Result<()> {
+        let (config, web) = (&self.config, self.web);
+        let holds = if source.is_live() { TickOrigin::ThisMachine } else { TickOrigin::Recording };
+        let (writer, store) = store::open(path, holds, config.store).await?;
+        let known = store.start_state().clone();
+        let notifier = {
+            let _web = web.enter();
+            Notifier::start(&config.notify, &terms.host, known.unfinished.clone())
+        };
+        let is_demo = demo.is_some();
+        let remote_write = if is_demo { None } else { remote_write(config, &terms.host, &store, web)? };
+        let shutdown = self.shutdown.child_token();
+        let (access_sender, access) = watch::channel(Arc::clone(&self.access));
+        let (reloads, reloaded) = mpsc::channel(1);
+        if let Some(load) = load.filter(|_| is_supervisor()) {
+            let _web = web.enter();
+            reload::start(load, self.listeners.inherited.clone(), config.clone(), access_sender, reloads)?;
+        }
+        let (present, presents) = watch::channel(None);
+        let (commands, requests) = mpsc::channel(COMMANDS);
+        let (on_alerts, alert_requests) = mpsc::channel(COMMANDS);
+        let accepted = broadcast::Sender::new(ACCEPTED);
+        let site = Site {
+            present: presents,
+            store,
+            commands: source.is_live().then_some(commands),
+            alert_commands: on_alerts,
+            accepted: accepted.clone(),
+            access,
+            prefix: config.proxy.prefix.0.as_str().into(),
+            streams: Arc::new(Semaphore::new(web::MOST_STREAMS)),
+            shutdown: shutdown.clone(),
+            costs: Default::default(),
+            demo: demo.map(Arc::new),
+        };
+        announce(&mut self.listeners);
+        if matches!(source, Source::Live(_)) {
+            tracing::info!("this process reads LVM and serves HTTP; the service has a process for each");
+        }
+        // A demo says nothing about this machine.
+        if let Some(url) = config.heartbeat.url().filter(|_| !is_demo) {
+            let heartbeat = Heartbeat::new(url).map_err(|why| anyhow!("in [heartbeat]: {why}"))?;
+            let present = site.present.clone();
+            let problem = move || match &*present.borrow() {
+                Some(present) => present.problem(),
+                None => Some("no tick was taken yet".into()),
+            };
+            web.spawn(heartbeat.beat(problem));
+        }
+        let listeners = if is_demo {
+            let _web = web.enter();
+            self.listeners.all.iter().map(Listener::try_clone).collect::<Result<_, _>>()?
+        } else {
+            std::mem::take(&mut self.listeners.all)
+        };
+        let pages = web.spawn(web::serve(listeners, site));
+        let mut outlets = Outlets { store: writer, notifier, remote_write, present, accepted };
 
-    shutdown.cancel();
-    drop(listeners.control);
-    outlets.store.close().await;
-    match tokio::time::timeout(STOP_TIMEOUT, pages).await {
-        Ok(ended) => ended.context("the pages ended early"),
-        // The remaining connections are closed.
-        Err(_) => Ok(()),
+        let inlets = Inlets { commands: requests, alert_commands: alert_requests, reloads: reloaded };
+        daemon::run(source, inlets, terms.with_config(config), known, &mut outlets, &shutdown).await;
+
+        shutdown.cancel();
+        if self.shutdown.is_cancelled() {
+            self.listeners.control.take();
+        }
+        outlets.store.close().await;
+        match tokio::time::timeout(STOP_TIMEOUT, pages).await {
+            Ok(ended) => ended.context("the pages ended early"),
+            // The remaining connections are closed.
+            Err(_) => Ok(()),
+        }
     }
 }
 
-fn announce(listeners: &Listeners) {
-    for place in &listeners.places {
+/// Sends ticks, if a receiver is configured.
+fn remote_write(
+    config: &Config,
+    host: &str,
+    store: &StoreReader,
+    web: &Handle,
+) -> anyhow::Result<Option<RemoteWrite>> {
+    let settings = &config.remote_write;
+    if settings.url().is_none() {
+        return Ok(None);
+    }
+    let machine_id = machine_id().unwrap_or_else(|why| {
+        tracing::warn!("samples of [remote_write] have no label `machine_id`: {why}");
+        String::new()
+    });
+    let instance = settings.instance.clone().unwrap_or_else(|| host.into());
+    let labels = ExternalLabels { instance, machine_id };
+    RemoteWrite::start(settings, labels, store.clone(), web)
+        .map_err(|why| anyhow!("in [remote_write]: {why}"))
+}
+
+/// Prints each address once.
+fn announce(listeners: &mut Listeners) {
+    for place in listeners.places.drain(..) {
         // cowbell watches even if nothing can be printed.
         if let Err(error) = print(&format!("cowbell is at {place}\n")) {
             tracing::warn!("{}", store::in_words(&error));

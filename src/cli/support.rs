@@ -157,3 +157,20 @@ fn pack(file: &File, folder: &str, at: Timestamp, parts: &[(&str, Vec<u8>)]) -> 
     archive.write_all(&tar::END)?;
     archive.finish()?.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_file_is_no_path() {
+        let at = Timestamp::from_second(1_772_330_400).unwrap();
+        let usual = Header::of_this_machine(std::time::Duration::ZERO);
+        for (host, expected) in [
+            ("db-1", "cowbell-db-1-20260301T020000"),
+            ("../../etc/<b>\n\"$(x)", "cowbell-etcbx-20260301T020000"),
+        ] {
+            assert_eq!(name(&Header { host: host.into(), started_at: at, ..usual.clone() }), expected);
+        }
+    }
+}

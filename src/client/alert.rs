@@ -6,6 +6,7 @@ use anyhow::anyhow;
 use clap::Subcommand;
 use jiff::{SignedDuration, Timestamp};
 
+use super::terminal::wrapped;
 use super::{Daemon, LONG_LIMIT, complain, parsed};
 use crate::notify::Silence;
 use crate::series::Range;
@@ -99,7 +100,7 @@ async fn test(daemon: &Daemon, receiver: Option<&str>) -> anyhow::Result<String>
     };
     let text: String = results.iter().map(line).collect();
     if results.iter().all(|result| result.is_delivered) {
-        return Ok(text);
+        return Ok(wrapped(&text));
     }
     Err(anyhow!("not every receiver got the test message:\n{}", text.trim_end()))
 }
@@ -165,7 +166,7 @@ async fn list(daemon: &Daemon, json: bool) -> anyhow::Result<String> {
     let text = Table::new("", columns, alerts.iter().map(|body| row(body, now))).write(Style::Plain);
     let open = alerts.iter().filter(|body| body.alert.cleared_at.is_none());
     let sentences = open.map(|body| format!("\n{}: {}\n", body.alert.id, body.alert.sentence));
-    Ok(text + &sentences.collect::<String>())
+    Ok(text + &wrapped(&sentences.collect::<String>()))
 }
 
 fn row(body: &AlertBody, now: Timestamp) -> Vec<Cell> {

@@ -4,6 +4,7 @@ use anyhow::Context;
 use clap::Args;
 
 use super::job::Form;
+use super::terminal::wrapped;
 use super::{Daemon, LONGEST_LIMIT, parsed};
 use crate::report::compare::Row;
 use crate::report::text::{csv, text};
@@ -38,13 +39,18 @@ pub async fn compare(
     }
     let mut body: CompareBody = parsed(&answer)?;
     only(&mut body.comparison.rows, figures)?;
+    if figures.is_empty() && form != Form::Csv {
+        body.comparison.drop_zeros();
+    }
     // Sentences on the whole comparison precede the remarks.
     let of_all = body.sentences.len().saturating_sub(body.comparison.remarks.len());
     let of_all: String = body.sentences[..of_all].iter().map(|sentence| format!("{sentence}\n\n")).collect();
     Ok(match form {
         Form::Markdown => of_all + &text(&body.comparison, Prefix::default(), Style::Markdown),
         Form::Csv => String::from_utf8(csv(&body.comparison).csv()?)?,
-        Form::Text | Form::Json => of_all + &text(&body.comparison, Prefix::default(), Style::Plain),
+        Form::Text | Form::Json => {
+            wrapped(&(of_all + &text(&body.comparison, Prefix::default(), Style::Plain)))
+        }
     })
 }
 

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::terminal::wrapped;
 use super::{Daemon, LONG_LIMIT, TIME_LIMIT, parsed};
 use crate::job::Outcome;
 use crate::report::job::JobReport;
@@ -42,7 +43,7 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
     let text = |style| report.text(&body.account, &body.notes, body.outlook.as_ref(), style);
     Ok(match form {
         Form::Markdown => text(Style::Markdown),
-        _ => text(Style::Plain),
+        _ => wrapped(&text(Style::Plain)),
     })
 }
 
@@ -73,7 +74,7 @@ fn listed(jobs: &[JobBody], now: Timestamp) -> String {
         Column::text("Started (UTC)"),
         Column::number("Took"),
         Column::number("Read"),
-        Column::number("Peak fill"),
+        Column::number("Peak"),
         Column::text("Of"),
     ];
     Table::new("", columns, jobs.iter().map(|job| row(job, now))).write(Style::Plain)
@@ -91,7 +92,7 @@ fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {
         job.id.to_string().into(),
         Cell::from(&*job.name).small(label),
         job.outcome.map_or("running", Outcome::text).into(),
-        job.started_at.strftime("%Y-%m-%d %H:%M:%S").to_string().into(),
+        job.started_at.strftime("%Y-%m-%d %H:%M").to_string().into(),
         format!("{}{since}", took(ran.seconds().max(0.0))).into(),
         Cell::known(job.bytes_read.map(size_text)),
         Cell::known(job.peak_fill_percent.map(percent_text)),
@@ -160,10 +161,10 @@ mod tests {
         let now = Timestamp::from_second(1_772_330_430).unwrap();
         assert_eq!(
             listed(&jobs, now),
-            "ID  Job            Outcome    Started (UTC)          Took      Read  Peak fill  Of\n\
-             12  data_snapshot  running    2026-03-01 02:00:00    30 s         -          -  vg0/data\n\
-             3   data_snapshot  unknown    2026-03-01 02:00:00    60 s  3.00 MiB    12.50 %  vg0/data\n\
-             2   dd copy · #2   succeeded  2026-03-01 02:00:00  1.00 s  3.00 MiB          -  command\n"
+            "ID  Job            Outcome    Started (UTC)       Took      Read     Peak  Of\n\
+             12  data_snapshot  running    2026-03-01 02:00    30 s         -        -  vg0/data\n\
+             3   data_snapshot  unknown    2026-03-01 02:00    60 s  3.00 MiB  12.50 %  vg0/data\n\
+             2   dd copy · #2   succeeded  2026-03-01 02:00  1.00 s  3.00 MiB        -  command\n"
         );
     }
 

@@ -10,9 +10,10 @@ pub mod job;
 mod plain;
 pub mod run;
 pub mod status;
+pub mod terminal;
 pub mod commands;
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -22,6 +23,8 @@ use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::net::{TcpStream, UnixStream};
+
+pub use terminal::complain;
 
 use crate::web::{JobReply, PutJob, StatusBody, escaped};
 
@@ -169,9 +172,4 @@ fn url(path: &str) -> String {
 
 fn parsed<'a, T: Deserialize<'a>>(answer: &'a str) -> anyhow::Result<T> {
     serde_json::from_str(answer).context("the daemon's answer cannot be parsed: has it the same version?")
-}
-
-/// Writes a line to standard error. Failure is ignored, so that it does not change the exit status.
-pub fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use serde::de::DeserializeOwned;
 
+use super::terminal::wrapped;
 use super::{Daemon, TIME_LIMIT, parsed, url};
 use crate::alert::Alert;
 use crate::forecast::Outlook;
@@ -32,8 +33,8 @@ struct Answers {
 /// Asks the daemon; returns the text to print and the exit status.
 pub async fn status(daemon: &Daemon) -> (String, Grade) {
     match ask(daemon).await {
-        Ok(answers) => (text(&answers), answers.status.verdict.grade),
-        Err(error) => (format!("COWBELL UNKNOWN - {error:#}\n"), Grade::Unknown),
+        Ok(answers) => (wrapped(&text(&answers)), answers.status.verdict.grade),
+        Err(error) => (wrapped(&format!("COWBELL UNKNOWN - {error:#}")), Grade::Unknown),
     }
 }
 
@@ -82,6 +83,9 @@ fn text(answers: &Answers) -> String {
     }
     for alert in &open {
         let _ = writeln!(text, "{}: {}", alert.severity.text(), alert.sentence);
+    }
+    if let Some(state) = &answers.status.remote_write {
+        let _ = writeln!(text, "remote write: {}", state.text());
     }
     for part in answers.status.parts.iter().filter(|part| !part.ok) {
         let _ = writeln!(text, "unavailable: {}: {}", part.name, part.error.as_deref().unwrap_or_default());

@@ -60,6 +60,15 @@ impl Alerts {
             .map_or(self.rules.of(rule), |(_, thresholds)| *thresholds)
     }
 
+    /// The settings of a rule, each for the volumes that match its pattern and none before it; the last is for all others.
+    pub fn cases(&self, rule: Rule) -> Vec<(Option<&Pattern>, Option<Thresholds>)> {
+        let special = self.overrides.iter().filter_map(|other| {
+            let (_, thresholds) = other.rules.iter().find(|(name, _)| *name == rule)?;
+            Some((Some(&other.lv), *thresholds))
+        });
+        special.chain([(None, self.rules.of(rule))]).collect()
+    }
+
     /// For volumes without an override, and for cowbell itself.
     pub fn general(&self) -> &RuleSettings {
         &self.rules

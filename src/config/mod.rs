@@ -28,7 +28,7 @@ pub use listen::{Listen, check_address};
 pub use lvm::{Lvm, LvmSource};
 pub use paths::{Changes, Hooks, Proxy};
 pub use pattern::Pattern;
-pub use receiver::{Channel, Email, Heartbeat, QuietHours, Receiver, Severity, Webhook};
+pub use receiver::{Channel, Email, Heartbeat, QuietHours, Receiver, RemoteWrite, Severity, Webhook};
 pub use rule::{Measure, Rule, Thresholds};
 pub use store::{Age, Size, Store};
 pub use token::{Token, is_equal};
@@ -50,6 +50,7 @@ pub struct Config {
     pub alerts: Alerts,
     pub notify: Vec<Receiver>,
     pub heartbeat: Heartbeat,
+    pub remote_write: RemoteWrite,
     pub hooks: Hooks,
     pub changes: Changes,
     pub proxy: Proxy,
@@ -66,6 +67,7 @@ impl Default for Config {
             alerts: Alerts::default(),
             notify: Vec::new(),
             heartbeat: Heartbeat::default(),
+            remote_write: RemoteWrite::default(),
             hooks: Hooks::default(),
             changes: Changes::default(),
             proxy: Proxy::default(),
@@ -84,6 +86,7 @@ impl Config {
             ("[hooks]", self.hooks != before.hooks),
             ("[proxy]", self.proxy != before.proxy),
             ("[heartbeat]", self.heartbeat != before.heartbeat),
+            ("[remote_write]", self.remote_write != before.remote_write),
         ];
         keys.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
     }
@@ -91,13 +94,15 @@ impl Config {
     /// The configuration with the secrets of receivers that are in credentials.
     pub fn with_credentials(self) -> Result<Self, ConfigError> {
         let notify = self.notify.into_iter().map(Receiver::with_credentials).collect::<Result<_, _>>()?;
-        Ok(Self { notify, heartbeat: self.heartbeat.with_credential()?, ..self })
+        let remote_write = self.remote_write.with_credentials()?;
+        Ok(Self { notify, heartbeat: self.heartbeat.with_credential()?, remote_write, ..self })
     }
 
     /// A copy to show.
     pub fn without_secrets(&self) -> Self {
         let notify = self.notify.iter().map(Receiver::without_secrets).collect();
-        Self { notify, heartbeat: self.heartbeat.without_secrets(), ..self.clone() }
+        let remote_write = self.remote_write.without_secrets();
+        Self { notify, heartbeat: self.heartbeat.without_secrets(), remote_write, ..self.clone() }
     }
 }
 
@@ -280,6 +285,7 @@ mod tests {
         config.notify.clear();
         config.alerts.overrides.clear();
         config.heartbeat = Heartbeat::default();
+        config.remote_write = RemoteWrite::default();
         config.hooks = Hooks::default();
         config.changes = Changes::default();
         config.proxy = Proxy::default();

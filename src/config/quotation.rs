@@ -3,7 +3,7 @@
 /// A line with one of these may hold a secret, whatever table it is in.
 const SECRETS: [&str; 6] = ["url", "command", "secret", "password", "token", "://"];
 /// Every value in these tables may be a secret, also under a misspelled key.
-const SECRET_TABLES: [&str; 3] = ["notify", "heartbeat", "changes"];
+const SECRET_TABLES: [&str; 4] = ["notify", "heartbeat", "remote_write", "changes"];
 const HIDDEN: &str = "…";
 /// What precedes a value in the parser's messages.
 const SCALARS: [&str; 6] = [

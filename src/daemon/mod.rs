@@ -25,9 +25,10 @@ use crate::job::{Job, JobTracker};
 use crate::notify::{Notifier, Silence};
 use crate::pipeline::Observer;
 use crate::present::{Present, forecast};
+use crate::remote_write::RemoteWrite;
 use crate::source::clock::micros;
 use crate::source::{Reading, Source};
-use crate::store::{StartState, StoreWriter, WriteOp};
+use crate::store::{Progress, StartState, StoreWriter, WriteOp};
 use crate::tally::Tallies;
 use crate::topology::Volume;
 use supervisor::Supervisor;
@@ -49,6 +50,8 @@ pub struct Inlets {
 pub struct Outlets {
     pub store: StoreWriter,
     pub notifier: Notifier,
+    /// `None` if no receiver is configured.
+    pub remote_write: Option<RemoteWrite>,
     pub present: watch::Sender<Option<Arc<Present>>>,
     /// Accepted commands of clients as readings, for `cowbell record`.
     pub accepted: broadcast::Sender<Arc<Reading>>,
@@ -151,6 +154,9 @@ impl Watcher {
                 delivery = outlets.notifier.next_record() => {
                     outlets.store.append(WriteOp::Delivery(Box::new(delivery))).await;
                 }
+                progress = next_progress(&mut outlets.remote_write) => {
+                    outlets.store.append(WriteOp::Sent(progress)).await;
+                }
                 () = self.supervisor.due() => self.supervisor.feed(),
             }
         }
@@ -164,6 +170,9 @@ impl Watcher {
                 Some(request) = inlets.alert_commands.recv() => self.answer_on_alerts(request, outlets).await,
                 delivery = outlets.notifier.next_record() => {
                     outlets.store.append(WriteOp::Delivery(Box::new(delivery))).await;
+                }
+                progress = next_progress(&mut outlets.remote_write) => {
+                    outlets.store.append(WriteOp::Sent(progress)).await;
                 }
                 () = self.supervisor.due() => self.supervisor.feed(),
             }
@@ -306,6 +315,17 @@ impl Watcher {
         for job in self.jobs.running() {
             outlets.store.append(WriteOp::Job(Box::new(job.clone()))).await;
         }
+        if let Some(progress) = outlets.remote_write.take().and_then(|mut sending| sending.unstored()) {
+            outlets.store.append(WriteOp::Sent(progress)).await;
+        }
+    }
+}
+
+/// What the receiver of remote write has, when it is to be stored.
+async fn next_progress(remote_write: &mut Option<RemoteWrite>) -> Progress {
+    match remote_write {
+        Some(sending) => sending.next_progress().await,
+        None => std::future::pending().await,
     }
 }
 

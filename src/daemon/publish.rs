@@ -1,10 +1,11 @@
 //! Publishes the state after a tick, with the loop's own statistics.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::{Outlets, Watcher};
 use crate::present::{Percentiles, Present, Ticks};
+use crate::remote_write::RemoteWrite;
 use crate::source::clock::micros;
 use crate::source::dm::ROOT_NEEDED;
 use crate::source::{Part, Reading, Source};
@@ -50,14 +51,17 @@ impl Watcher {
                 .chain(self.jobs.running().iter().cloned().map(Arc::new))
                 .collect(),
             curves: Arc::clone(&self.curves),
+            outlooks: OnceLock::new(),
             alerts: self.rules.open().to_vec(),
             paces: self.rules.paces(),
+            races: self.rules.races(),
             deliveries: Arc::clone(outlets.notifier.deliveries()),
             silences: self.silences.clone(),
             receivers: Arc::clone(outlets.notifier.receivers()),
             ticks: Ticks { taken: self.taken, missed: self.missed, took_us: percentiles(&self.durations) },
             parts: self.observer.parts().clone(),
             store,
+            remote_write: outlets.remote_write.as_ref().map(RemoteWrite::state),
             keep: self.terms.keep,
             notes: self.notes(),
             lost,

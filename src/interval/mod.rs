@@ -17,7 +17,7 @@ use crate::sample::diskstats::{Counters, DeviceLine, Number};
 use crate::sample::lvm::Policies;
 use crate::sample::processes::Maker;
 use crate::sample::usage::Usage;
-use crate::topology::{Topology, Volume, VolumeState};
+use crate::topology::{Device, Topology, Volume, VolumeState};
 use crate::units::Sectors;
 
 /// The changes from the previous sample up to `at`.
@@ -165,9 +165,23 @@ impl Interval {
         Work::sum(devices.filter(|(device, _)| device.counts).map(|(_, interval)| interval.work))
     }
 
+    /// What a device did.
+    pub fn work_of(&self, device: &Device) -> Option<Work> {
+        let mut devices = self.topology.devices.iter().zip(&self.devices);
+        devices.find(|(other, _)| other.identity == device.identity)?.1.work
+    }
+
     /// Volumes and their states.
     pub fn volumes(&self) -> impl Iterator<Item = (&Volume, &VolumeState)> {
         self.topology.volumes.iter().zip(&self.volumes)
+    }
+
+    /// The volumes in a thin pool, with their states.
+    pub fn thin_volumes<'a>(
+        &'a self,
+        pool: &'a Volume,
+    ) -> impl Iterator<Item = (&'a Volume, &'a VolumeState)> {
+        self.volumes().filter(|(volume, _)| volume.vg == pool.vg && volume.pool.as_ref() == Some(&pool.lv))
     }
 
     /// Used bytes of the file system on a mounted volume, if known.

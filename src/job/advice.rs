@@ -77,8 +77,8 @@ fn smaller_chunks(figures: &Figures, setup: &Setup) -> Option<Advice> {
         remedy: Remedy::SmallerChunks,
         text: format!("Make the snapshot with chunks of {}.", size(fitting as f64)),
         reason: format!(
-            "Writes to the origin had {} on average, and each byte cost {cost:.1} bytes on disk. A first write of \
-             that size costs up to {:.1} bytes a byte with chunks of {}, and {:.1} with chunks of {}.",
+            "Writes to the origin had {} on average. Each byte cost {cost:.1} bytes on disk. In a first write of that \
+             size, a byte costs up to {:.1} bytes with chunks of {}, and up to {:.1} with chunks of {}.",
             size(write),
             first_write_cost(write, chunk),
             size(chunk as f64),
@@ -105,7 +105,7 @@ fn other_pv(figures: &Figures, setup: &Setup, options: Option<&str>, prefix: Pre
         remedy: Remedy::OtherPv,
         text: "Put the COW area on another PV: name that PV last in the `lvcreate` command.".into(),
         reason: format!(
-            "{} carries both the origin and the COW area and was busy {} of the time; {} of its {} were copying.",
+            "{} carries both the origin and the COW area. It was busy {} of the time. {} of its {} were copying.",
             pv.name,
             share(pv.utilisation.unwrap_or_default()),
             speed(copying, prefix),
@@ -155,7 +155,7 @@ fn write_less(figures: &Figures, prefix: Prefix) -> Option<Advice> {
                dirty pages before the snapshot is created."
             .into(),
         reason: format!(
-            "With each byte of first writes, {:.1} bytes less were read, and there were {} of first writes.",
+            "For each byte first written, {:.1} bytes less were read. First writes ran at {}.",
             found.slope.abs(),
             speed(rate.mean, prefix),
         ),
@@ -166,7 +166,7 @@ fn write_less(figures: &Figures, prefix: Prefix) -> Option<Advice> {
 fn compress_later(figures: &Figures, setup: &Setup) -> Option<Advice> {
     is_limited_by_processors(figures, setup).then(|| Advice {
         remedy: Remedy::CompressLater,
-        text: "Compress less, or after the snapshot is removed. Until then it fills and slows writes.".into(),
+        text: "Compress less, or only after the snapshot is removed. While it exists, it fills and slows writes.".into(),
         reason: "The processors were probably the limit: no PV was busy for half of the time.".into(),
         setting: Some("[tools]\ncompress=".into()),
     })
@@ -207,8 +207,8 @@ mod tests {
         assert_eq!(found.text, "Make the snapshot with chunks of 16.0 KiB.");
         assert_eq!(
             found.reason,
-            "Writes to the origin had 16.0 KiB on average, and each byte cost 7.9 bytes on disk. A first write of that \
-             size costs up to 9.0 bytes a byte with chunks of 64.0 KiB, and 3.0 with chunks of 16.0 KiB."
+            "Writes to the origin had 16.0 KiB on average. Each byte cost 7.9 bytes on disk. In a first write of that \
+             size, a byte costs up to 9.0 bytes with chunks of 64.0 KiB, and up to 3.0 with chunks of 16.0 KiB."
         );
         assert_eq!(found.setting.as_deref(), Some("[tools]\nlvcreate=lvcreate -c 16k"));
     }
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(setting.lines().nth(1), Some("lvcreate=/usr/local/sbin/lvcreate-on-other-pv"));
         assert_eq!(
             found.reason,
-            "sda carries both the origin and the COW area and was busy 98 % of the time; 3.49 MB/s of its 69.4 MB/s \
+            "sda carries both the origin and the COW area. It was busy 98 % of the time. 3.49 MB/s of its 69.4 MB/s \
              were copying."
         );
         let mut figures = example();
@@ -272,13 +272,15 @@ mod tests {
         figures.read_by_first_writes = Relation::Correlation(Correlation {
             n: 100,
             slope: -4.0,
+            intercept: 0.0,
+            explained: 0.5,
             rank: -0.8,
             independent: 40.0,
             trend: Trend::Falling,
         });
         let found = advised(&figures, &setup(), Remedy::WriteLess).unwrap();
         assert!(
-            found.reason.contains("4.0 bytes less were read, and there were 1.59 MB/s"),
+            found.reason.contains("4.0 bytes less were read. First writes ran at 1.59 MB/s."),
             "{}",
             found.reason
         );

@@ -11,6 +11,7 @@ pub mod curves;
 pub mod diagnosis;
 pub mod earlier;
 pub mod figures;
+mod backed_up;
 mod certificate;
 mod follow;
 pub mod layout;

@@ -85,28 +85,31 @@ pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
 
 impl Sizing {
     fn sentence(&self) -> String {
-        let peak = format!("Peak {}", size(self.peak_bytes as f64));
         let advised = size(self.advised_bytes as f64);
-        let runs = if self.runs == 1 { "the run".into() } else { format!("the last {} runs", self.runs) };
+        let (runs, largest) = match self.runs {
+            1 => ("the run".into(), "peak"),
+            runs => (format!("the last {runs} runs"), "largest peak"),
+        };
+        let peak = format!("The {largest} of {runs} was {}.", size(self.peak_bytes as f64));
         if self.cannot_overflow {
-            return format!("{peak}; {advised} cannot overflow, however much is written to the origin.");
+            return format!("{peak} {advised} cannot overflow, however much is written to the origin.");
         }
         if self.overflowed > 0 {
-            let these = if self.runs == 1 { runs } else { format!("{} of {runs}", self.overflowed) };
+            let these = if self.runs == 1 { "It".into() } else { format!("{} of them", self.overflowed) };
             return format!(
-                "{peak}, and {these} overflowed, so the required size is unknown. {advised} is {} the largest peak.",
+                "{peak} {these} overflowed, so the required size is unknown. {advised} is {}that.",
                 times(self.margin)
             );
         }
-        format!("{peak}; {advised} would have held {runs} {} over.", times(self.margin))
+        format!("{peak} {advised} holds {}that.", times(self.margin))
     }
 }
 
 fn times(margin: f64) -> String {
     match margin {
-        _ if margin == 1.0 => "once".into(),
-        _ if margin == 2.0 => "twice".into(),
-        _ => format!("{margin:.1} times"),
+        _ if margin == 1.0 => String::new(),
+        _ if margin == 2.0 => "twice ".into(),
+        _ => format!("{margin:.1} times "),
     }
 }
 
@@ -139,26 +142,26 @@ mod tests {
     fn the_size_is_the_peak_times_the_margin() {
         let mut peaks = vec![held(9.0); 13];
         peaks.push(held(15.7));
-        let text = "Peak 15.7 MiB; 32.0 MiB would have held the last 14 runs twice over.";
+        let text = "The largest peak of the last 14 runs was 15.7 MiB. 32.0 MiB holds twice that.";
         check(&peaks, Limits::default(), text, "[lvm]\nlvsize=32M");
     }
 
     #[test]
     fn after_an_overflow_the_size_at_least_doubles() {
         let peaks = [held(40.0), Peak { bytes: 120 * MIB, overflowed: true }];
-        let text = "Peak 120 MiB, and 1 of the last 2 runs overflowed, so the required size is unknown. \
-                    240 MiB is twice the largest peak.";
+        let text = "The largest peak of the last 2 runs was 120 MiB. 1 of them overflowed, so the required size is \
+                    unknown. 240 MiB is twice that.";
         check(&peaks, Limits::default(), text, "[lvm]\nlvsize=240M");
         assert_eq!(sizing(&peaks, 1.0, Limits::default()).unwrap().margin, 2.0);
-        let text = "Peak 120 MiB, and the run overflowed, so the required size is unknown. 240 MiB is \
-                    twice the largest peak.";
+        let text = "The peak of the run was 120 MiB. It overflowed, so the required size is unknown. 240 MiB is twice \
+                    that.";
         check(&peaks[1..], Limits::default(), text, "[lvm]\nlvsize=240M");
     }
 
     #[test]
     fn the_size_is_limited_to_a_full_copy() {
         let limits = Limits { origin_bytes: Some(100 * MIB), ..Limits::default() };
-        let text = "Peak 80.0 MiB; 104 MiB cannot overflow, however much is written to the origin.";
+        let text = "The peak of the run was 80.0 MiB. 104 MiB cannot overflow, however much is written to the origin.";
         check(&[held(80.0)], limits, text, "[lvm]\nlvsize=104M");
     }
 

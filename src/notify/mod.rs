@@ -23,7 +23,7 @@ use tokio::time::{timeout, timeout_at};
 use crate::alert::Alert;
 use crate::config::{Config, ConfigError, Receiver};
 use channel::Channel;
-pub use channel::Heartbeat;
+pub use channel::{Heartbeat, Secrets, http, shortened};
 pub use delivery::{Delivery, KnownState};
 pub use manners::{Silence, Standing};
 pub use message::{AlertState, Message, Status};

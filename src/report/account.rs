@@ -9,8 +9,8 @@ use crate::job::{Harm, Job, JobKind, Outcome, tool};
 use crate::units::{count_text, size_text, took_text};
 
 /// The warning of a job without a snapshot.
-const NO_SNAPSHOT: &str = "No snapshot was made, as far as cowbell observed, so nothing was backed up. See mylvmbackup's \
-                           log. Often the volume group has no free space, or a snapshot of that name exists.";
+const NO_SNAPSHOT: &str = "cowbell saw no snapshot, so nothing was backed up. See mylvmbackup's log. Often the volume \
+                           group has no free space, or a snapshot of that name exists.";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Account {
@@ -26,10 +26,18 @@ pub struct Account {
 
 /// How to format times, and a property of the machine.
 pub struct AccountStyle<'a> {
-    /// Formats a time in UTC, without the zone.
+    /// Formats a time without its zone.
     pub time: &'a dyn Fn(Timestamp) -> String,
+    /// The zone in a few letters.
+    pub zone: &'a str,
     /// Whether LVM's dmeventd monitors snapshots here, and unmounts invalid ones.
     pub is_monitored: bool,
+}
+
+impl AccountStyle<'_> {
+    fn zoned(&self, at: Timestamp) -> String {
+        format!("{} {}", (self.time)(at), self.zone)
+    }
 }
 
 impl Account {
@@ -39,7 +47,7 @@ impl Account {
             made_by(job),
             read(job),
             kept(job),
-            mounted(job, style),
+            unmounted_at_its_death(job, style).or_else(|| mounted(job, style)),
             locked(job, style),
             archive(job, style),
         ];
@@ -74,7 +82,7 @@ fn heading(job: &Job, style: &AccountStyle) -> String {
     };
     let until = job.ended_at.map_or_else(String::new, |at| format!(" to {}", (style.time)(at)));
     let host = job.imported_from().map_or_else(String::new, |host| format!("From {host} · "));
-    format!("{host}{what} · {}{until} UTC", (style.time)(job.started_at))
+    format!("{host}{what} · {}{until} {}", (style.time)(job.started_at), style.zone)
 }
 
 fn without_snapshot(job: &Job) -> String {
@@ -91,7 +99,7 @@ fn basis(job: &Job, style: &AccountStyle) -> String {
         (Some(Outcome::Unknown), ..) => "not reported",
         (Some(Outcome::Incomplete), ..) => "success was reported, but only a part was read",
         (Some(Outcome::Succeeded), ..) if job.accepted_at.is_some() => "accepted by a person",
-        (Some(Outcome::Overflowed), _, Some(at)) => return format!("at {} UTC", (style.time)(at)),
+        (Some(Outcome::Overflowed), _, Some(at)) => return format!("at {}", style.zoned(at)),
         (Some(Outcome::Overflowed), ..) => "observed by cowbell",
         (Some(Outcome::Untrustworthy), ..) if job.harm().is_none() && job.damaged_archive().is_some() => {
             "its archive is damaged"
@@ -113,19 +121,19 @@ fn warning(job: &Job, style: &AccountStyle) -> Option<String> {
     }
     let lost = match (job.harm(), job.died_at, job.outcome) {
         (Some((harm, at)), ..) => format!(
-            "The backup reported success, but its snapshot {} at {} UTC{}. The backup may be truncated or padded with \
+            "The backup reported success, but its snapshot {} at {}{}. The backup may be truncated or padded with \
              zeros. Do not rely on it.",
             harm.text(),
-            (style.time)(at),
+            style.zoned(at),
             job.harm_detail(harm)
         ),
         (None, Some(at), Some(Outcome::Succeeded)) => {
-            format!("{}, after the backup had finished.", died(job, &(style.time)(at)))
+            format!("{}, after the backup had finished.", died(job, &style.zoned(at)))
         }
         (None, Some(at), _) => {
             format!(
-                "{}: anything that read it then is lost, whatever it reported.",
-                died(job, &(style.time)(at))
+                "{}. A backup that was reading it is lost, whatever it reported.",
+                died(job, &style.zoned(at))
             )
         }
         (None, None, _) if job.damaged_archive().is_some() => {
@@ -133,12 +141,12 @@ fn warning(job: &Job, style: &AccountStyle) -> Option<String> {
         }
         (None, None, Some(Outcome::Abandoned)) => return Some(abandoned(job)),
         (None, None, _) => {
-            let text = "This job was observed only in part: it began, or went on, while cowbell did not run.";
+            let text = "cowbell saw only a part of this job, because cowbell was not running all the time.";
             let partly = job.partly_seen.then(|| text.to_string());
             return unconfirmed(job).or_else(|| removed(job, style)).or(partly);
         }
     };
-    Some(format!("{lost}{}", unmounted_at_its_death(job, style)))
+    Some(lost)
 }
 
 /// Why a reported success is not believed, and what to do.
@@ -147,7 +155,7 @@ fn unconfirmed(job: &Job) -> Option<String> {
     job.report().filter(|report| report.succeeded)?;
     let what = match outcome {
         Outcome::Incomplete => "Do not rely on it: a part of the data is missing",
-        _ => "Whether the backup is complete is unclear",
+        _ => "It is unclear whether the backup is complete",
     };
     Some(match job.kind {
         JobKind::Snapshot => format!("{what}: {}.{}", job.doubt(), job.way_to_accept()),
@@ -156,16 +164,16 @@ fn unconfirmed(job: &Job) -> Option<String> {
 }
 
 fn removed(job: &Job, style: &AccountStyle) -> Option<String> {
-    let at = (style.time)(job.removed_at?);
-    Some(format!("Another process removed the snapshot at {at} UTC, while the backup ran."))
+    let at = style.zoned(job.removed_at?);
+    Some(format!("Another process removed the snapshot at {at}, while the backup ran."))
 }
 
 fn died(job: &Job, at: &str) -> String {
     match (job.kind, job.volume_name()) {
         (JobKind::Command | JobKind::Mark, Some(name)) => {
-            format!("Snapshot {name}, which was made while it ran, became invalid at {at} UTC")
+            format!("Snapshot {name}, which was made while it ran, became invalid at {at}")
         }
-        _ => format!("The snapshot became invalid at {at} UTC"),
+        _ => format!("The snapshot became invalid at {at}"),
     }
 }
 
@@ -176,8 +184,8 @@ fn abandoned(job: &Job) -> String {
             last.phase.text(),
             left(job)
         ),
-        None => "Its end was not reported: it was killed, or the machine went down. Its end is the last time at which it \
-                 was known to run."
+        None => "It reported no end: it was killed, or the machine went down. The end shown here is the last time at \
+                 which it was seen running."
             .into(),
     }
 }
@@ -191,30 +199,28 @@ fn left(job: &Job) -> String {
 }
 
 /// Explains why the directory was suddenly empty, which the backup's own log does not.
-pub fn unmounted_at_its_death(job: &Job, style: &AccountStyle) -> String {
-    let unmounted = job.unmounted_at.zip(job.mounted_on.as_ref());
-    let Some((at, folder)) = unmounted.filter(|_| job.was_unmounted_at_its_death()) else {
-        return String::new();
-    };
+pub fn unmounted_at_its_death(job: &Job, style: &AccountStyle) -> Option<String> {
+    let (at, folder) =
+        job.unmounted_at.zip(job.mounted_on.as_ref()).filter(|_| job.was_unmounted_at_its_death())?;
     let by = if style.is_monitored { ", as LVM's dmeventd does with invalid snapshots" } else { "" };
-    format!(
-        " It was unmounted from {folder} at {}{by}. A backup may then report missing files, or no error at all.",
+    Some(format!(
+        "The snapshot was unmounted from {folder} at {}{by}. A backup may then report missing files, or no error at all.",
         (style.time)(at)
-    )
+    ))
 }
 
 fn labelled(job: &Job) -> Option<String> {
     let label = job.label.as_ref()?;
     let variant = label.variant.as_ref().map_or_else(String::new, |variant| format!(", variant {variant}"));
     let repeat = label.repeat.map_or_else(String::new, |repeat| format!(", run {repeat}"));
-    Some(format!("Of the set {}{variant}{repeat}.", label.set))
+    Some(format!("Set {}{variant}{repeat}.", label.set))
 }
 
 fn made_by(job: &Job) -> Option<String> {
     match (job.program.as_deref(), tool::above_lvcreate(job)) {
-        (None, Some(tool)) if job.backup_run.is_none() => {
-            Some(format!("Probably made by {tool}, judging by its name; its creator was not observed."))
-        }
+        (None, Some(tool)) if job.backup_run.is_none() => Some(format!(
+            "Probably made by {tool}, judging by its name. The process that made it was not seen."
+        )),
         (program, tool) => program.or(tool).map(|maker| format!("Made by {maker}.")),
     }
 }
@@ -223,7 +229,7 @@ fn made_by(job: &Job) -> Option<String> {
 fn read(job: &Job) -> Option<String> {
     let completeness = job.completeness.as_ref().filter(|_| job.outcome == Some(Outcome::Succeeded));
     let changes =
-        job.is_incremental().then_some("It copies only changes, so how much it read was not judged.");
+        job.is_incremental().then_some("It copies only changes, so the amount that it read was not checked.");
     completeness.map(|found| format!("{}.", found.text())).or(changes.map(String::from))
 }
 
@@ -235,7 +241,7 @@ fn kept(job: &Job) -> Option<String> {
 fn mounted(job: &Job, style: &AccountStyle) -> Option<String> {
     let folder = job.mounted_on.as_ref()?;
     Some(match job.unmounted_at {
-        Some(at) => format!("Was mounted on {folder} until {} UTC.", (style.time)(at)),
+        Some(at) => format!("Was mounted on {folder} until {}.", style.zoned(at)),
         None if job.is_running() => format!("Mounted on {folder}."),
         None => format!("Was mounted on {folder}."),
     })
@@ -248,23 +254,23 @@ fn locked(job: &Job, style: &AccountStyle) -> Option<String> {
     // Rounds up, since this is a maximum.
     let most = if seconds < 9.0 { (seconds * 100.0).ceil() / 100.0 } else { seconds.ceil() };
     Some(format!(
-        "The database's global read lock was held for {} at most, from {} to {} UTC.",
+        "The database's global read lock was held for {} at most, from {} to {}.",
         took_text(most),
         (style.time)(range.from),
-        (style.time)(range.to)
+        style.zoned(range.to)
     ))
 }
 
 /// What was found when its archive was read through.
 fn archive(job: &Job, style: &AccountStyle) -> Option<String> {
     let found = job.certificate.as_ref()?;
-    let (path, at, verdict) = (&found.archive, (style.time)(found.checked_at), found.verdict.text());
+    let (path, at, verdict) = (&found.archive, style.zoned(found.checked_at), found.verdict.text());
     let (files, size) = (count_text(found.files, "file", "files"), size_text(found.bytes));
     let finding = found.finding.as_ref().map_or_else(String::new, |finding| format!(" {finding}"));
     let certificate =
         found.certificate.as_ref().map_or_else(String::new, |path| format!(" Certificate: {path}"));
     Some(format!(
-        "Archive {path} was read through at {at} UTC: {verdict}, {files}, {size}.{finding}{certificate}"
+        "Archive {path} was read through at {at}: {verdict}, {files}, {size}.{finding}{certificate}"
     ))
 }
 
@@ -280,9 +286,30 @@ mod tests {
         let (from, until) = (Some(at(100)), Some(at(400)));
         job.backup_run =
             Some(BackupRun { locked_from: from, locked_until: until, ..BackupRun::new(7, at(0)) });
-        let style = AccountStyle { time: &|at| at.strftime("%T%.1f").to_string(), is_monitored: false };
+        let style =
+            AccountStyle { time: &|at| at.strftime("%T%.1f").to_string(), zone: "UTC", is_monitored: false };
         let expected =
             "The database's global read lock was held for 0.30 s at most, from 02:00:00.1 to 02:00:00.4 UTC.";
         assert_eq!(locked(&job, &style).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_remark_says_who_unmounted_an_invalid_snapshot() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut job = Job::new(7, JobKind::Snapshot, "uuid", "data_snapshot", at(100));
+        (job.mounted_on, job.died_at) = (Some("/mnt/snap".into()), Some(at(160)));
+        let remarks = |job: &Job| {
+            let style =
+                AccountStyle { time: &|at| at.as_second().to_string(), zone: "UTC", is_monitored: true };
+            Account::of(job, &style).remarks.concat()
+        };
+        assert_eq!(remarks(&job), "Mounted on /mnt/snap.");
+        job.unmounted_at = Some(at(161));
+        assert!(
+            remarks(&job)
+                .starts_with("The snapshot was unmounted from /mnt/snap at 161, as LVM's dmeventd does")
+        );
+        job.unmounted_at = Some(at(3_000));
+        assert_eq!(remarks(&job), "Was mounted on /mnt/snap until 3000 UTC.");
     }
 }

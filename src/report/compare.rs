@@ -135,6 +135,11 @@ impl Set {
 }
 
 impl Comparison {
+    /// Removes figures that are zero in all runs; for people they are noise.
+    pub fn drop_zeros(&mut self) {
+        self.rows.retain(|row| !row.is_zero());
+    }
+
     /// Whether any figure is known in two sets, or in two runs of the only set.
     pub fn has_common_figures(&self) -> bool {
         self.common().next().is_some()
@@ -150,6 +155,14 @@ impl Comparison {
             let known = || row.cells.iter().filter_map(|cell| cell.moments);
             known().count() > 1 || (self.sets.len() == 1 && known().any(|moments| moments.n > 1))
         })
+    }
+}
+
+impl Row {
+    /// Whether the figure is zero in every run of every set.
+    fn is_zero(&self) -> bool {
+        let is_zero = |moments: Moments| moments.mean == 0.0 && moments.sd.unwrap_or_default() == 0.0;
+        self.cells.iter().all(|cell| cell.moments.is_some_and(is_zero))
     }
 }
 

@@ -126,7 +126,7 @@ mod tests {
         assert!(text.contains("\n\n    [misc]\n    thin=1\n"), "{text}");
         assert!(
             text.contains(
-                "\nPeak 15.0 MiB; 32.0 MiB would have held the run twice over.\n\n    [lvm]\n    lvsize=32M\n"
+                "\nThe peak of the run was 15.0 MiB. 32.0 MiB holds twice that.\n\n    [lvm]\n    lvsize=32M\n"
             ),
             "{text}"
         );

@@ -5,8 +5,8 @@ use crate::job::figures::{PhasePv, PhaseWork};
 use crate::table::{Cell, Column, Table};
 use crate::units::Prefix;
 
-pub const OF_WHOLE_TICKS: &str = "Only ticks that lie entirely inside a phase count. Amounts need ticks for nine \
-                                  tenths of the phase. Very short phases show a dash.";
+pub const OF_WHOLE_TICKS: &str =
+    "Only ticks that lie entirely inside a phase count. A dash means too few of them.";
 
 /// The figures of these phases, with the phase in their names.
 pub fn figures(phases: &[PhaseWork], of: &[String]) -> Vec<Figure> {

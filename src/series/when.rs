@@ -1,9 +1,9 @@
-//! Time ranges in URLs and on the command line: absolute (`2026-11-21T03:00:00Z`), or relative to the last tick (`-1h`,
-//! `now`).
+//! Time ranges in URLs and on the command line: absolute (`2026-11-21T03:00:00Z`, `2026-11-21T04:00[Europe/Berlin]`), or
+//! relative to the last tick (`-1h`, `now`).
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{SpanRelativeTo, Timestamp};
+use jiff::{SpanRelativeTo, Timestamp, Zoned};
 use serde::Deserialize;
 
 use super::Range;
@@ -54,6 +54,7 @@ pub fn instant(key: &str, text: &str, now: Timestamp) -> Result<Timestamp, Inval
         None => text
             .parse()
             .ok()
+            .or_else(|| text.parse::<Zoned>().ok().map(Into::into))
             .or_else(|| text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(Into::into)),
     };
     found.ok_or_else(|| {

@@ -9,6 +9,7 @@ pub mod files;
 pub mod hooks;
 pub mod live;
 pub mod lvm;
+mod machine_id;
 pub mod own;
 pub mod rate;
 pub mod reader;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use certificate::{ArchiveSummary, ArchiveVerdict, CertificateCommand};
+pub use machine_id::machine_id;
 
 /// The raw texts of one tick.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]

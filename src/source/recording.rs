@@ -108,6 +108,16 @@ impl std::str::FromStr for Speed {
     }
 }
 
+impl std::fmt::Display for Speed {
+    fn fmt(&self, text: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Self::Times(1.0) => text.write_str("in real time"),
+            Self::Times(times) => write!(text, "{times} times as fast"),
+            Self::Unbounded => text.write_str("as fast as possible"),
+        }
+    }
+}
+
 /// Plays a recording: returns each reading at its time.
 pub struct Player {
     header: Header,

@@ -20,6 +20,7 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let migrations = [
         (1, "schema", include_str!("../../migrations/0001_schema.sql")),
         (2, "deliveries", include_str!("../../migrations/0002_deliveries.sql")),
+        (3, "remote_write", include_str!("../../migrations/0003_remote_write.sql")),
     ];
     Migrator::with_migrations(migrations.map(migration).into())
 });

@@ -174,6 +174,17 @@ impl StoreReader {
         Ok(readable_records(&self.rows(query).await.context("cannot read alerts")?))
     }
 
+    /// Alerts that were raised or cleared in the range, the latest first.
+    pub async fn alerts_of(&self, range: Range, most: usize) -> anyhow::Result<Vec<Alert>> {
+        let query = sqlx::query(
+            "SELECT * FROM alert_record WHERE raised_ms BETWEEN ?1 AND ?2 OR cleared_ms BETWEEN ?1 AND ?2
+             ORDER BY id DESC LIMIT ?3",
+        );
+        let query = query.bind(range.from.as_millisecond()).bind(range.to.as_millisecond());
+        let query = query.bind(i64::try_from(most)?);
+        Ok(readable_records(&self.rows(query).await.context("cannot read the alerts of a time range")?))
+    }
+
     /// The deliveries of these alerts.
     pub async fn deliveries(&self, alerts: &[i64]) -> anyhow::Result<Vec<Delivery>> {
         let query = sqlx::query(

@@ -15,6 +15,7 @@ mod history;
 mod journal;
 mod paths;
 mod plan;
+mod position;
 mod read;
 mod read_view;
 mod readers;
@@ -26,12 +27,14 @@ mod rollup;
 mod rows;
 mod seal;
 mod segment;
+mod sent;
 mod stream;
 mod subject;
 #[cfg(test)]
 mod tests;
 mod tick;
 mod tick_table;
+mod unsent;
 mod words;
 mod write_op;
 mod writer;
@@ -47,10 +50,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub use backup::{Inventory, backup, compact, give_rights, inventory};
 pub use damage::with_way_out;
 pub use database::try_out;
-pub use export::{ExportQuery, ExportSummary, Form, Resolution, Target, Text};
+pub use export::{
+    ExportQuery, ExportSummary, Form, OpenMetrics, Resolution, SampleBatch, SegmentSamples, SeriesSamples,
+    Target, Text, escaped_label,
+};
 pub use health::{Health, StorageUsage, stock_of, usual_bytes};
 pub use history::{JobPage, JobPlace, JobQuery, StartState, packed};
 pub use paths::{existing_path, passing_folder, path};
+pub use position::{Position, Progress, Span};
 pub use read_view::ReadView;
 pub use readers::{ReadError, on_a_thread};
 pub use segment::Level;

@@ -7,6 +7,7 @@ use anyhow::Context;
 use sqlx::{Connection, FromRow, Row, SqliteConnection};
 
 use super::StoreReader;
+use super::catalog::DeviceRow;
 use super::codec::{Presence, Rows, decode_stored};
 use super::plan::{level_for, plan};
 use super::readers::{Reader, on_a_thread};
@@ -74,7 +75,8 @@ impl StoreReader {
 
     /// The same from memory only: the last 20 minutes, and all data that is not written yet.
     pub fn series_in_memory(&self, wanted: &[SeriesKey], range: Range, points: usize) -> Vec<Option<Series>> {
-        let found = StoredRange { recent: self.recent.view().segments, ..StoredRange::default() };
+        let recent = self.recent.view().within(range);
+        let found = StoredRange { recent, ..StoredRange::default() };
         series(&found, &self.streams(wanted), range, points)
     }
 
@@ -96,7 +98,7 @@ impl StoreReader {
             };
             found = self.readers.read(reading).await.context("cannot read ticks")?;
         }
-        found.recent = view.segments;
+        found.recent = view.within(range);
         Ok(found)
     }
 
@@ -121,6 +123,16 @@ impl StoreReader {
     pub(super) fn streams(&self, wanted: &[SeriesKey]) -> Vec<Option<(Stream, Quantity)>> {
         let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
         wanted.iter().map(|wanted| Some((wanted.stream(&catalog)?, wanted.quantity))).collect()
+    }
+
+    /// The device last seen with this identity, kernel name or label.
+    pub fn device(&self, name: &str) -> Option<DeviceRow> {
+        let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
+        let rows = catalog
+            .device_rows
+            .values()
+            .filter(|row| [&*row.identity, &*row.name, &*row.label].contains(&name));
+        rows.max_by_key(|row| (*row.identity == *name, row.last_seen_ms)).cloned()
     }
 
     /// Whether anything of this subject was ever stored.

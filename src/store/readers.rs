@@ -50,7 +50,7 @@ pub enum ReadError {
 pub struct Readers {
     /// Held only to clone it, or to put another in its place.
     pool: Arc<Mutex<SqlitePool>>,
-    options: SqliteConnectOptions,
+    options: Arc<SqliteConnectOptions>,
     places: Arc<Semaphore>,
     /// Start of each ongoing read, which holds it. The lock is held only to add, remove or compare.
     begun: Arc<Mutex<Vec<Weak<Instant>>>>,
@@ -62,12 +62,12 @@ impl Readers {
     pub fn new(options: SqliteConnectOptions, health: watch::Receiver<Health>) -> Self {
         let pool = Arc::new(Mutex::new(pool(options.clone())));
         let places = Arc::new(Semaphore::new(READERS as usize));
-        Self { pool, options, places, begun: Arc::default(), health }
+        Self { pool, options: Arc::new(options), places, begun: Arc::default(), health }
     }
 
     /// Closes all connections after the database was lost. Later reads open the file that has its name.
     pub fn reset(&self) {
-        *lock(&self.pool) = pool(self.options.clone());
+        *lock(&self.pool) = pool((*self.options).clone());
     }
 
     /// Reads with a connection of its own; [`ReadError`] where that takes too long.

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::position::Position;
 use super::segment::window;
 use super::tick::{SegmentTicks, Tick, add};
+use crate::series::Range;
 
 /// Segments of about ten minutes that stay in memory after they are in the database.
 const SEALED_SEGMENTS: usize = 2;
@@ -42,6 +44,17 @@ impl RecentView {
         self.segments.first().map(|segment| segment.number)
     }
 
+    /// The ticks of a range.
+    pub fn within(self, range: Range) -> Vec<SegmentTicks> {
+        let (from_ms, to_ms) = (range.from.as_millisecond(), range.to.as_millisecond());
+        let mut segments = self.segments;
+        segments
+            .iter_mut()
+            .for_each(|segment| segment.ticks.retain(|tick| (from_ms..=to_ms).contains(&tick.at_ms)));
+        segments.retain(|segment| !segment.ticks.is_empty());
+        segments
+    }
+
     pub fn ticks(&self) -> impl Iterator<Item = &Arc<Tick>> {
         self.segments.iter().flat_map(|segment| &segment.ticks)
     }
@@ -54,6 +67,30 @@ impl RecentTicks {
 
     pub fn view(&self) -> RecentView {
         self.lock().view.clone()
+    }
+
+    /// The newest tick, and the last one before it that ended at least this much earlier, or later, if the clock went back.
+    pub fn newest(&self, apart_ms: i64) -> Option<(Position, Option<Position>)> {
+        let inside = self.lock();
+        let segments = inside.view.segments.iter().rev();
+        let mut positions =
+            segments.flat_map(|segment| segment.ticks.iter().rev().map(|tick| segment.position(tick)));
+        let newest = positions.next()?;
+        let before = positions.find(|other| newest.at_ms.abs_diff(other.at_ms) >= apart_ms.unsigned_abs());
+        Some((newest, before))
+    }
+
+    /// The number of the first segment in memory, and the first segment with ticks after a position: those, and one before.
+    pub fn after(&self, after: Position) -> (i64, Option<SegmentTicks>) {
+        let inside = self.lock();
+        let first = inside.view.first_segment().unwrap_or(i64::MAX);
+        let rest = inside.view.segments.iter().find_map(|segment| {
+            let old = segment.ticks.partition_point(|tick| segment.position(tick) <= after);
+            let ticks = &segment.ticks[old.saturating_sub(1)..];
+            (old < segment.ticks.len())
+                .then(|| SegmentTicks { number: segment.number, ticks: ticks.to_vec() })
+        });
+        (first, rest)
     }
 
     /// Notes that the segments up to this one are in the database. Only the last of them stay in memory.

@@ -7,6 +7,7 @@ use anyhow::ensure;
 use super::catalog::Catalog;
 use super::codec::Presence;
 use super::journal::JournalContent;
+use super::position::Position;
 use super::stream::{Kind, Stream, host_columns, volume_columns, work_columns};
 use crate::interval::Interval;
 
@@ -35,6 +36,13 @@ pub type Layout = Vec<Stream>;
 pub struct SegmentTicks {
     pub number: i64,
     pub ticks: Vec<Arc<Tick>>,
+}
+
+impl SegmentTicks {
+    /// Of one of its ticks.
+    pub fn position(&self, tick: &Tick) -> Position {
+        Position { segment: self.number, at_ms: tick.at_ms }
+    }
 }
 
 /// Adds a tick to its segment, the last one or a new one.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::catalog::Rows;
+use super::position::Progress;
 use super::tick::Tick;
 use crate::alert::Alert;
 use crate::job::Job;
@@ -29,6 +30,8 @@ pub enum WriteOp {
     Remove(RemoveCommand),
     /// A job of another host, with its file, packed.
     Import(Box<Job>, Arc<[u8]>),
+    /// What the receiver of remote write has.
+    Sent(Progress),
 }
 
 /// Why an operation is not stored: a sentence.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::lvm_name::{self, DmUuid};
-use super::{Device, DeviceKind, Group, Volume};
+use super::{Device, DeviceKind, Group, LvDevice, Volume};
 use crate::sample::diskstats::DeviceLine;
 use crate::sample::dm::DmDevice;
 use crate::sample::sysfs::BlockDevice;
@@ -43,7 +43,7 @@ pub fn of(lines: &[DeviceLine], names: &[BlockDevice], dm_devices: &[DmDevice]) 
 pub fn label_by_lvm(devices: &mut [Device], groups: &[Group], volumes: &[Volume]) {
     for group in groups {
         for device in devices.iter_mut().filter(|device| group.pvs.iter().any(|pv| **pv == *device.name)) {
-            device.label = format!("PV of {}", group.name);
+            device.label = format!("{} · PV of {}", device.name, group.name);
             device.vg = Some(group.name.clone());
             device.is_pv = true;
         }
@@ -73,7 +73,12 @@ fn device(line: &DeviceLine, block: &BlockDevice, disk: &BlockDevice, dm: Option
         identity: identity(&line.name, block, dm_uuid, dm_name),
         label,
         kind,
-        vg: lvm.map(|(_, name)| name.vg),
+        vg: lvm.as_ref().map(|(_, name)| name.vg.clone()),
+        lv: lvm.map(|(uuid, name)| LvDevice {
+            name: name.lv,
+            uuid: lvm_name::dashed(uuid.volume).into(),
+            layer: uuid.layer.map(String::from),
+        }),
         is_pv: false,
         slaves: block.slaves.clone(),
         size: block.size,

@@ -42,11 +42,13 @@ pub struct Device {
     pub identity: Arc<str>,
     /// Changes when a device is recreated with the same identity; `None` if unknown.
     pub generation: Option<u64>,
-    /// For display: `vg0/mysql`, `PV of vg0`, otherwise the kernel's name.
+    /// For display: `vg0/mysql`, `sda · PV of vg0`, otherwise the kernel's name.
     pub label: String,
     pub kind: DeviceKind,
     /// The volume group that it is a PV of or that its volume belongs to.
     pub vg: Option<String>,
+    /// For a device of LVM, the volume that it is or belongs to.
+    pub lv: Option<LvDevice>,
     pub is_pv: bool,
     /// Kernel names of the devices below.
     pub slaves: Vec<String>,
@@ -58,6 +60,17 @@ pub struct Device {
     pub read_ahead_kib: Option<u64>,
     /// Whether it is part of the host's total, which counts each byte once.
     pub counts: bool,
+}
+
+/// A logical volume, or a hidden layer of one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LvDevice {
+    /// The name without group, such as `mysql` or `pool_tdata`.
+    pub name: String,
+    /// As printed by `lvs -a -o lv_uuid`.
+    pub uuid: Arc<str>,
+    /// `real`, `cow`, `tpool`…; `None` for the volume itself.
+    pub layer: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -183,10 +183,9 @@ impl<'a> LvmInputs<'a> {
         self.targets.get(&self.devices[index].number).copied()
     }
 
-    /// The volume's name without group, from a label `vg/lv` or `vg/lv (layer)`.
+    /// The volume's name without group.
     fn bare_name(&self, index: usize) -> Option<String> {
-        let (_, name) = self.devices[index].label.split_once('/')?;
-        Some(name.split_once(" (").map_or(name, |(name, _)| name).to_string())
+        Some(self.devices[index].lv.as_ref()?.name.clone())
     }
 
     fn slaves(&self, device: &Device) -> impl Iterator<Item = usize> {

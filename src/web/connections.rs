@@ -2,6 +2,7 @@
 //! file descriptors and memory, or keep others out.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +48,17 @@ pub enum Listener {
 type Stream = Either<TcpStream, UnixStream>;
 
 impl Listener {
+    /// The same socket again; within a runtime.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Network(socket) => {
+                Self::Network(TcpListener::from_std(socket.as_fd().try_clone_to_owned()?.into())?)
+            }
+            Self::Proxy(socket) => Self::Proxy(try_clone(socket)?),
+            Self::Control { socket, group } => Self::Control { socket: try_clone(socket)?, group: *group },
+        })
+    }
+
     async fn accept(&self) -> io::Result<(Stream, Peer)> {
         Ok(match self {
             Self::Network(socket) => {
@@ -61,6 +73,10 @@ impl Listener {
             }
         })
     }
+}
+
+fn try_clone(socket: &UnixListener) -> io::Result<UnixListener> {
+    UnixListener::from_std(socket.as_fd().try_clone_to_owned()?.into())
 }
 
 /// Places for connections, and the permits that hold one.

@@ -7,6 +7,8 @@
 //! | this machine over loopback, by one of this site's names | yes | with the token |
 //! | all others, also through a proxy | with the token | with the token |
 //!
+//! Who may read a demo may also play it again.
+//!
 //! The token comes as `Authorization: Bearer`, or as a cookie, see [`super::login`]. A page of another site can make its
 //! name lead here (DNS rebinding), but cannot change the name that the browser sends.
 
@@ -48,7 +50,11 @@ pub struct Access {
 /// Passes permitted requests.
 pub async fn check_access(State(site): State<Site>, request: Request, next: Next) -> Response {
     let access = Arc::clone(&site.access.borrow());
-    match access.check(&request) {
+    let checked = match site.plays_again(request.uri().path()) {
+        true => access.check_play_again(&request),
+        false => access.check(&request),
+    };
+    match checked {
         Ok(()) => next.run(request).await,
         Err(Problem::Unauthorized(_)) if login::is_page(&request) => login::page(None),
         Err(problem) => problem.into_response(),
@@ -67,6 +73,17 @@ impl Access {
             return Ok(());
         }
         let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        self.check_client(request, reads)?;
+        if reads { Ok(()) } else { check_kind(request.headers()) }
+    }
+
+    /// Those who may read a demo may play it again, from its own pages.
+    fn check_play_again(&self, request: &Request) -> Result<(), Problem> {
+        self.check_client(request, true)?;
+        if is_from_own_page(request.headers()) { Ok(()) } else { Err(from_other_site()) }
+    }
+
+    fn check_client(&self, request: &Request, reads: bool) -> Result<(), Problem> {
         let client = request.extensions().get::<Peer>();
         match client {
             Some(Peer::Process(process)) if reads || process.is_operator => {}
@@ -84,7 +101,7 @@ impl Access {
             Some(host) if reads && host.is_loopback() => self.check_name(request)?,
             _ => self.check_token(request, reads)?,
         }
-        if reads { Ok(()) } else { check_kind(request.headers()) }
+        Ok(())
     }
 
     /// A foreign name reads nothing without the token.
@@ -122,7 +139,7 @@ impl Access {
         self.check_guess(is_right, request.extensions().get(), headers)?;
         match reads || headers.contains_key(header::AUTHORIZATION) || is_from_own_page(headers) {
             true => Ok(()),
-            false => Err(Problem::Forbidden("changes from pages of other sites are not accepted".into())),
+            false => Err(from_other_site()),
         }
     }
 
@@ -147,6 +164,10 @@ impl Access {
     }
 }
 
+fn from_other_site() -> Problem {
+    Problem::Forbidden("changes from pages of other sites are not accepted".into())
+}
+
 fn too_many(what: &str) -> Problem {
     Problem::TooMany(format!("too many {what}: try again in a second"))
 }
@@ -168,7 +189,7 @@ fn check_kind(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// Whether a request with a cookie comes from a page of this site.
+/// Whether a browser sends a request from a page of this site.
 fn is_from_own_page(headers: &HeaderMap) -> bool {
     let origin = header_text(headers, header::ORIGIN);
     let origin = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));

@@ -6,15 +6,20 @@ mod assets;
 mod compare;
 mod connections;
 mod costs;
+mod demo;
+mod fragments;
 mod guard;
 mod lists;
 mod live;
 mod login;
+mod metrics;
 mod openapi;
 mod pages;
+mod patch;
 mod peer;
 mod prefix;
 mod slow;
+mod zone;
 
 use std::sync::Arc;
 
@@ -42,6 +47,7 @@ pub use api::{
 };
 pub use connections::Listener;
 pub use costs::Costs;
+pub use demo::Demo;
 pub use guard::Access;
 pub use live::MOST_STREAMS;
 
@@ -75,6 +81,8 @@ pub struct Site {
     pub shutdown: CancellationToken,
     /// Cached costs of jobs.
     pub costs: Arc<Costs>,
+    /// The banner; `None` unless this is a demo.
+    pub demo: Option<Arc<Demo>>,
 }
 
 /// The whole site, also under its prefix.
@@ -97,6 +105,7 @@ fn routes(site: &Site) -> Router<Site> {
         ("/devices", "/devices/table", get(pages::devices::page)),
         ("/devices/{name}", "/devices/{name}/now", get(pages::device::page)),
         ("/volumes", "/volumes/list", get(pages::volumes::page)),
+        ("/groups/{vg}", "/groups/{vg}/now", get(pages::group::page)),
         ("/volumes/{vg}/{lv}", "/volumes/{vg}/{lv}/now", get(pages::volume::page)),
         ("/jobs", "/jobs/list", get(pages::jobs::page)),
         ("/jobs/compare", "/jobs/compare/now", get(pages::compare::page)),
@@ -107,11 +116,15 @@ fn routes(site: &Site) -> Router<Site> {
         whole = whole.route(page, handler.clone());
         fragments = fragments.route(fragment, handler);
     }
+    if site.plays_again(demo::AGAIN) {
+        fragments = fragments.route(demo::AGAIN, post(demo::play_again));
+    }
     let pages = whole
         .layer(map_response_with_state(site.clone(), pages::frame))
-        .merge(fragments)
+        .merge(fragments.layer(from_fn_with_state((site.clone(), Arc::default()), fragments::share)))
         .fallback(pages::not_found)
-        .layer(map_response_with_state(site.clone(), pages::dress_problem));
+        .layer(map_response_with_state(site.clone(), pages::dress_problem))
+        .layer(from_fn(zone::enter));
     let api = Router::new()
         .route("/api/v1/status", get(api::status))
         .route("/api/v1/devices", get(api::devices))
@@ -141,6 +154,7 @@ fn routes(site: &Site) -> Router<Site> {
         .route("/api/v1/openapi.json", get(openapi::openapi))
         .route("/api/{*rest}", get(api::not_found))
         .route("/healthz", get(api::healthz))
+        .route("/metrics", get(metrics::metrics))
         .route(login::PATH, get(async || login::page(None)).post(login::login))
         .route("/assets/{*path}", get(assets::asset))
         .method_not_allowed_fallback(api::no_such_method);
@@ -158,6 +172,7 @@ fn finished(routes: Router<Site>, site: &Site) -> Router {
         ))
         .layer(fixed_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .layer(fixed_header(header::REFERRER_POLICY, "same-origin"))
+        .layer(from_fn_with_state(Arc::<fragments::Texts>::default(), fragments::compare))
         .layer(CompressionLayer::new())
         .layer(CatchPanicLayer::new())
         .with_state(site.clone())
@@ -175,6 +190,10 @@ fn fixed_header(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer
 /// Serves until the token is cancelled, and then completes pending responses.
 pub async fn serve(listeners: Vec<Listener>, site: Site) {
     let shutdown = site.shutdown.clone();
+    if site.demo.is_some() {
+        // The button leads to a page at once; until the first tick, its connection waits.
+        let _ = site.present.clone().wait_for(Option::is_some).await;
+    }
     connections::serve(listeners, router(site), shutdown).await;
 }
 

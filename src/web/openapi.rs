@@ -3,7 +3,7 @@
 use axum::Json;
 use utoipa::OpenApi;
 
-use super::{api, live, pages};
+use super::{api, live, metrics, pages};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -40,6 +40,7 @@ use super::{api, live, pages};
         api::series,
         api::healthz,
         live::stream,
+        metrics::metrics,
     )
 )]
 struct Description;

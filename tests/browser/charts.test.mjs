@@ -6,6 +6,8 @@ import { after, before, describe, it } from "node:test";
 import { becomes, openBrowser, openPage } from "./browser.mjs";
 import { startDaemon } from "./daemon.mjs";
 
+/** The height of the smallest label, in pixels. */
+const MOST_SMALL = 11;
 const CROSSHAIR_MS = 16;
 
 let browser, daemon, job;
@@ -62,7 +64,7 @@ describe("the crosshair", () => {
     assert.match(shown[0], /^\d\d:\d\d:\d\d$/);
     const there = await values(page);
     assert.notDeepEqual(there, atRest);
-    assert.match(there[0], /^\d+\.\d\d MiB\/s$/);
+    assert.match(there[0], /^\d+\.\d+ MiB\/s$/);
     assert.match(there[1], /^\d+\.\d %$/);
     await page.mouse.move(5, 5);
     assert.deepEqual(await values(page), atRest);
@@ -152,13 +154,21 @@ describe("a page with charts", () => {
     }
   });
 
-  it("is legible without a script, with no button that does nothing", async () => {
-    const page = await openPage(browser, { javaScriptEnabled: false });
-    await page.goto(`${daemon.url}/jobs/${job.id}`);
-    assert.ok((await page.locator("svg.chart").count()) >= 3);
-    assert.match(await page.locator(".legend").first().innerText(), /read speed/);
-    assert.equal(await page.locator(".over:visible").count(), 0);
-    assert.equal(await page.locator("button:visible").count(), 0);
-    await close(page);
+  it("is legible without a script, also on a telephone, with no button that does nothing", async () => {
+    for (const [width, height] of [[1280, 900], [360, 740]]) {
+      const page = await openPage(browser, { javaScriptEnabled: false, viewport: { width, height } });
+      for (const path of ["/", `/jobs/${job.id}`]) {
+        await page.goto(daemon.url + path);
+        assert.ok((await page.locator("svg.chart").count()) >= 3);
+        const labels = await page.locator("svg.chart .tick").evaluateAll((all) => all.map((label) => label.getBoundingClientRect().height));
+        assert.ok(Math.min(...labels) >= MOST_SMALL, `labels of ${Math.min(...labels)} px on ${path} at ${width} px`);
+        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} at ${width} px`);
+        assert.equal(await page.locator(".over:visible").count(), 0);
+        assert.equal(await page.locator("button:visible:not(.demo *):not(form[method] *)").count(), 0);
+      }
+      assert.match(await page.locator(".legend").first().innerText(), /read speed/);
+      await page.getByRole("link", { name: /reload/i }).click();
+      await close(page);
+    }
   });
 });

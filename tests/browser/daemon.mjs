@@ -20,12 +20,13 @@ async function freePort() {
   return port;
 }
 
-/** Starts `cowbell ARGUMENTS` and waits for its first tick. */
+/** Starts `cowbell ARGUMENTS` and waits for its first tick. A demo chooses the place of its database itself. */
 export async function startDaemon(...commandLine) {
   const folder = await mkdtemp(join(tmpdir(), "cowbell-browser-"));
   const url = `http://127.0.0.1:${await freePort()}`;
-  const own = ["--listen", url.slice("http://".length), "--db", join(folder, "cowbell.db"), "--config", "/dev/null"];
-  const env = { ...process.env, XDG_RUNTIME_DIR: folder };
+  const own = ["--listen", url.slice("http://".length), "--config", "/dev/null"];
+  if (commandLine[0] !== "demo") own.push("--db", join(folder, "cowbell.db"));
+  const env = { ...process.env, XDG_RUNTIME_DIR: folder, TMPDIR: folder };
   const child = spawn(PROGRAM, [...commandLine, ...own], { stdio: ["ignore", "ignore", "pipe"], env });
   let log = "";
   child.stderr.on("data", (bytes) => (log += bytes));

@@ -9,7 +9,7 @@ const FILE = fileURLToPath(new URL("../../web/overview.png", import.meta.url));
 // The snapshot is to be so full, in percent.
 const FILL = 70;
 
-const daemon = await startDaemon("demo", "--speed", "4");
+const daemon = await startDaemon("demo");
 const browser = await openBrowser();
 const page = await openPage(browser, { colorScheme: "light", viewport: { width: 1366, height: 768 } });
 await page.goto(daemon.url);

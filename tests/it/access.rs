@@ -15,9 +15,9 @@ use crate::machine::Machine;
 use crate::wait_for;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-const BEARER: (&str, &str) = ("Authorization", "Bearer 0123456789abcdef0123456789abcdef");
+pub const BEARER: (&str, &str) = ("Authorization", "Bearer 0123456789abcdef0123456789abcdef");
 
-fn with_token() -> (TempDir, String) {
+pub fn with_token() -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, format!("{TOKEN}\n")).unwrap();

@@ -326,7 +326,7 @@ fn pages_tell_the_set_and_the_notes_as_text() {
     done(&daemon, &["stop", "backup"]);
     let page = daemon.get("/jobs/1").body;
     for part in [
-        "Of the set &#60;b&#62;nights&#60;/b&#62;, variant zstd, run 2.",
+        "Set &#60;b&#62;nights&#60;/b&#62;, variant zstd, run 2.",
         "<caption>Notes</caption>",
         "the &#60;script&#62;alert(1)&#60;/script&#62; tape &#38; all",
     ] {

@@ -1,5 +1,6 @@
 //! The program as a process: started on a free port with a database of its own, listened to, and ended.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt;
@@ -127,7 +128,7 @@ pub struct Start {
     pub config: String,
     /// The folder of its credentials, if it has any.
     pub credentials: Option<PathBuf>,
-    /// Where its database is; in its own folder where nothing is said.
+    /// Where its database is; in its own folder where nothing is said. A demo chooses the place itself.
     pub db: Option<PathBuf>,
     /// A free one where nothing is said.
     pub port: Option<u16>,
@@ -169,14 +170,15 @@ impl Start {
     pub fn start(self) -> Daemon {
         let (folder, port) = (tempfile::tempdir().unwrap(), self.port.unwrap_or_else(free_port));
         std::fs::write(folder.path().join("cowbell.toml"), &self.config).unwrap();
+        let has_own_db = self.db.is_none() && self.arguments[0] == "demo";
         let db = self.db.unwrap_or_else(|| folder.path().join("cowbell.db"));
+        let named_db = if has_own_db { vec![] } else { vec![OsStr::new("--db"), db.as_os_str()] };
         let mut child = cowbell()
             .args(&self.arguments)
             .args(["--listen", &format!("127.0.0.1:{port}")])
             .arg("--config")
             .arg(folder.path().join("cowbell.toml"))
-            .arg("--db")
-            .arg(&db)
+            .args(named_db)
             // What it leaves lying about when it is killed goes with the folder.
             .env("TMPDIR", folder.path())
             .env("RUNTIME_DIRECTORY", folder.path())

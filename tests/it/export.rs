@@ -276,3 +276,22 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let said = said(std::process::Command::new("sh").args(["-c", &script]));
     assert_eq!((said.err.as_str(), said.out.lines().count()), ("", 1));
 }
+
+#[test]
+fn openmetrics_has_a_sample_for_each_known_value_of_a_series() {
+    let daemon = played(12);
+    let text = exported(&daemon, &["--format", "openmetrics"]);
+    assert!(text.ends_with("\n# EOF\n"));
+    let fill: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("cowbell_volume_fill_ratio{")).collect();
+    assert!(fill[0].contains("vg=\"vg0\",lv=\"data_snapshot\",uuid=\""), "{}", fill[0]);
+    let csv = exported(&daemon, &["--of", &format!("volume:{SNAPSHOT}"), "--metric", "fill_percent"]);
+    let (_, rows) = table(&csv);
+    let known: Vec<f64> = rows.iter().filter_map(|row| row[HEAD].parse().ok()).collect();
+    let samples = fill.iter().map(|line| line.split(' ').nth(1).unwrap().parse::<f64>().unwrap() * 100.0);
+    assert!(known.len() >= 11 && known.len() == fill.len(), "{known:?} {fill:?}");
+    assert!(samples.zip(&known).all(|(sample, known)| (sample - known).abs() < 1e-9));
+    let families: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    let distinct: std::collections::BTreeSet<&&str> = families.iter().collect();
+    assert_eq!(families.len(), distinct.len(), "a family's samples are together");
+}

@@ -274,7 +274,7 @@ fn a_recording_holds_the_hooks_and_shows_what_they_told() {
         alert["sentence"].as_str().unwrap().contains("reported success, but its snapshot became invalid")
     );
     let page = daemon.get(&format!("/jobs/{}", job["id"]));
-    for part in ["Phases", "cleanup", "global read lock was held for", "Do not rely on it"] {
+    for part in ["Phases", "cleanup", "global read lock was held for", "do not rely on it"] {
         assert!(page.body.contains(part), "{part}");
     }
     let listen = format!("127.0.0.1:{}", daemon.port);

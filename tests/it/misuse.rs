@@ -18,8 +18,10 @@ fn an_invalid_command_line_is_one_line_with_status_2() {
         (&["job", "show", "1", "2"], "unexpected argument '2' found"),
         (&["job", "compare", "--set"], "a value is required for '--set <NAME>'"),
         (&["job", "compare", "--json", "--csv", "1"], "'--json' cannot be used with '--csv'"),
-        (&["status", "--db", "a", "--db", "b"], "'--db <PATH>' cannot be used multiple times"),
-        (&["export", "--format", "xml"], "[possible values: csv, json, sqlite]"),
+        (&["check", "--db", "a", "--db", "b"], "'--db <PATH>' cannot be used multiple times"),
+        (&["status", "--db", "a"], "unexpected argument '--db' found"),
+        (&["--db", "a", "status"], "the subcommand 'status' has no option '--db'"),
+        (&["export", "--format", "xml"], "[possible values: csv, json, openmetrics, sqlite]"),
         (&["export", "--resolution", "\u{1b}[31mred"], "expected tick, 10s or 1min"),
         (&["job", "show", "x"], "invalid value 'x' for '<ID>'"),
         (&["job", "start", "a", "--repeat", "0"], "0 is not in 1..="),
@@ -52,15 +54,49 @@ fn help_and_version_are_as_they_were() {
     for (arguments, part) in [
         (&["--help"][..], "Usage: cowbell [OPTIONS] [COMMAND]"),
         (&["job", "--help"], "Usage: cowbell job [OPTIONS] <COMMAND>"),
-        (
-            &["job", "note", "--help"],
-            "-h, --help       Print help\n\nOptions of every command:\n      --config",
-        ),
+        (&["job", "note", "--help"], "-h, --help       Print help\n\nCommon options:\n      --config"),
         (&["--version"], "cowbell "),
     ] {
         let found = said(cowbell().args(arguments));
         assert_eq!((found.code, &*found.err), (Some(0), ""), "{arguments:?}");
         assert!(found.out.contains(part), "{arguments:?}: {}", found.out);
+    }
+}
+
+/// The help of a command and of all commands below it.
+fn helps(command: &[String]) -> Vec<(String, String)> {
+    let found = said(cowbell().args(command).arg("--help"));
+    assert_eq!((found.code, &*found.err), (Some(0), ""), "{command:?}");
+    let names = found.out.split("\n\n").filter_map(|part| part.strip_prefix("Commands:\n"));
+    let names = names.flat_map(str::lines).filter(|line| !line.starts_with("   "));
+    let below = names.flat_map(|line| {
+        let name = line.split_whitespace().next().unwrap().to_string();
+        helps(&[command, &[name]].concat())
+    });
+    below.chain([(command.join(" "), found.out.clone())]).collect()
+}
+
+#[test]
+fn help_fits_80_columns_and_has_no_option_without_effect() {
+    let helps = helps(&[]);
+    assert!(helps.len() > 30, "{}", helps.len());
+    for (command, help) in helps {
+        for line in help.lines() {
+            assert!(line.chars().count() <= 80, "{command}: {line}");
+        }
+        let first = command.split(' ').next().unwrap();
+        let on_database = ["export", "db"].contains(&first);
+        let watches = ["", "serve", "record", "support-bundle"].contains(&first);
+        let reads_machine = watches || ["reader", "run", "check"].contains(&first);
+        for (option, is_used) in [
+            ("--config", !on_database),
+            ("--listen", !on_database && first != "reader"),
+            ("--interval", watches || first == "reader"),
+            ("--db", on_database || ["", "serve", "check", "demo", "support-bundle"].contains(&first)),
+            ("--root", reads_machine),
+        ] {
+            assert_eq!(help.contains(&format!("  {option} <")), is_used, "{command}: {option}");
+        }
     }
 }
 

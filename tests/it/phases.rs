@@ -111,7 +111,7 @@ fn what_each_phase_did_is_told_with_the_job() {
     );
     for page in ["/jobs/1", "/api/v1/jobs/report?ids=1"] {
         let page = daemon.get(page).body;
-        has(&page, &["<caption>Phases</caption>", "20.0 MiB/s <small", "seeking</th>", "show a dash"]);
+        has(&page, &["<caption>Phases</caption>", "20.0 MiB/s <small", "seeking</th>", "A dash means"]);
     }
 }
 
@@ -119,7 +119,7 @@ fn what_each_phase_did_is_told_with_the_job() {
 fn the_same_phases_of_several_jobs_are_compared() {
     let (_tape, daemon) = experiment();
     let text = job(&daemon, &["compare", "--set", "bonnie++", "--figure", "reading: read speed mean"]);
-    has(&text, &["reading: read speed mean  20.0 MiB/s ± 0 B/s", "60.0 MiB/s", "3.00"]);
+    has(&text, &["reading: read speed mean      20.0 MiB/s", "± 0 B/s", "60.0 MiB/s", "3.00"]);
     let body = daemon.json("/api/v1/jobs/compare?set=bonnie%2B%2B");
     let rows = body["comparison"]["rows"].as_array().unwrap();
     let is_called = |name: &str| rows.iter().any(|row| row["figure"] == name);

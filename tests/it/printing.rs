@@ -42,7 +42,7 @@ fn commands(daemon: &Daemon) -> Vec<Command> {
     let listen = format!("127.0.0.1:{}", daemon.port);
     let command = |line: &Vec<String>| {
         let mut command = cowbell();
-        command.args(line).args(["--listen", &listen]).arg("--db").arg(&daemon.db);
+        command.args(line).env("COWBELL_LISTEN", &listen).env("COWBELL_DB", &daemon.db);
         command
     };
     lines.iter().map(command).collect()

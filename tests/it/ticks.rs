@@ -64,6 +64,7 @@ pub fn disks(names: &[&str]) -> Arc<Topology> {
         label: (*name).into(),
         kind: DeviceKind::Disk,
         vg: None,
+        lv: None,
         is_pv: false,
         slaves: Vec::new(),
         size: None,

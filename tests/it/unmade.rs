@@ -88,14 +88,14 @@ fn page_list_and_command_line_say_that_no_snapshot_was_made_and_an_alert_is_rais
     assert!(sentence.contains("The backup of vg0/data failed") && sentence.contains("no snapshot was made"));
     let page = daemon.get("/jobs/1");
     for part in
-        ["No snapshot was made", "made no snapshot vg0/data_snapshot of vg0/data", "Phases", "cleanup"]
+        ["no snapshot was made", "made no snapshot vg0/data_snapshot of vg0/data", "Phases", "cleanup"]
     {
         assert!(page.status == 200 && page.body.contains(part), "{part}: {}", page.body);
     }
     let listen = format!("127.0.0.1:{}", daemon.port);
     for form in [&[][..], &["--markdown"]] {
         let shown = said(cowbell().args(["job", "show", "1", "--listen", &listen]).args(form));
-        assert!(shown.code == Some(0) && shown.out.contains("No snapshot was made"), "{shown:?}");
+        assert!(shown.code == Some(0) && shown.out.contains("cowbell saw no snapshot"), "{shown:?}");
     }
     let file = daemon.get("/api/v1/jobs/1/export").body;
     let (read, _) = cowbell::report::file::read(file.as_bytes(), jiff::Timestamp::now()).unwrap();

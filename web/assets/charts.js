@@ -75,10 +75,12 @@
 
   // Times
 
+  // UTC, or that of the browser.
+  const { zone } = document.getElementById("zone").dataset;
   const formats = {};
   function format(at, parts) {
     const key = JSON.stringify(parts);
-    formats[key] ??= new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", hourCycle: "h23", ...parts });
+    formats[key] ??= new Intl.DateTimeFormat("en-GB", { timeZone: zone, hourCycle: "h23", ...parts });
     return formats[key].format(at);
   }
   const two = (number) => String(number).padStart(2, "0");
@@ -190,6 +192,98 @@
     });
   }
 
+  // A chart as a table, a file or a picture
+
+  /** Titles of charts whose tables are shown. */
+  const tables = new Set();
+  /** The heads, and a row for each time; unknown values are null. */
+  function tableOf({ numbers }) {
+    const { axes, lines, elapsed } = numbers;
+    const heads = lines.map(({ label, axis }) => (axes[axis].unit ? `${label} (${axes[axis].unit})` : label));
+    const value = ({ avg, axis }, place) => (avg[place] ?? null) === null ? null : avg[place] / 10 ** axes[axis].decimals;
+    const row = (at, place) => [elapsed ? timeText(at, numbers) : instant(at), ...lines.map((line) => value(line, place))];
+    return { heads: ["time", ...heads], rows: numbers.t.map(row) };
+  }
+
+  function showTable(chart) {
+    const place = chart.figure.querySelector(".numbers");
+    if (!tables.has(chart.title)) return place.replaceChildren();
+    const { heads, rows } = tableOf(chart);
+    const row = (name, cells) => element("tr", {}, ...cells.map((cell) => element(name, { textContent: cell ?? "–" })));
+    place.replaceChildren(element("table", {}, element("thead", {}, row("th", heads)), element("tbody", {}, ...rows.map((cells) => row("td", cells)))));
+  }
+
+  /** Quotes text; text that a spreadsheet would calculate gets an apostrophe. */
+  const csvCell = (cell) => typeof cell === "string" ? `"${cell.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"` : (cell ?? "");
+  const csv = (chart) => {
+    const { heads, rows } = tableOf(chart);
+    return [heads, ...rows].map((cells) => cells.map(csvCell).join(",")).join("\r\n");
+  };
+  const json = (chart) => JSON.stringify({ title: chart.title, ...tableOf(chart) }, null, 1);
+
+  const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "display", "font-size", "font-family"];
+  const HEAD_PX = 26;
+  /** A copy of the picture that needs no style sheet, with its title and legend above. */
+  function picture({ svg, title, entries, figure }) {
+    const copy = svg.cloneNode(true);
+    const sources = svg.querySelectorAll("*");
+    copy.querySelectorAll("*").forEach((shape, place) => {
+      const style = getComputedStyle(sources[place]);
+      for (const name of STYLES) shape.setAttribute(name, style.getPropertyValue(name));
+    });
+    copy.querySelector("metadata").remove();
+    const drawn = (name, attributes, ...children) => {
+      const made = document.createElementNS(svg.namespaceURI, name);
+      Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
+      made.append(...children);
+      return made;
+    };
+    const { width, height } = svg.viewBox.baseVal;
+    const { color, fontFamily } = getComputedStyle(figure);
+    const head = drawn("text", { x: 6, y: 16 - HEAD_PX, fill: color, "font-size": 13, "font-family": fontFamily }, drawn("tspan", { "font-weight": "bold" }, title));
+    for (const { button, name } of entries) {
+      const look = getComputedStyle(button.querySelector(".key")).getPropertyValue("--k");
+      if (button.getAttribute("aria-pressed") === "true") head.append(drawn("tspan", { dx: 14, fill: look }, "■ "), name);
+    }
+    copy.prepend(drawn("rect", { y: -HEAD_PX, width, height: height + HEAD_PX, fill: getComputedStyle(document.body).backgroundColor }), head);
+    for (const [key, value] of Object.entries({ xmlns: svg.namespaceURI, width, height: height + HEAD_PX, viewBox: `0 ${-HEAD_PX} ${width} ${height + HEAD_PX}` })) copy.setAttribute(key, value);
+    return new XMLSerializer().serializeToString(copy);
+  }
+
+  async function pixels(chart) {
+    const image = new Image();
+    image.src = `data:image/svg+xml,${encodeURIComponent(picture(chart))}`;
+    await image.decode();
+    const canvas = element("canvas", { width: 2 * image.width, height: 2 * image.height });
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    return new Promise((done) => canvas.toBlob(done));
+  }
+
+  const FORMS = { CSV: ["text/csv", csv], JSON: ["application/json", json], SVG: ["image/svg+xml", picture], PNG: ["image/png", pixels] };
+  async function save(chart, form) {
+    const [type, content] = FORMS[form];
+    const href = URL.createObjectURL(new Blob([await content(chart)], { type }));
+    const name = [document.querySelector(".host").textContent, chart.title, instant(chart.numbers.from)].join("-").replace(/[^\w.-]+/g, "_");
+    element("a", { href, download: `${name}.${form.toLowerCase()}` }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60e3);
+  }
+
+  function saving(chart, place) {
+    if (!place.firstChild) {
+      const buttons = ["Table", ...Object.keys(FORMS)].map((form) => element("button", { type: "button", textContent: form }));
+      const summary = element("summary", { textContent: "⋯", title: "Show as a table, or save" });
+      summary.setAttribute("aria-label", `Show ${chart.title} as a table, or save it`);
+      place.append(element("details", {}, summary, ...buttons));
+    }
+    const [table, ...files] = place.querySelectorAll("button");
+    table.setAttribute("aria-pressed", String(tables.has(chart.title)));
+    table.onclick = () => {
+      if (!tables.delete(chart.title)) tables.add(chart.title);
+      read();
+    };
+    for (const file of files) file.onclick = () => save(chart, file.textContent);
+  }
+
   // Charts
 
   function chartOf(figure) {
@@ -198,18 +292,20 @@
     const numbers = svg && over && decoded(svg);
     if (!numbers) return [];
     if (!over.firstChild) {
-      over.append(element("div", { className: "cross", hidden: true }), element("div", { className: "when", hidden: true }));
+      over.append(...["cross", "when", "selected"].map((className) => element("div", { className, hidden: true })));
       over.tabIndex = 0;
       over.setAttribute("role", "slider");
     }
     const chart = { figure, svg, over, numbers, title: figure.querySelector("h2").textContent };
-    [chart.cross, chart.when] = over.children;
+    [chart.cross, chart.when, chart.selected] = over.children;
     over.setAttribute("aria-label", `Time in ${chart.title}`);
     over.setAttribute("aria-valuemin", numbers.from);
     over.setAttribute("aria-valuemax", numbers.to);
     if (!over.hasAttribute("aria-valuenow")) over.setAttribute("aria-valuenow", numbers.to);
     legend(chart, figure.querySelector(".legend"));
     mark(chart);
+    saving(chart, figure.querySelector(".save"));
+    showTable(chart);
     return [chart];
   }
 
@@ -219,34 +315,212 @@
     charts.forEach(show);
   }
 
+  // Ranges: each is an address, and the server draws it
+
+  const path = (page.getAttribute("hx-get") ?? "").split("?")[0];
+  function load() {
+    if (!path) return;
+    page.setAttribute("hx-get", path + location.search);
+    page.dispatchEvent(new CustomEvent("view"));
+  }
+
+  /** The range that was asked for, and the last tick; null where time counts from the start of jobs. */
+  function asked() {
+    const { from, to, now } = page.querySelector(".charts")?.dataset ?? {};
+    return path && from ? { from: Number(from), to: Number(to), now: Number(now) } : null;
+  }
+
+  const LEAST_MS = 2000;
+  const instant = (ms) => new Date(ms).toISOString().replace(".000", "");
+  function go(from, to) {
+    const { now } = asked();
+    const step = to - from > 60e3 ? 1000 : 100;
+    const end = Math.min(Math.ceil(to / step) * step, Math.max(now, from + LEAST_MS));
+    const start = Math.min(Math.floor(from / step) * step, end - LEAST_MS);
+    const address = new URL(location.href);
+    address.searchParams.set("from", instant(start));
+    address.searchParams.set("to", instant(end));
+    if (address.href === location.href) return;
+    history.pushState({ isZoom: true }, "", address);
+    load();
+  }
+
+  /** Undoes the last zoom; a page that was opened with a range goes to its usual one. */
+  function back() {
+    if (history.state?.isZoom) return history.back();
+    const address = new URL(location.href);
+    address.searchParams.delete("from");
+    address.searchParams.delete("to");
+    if (asked() && address.href !== location.href) location.assign(address);
+  }
+  addEventListener("popstate", load);
+
+  /** Moves by a part of the range, at most to the last tick. */
+  function pan(part) {
+    const range = asked();
+    if (!range) return;
+    const by = Math.min(part * (range.to - range.from), Math.max(range.now - range.to, 0));
+    if (by) go(range.from + by, range.to + by);
+  }
+
+  /** Scales the range around the crosshair, or its middle. */
+  function zoom(factor) {
+    const range = asked();
+    if (!range) return;
+    const middle = cross ?? (range.from + range.to) / 2;
+    go(middle - (middle - range.from) * factor, middle + (range.to - middle) * factor);
+  }
+
+  // Pointers: one shows the crosshair, a drag of the mouse or two fingers select
+
+  const DRAG_PX = 5;
+  /** Where each pointer that is down began, and where it is. */
+  const down = new Map();
   const chartAt = (event) => charts.find(({ over }) => over === event.target.closest?.(".over"));
 
-  page.addEventListener("pointermove", (event) => {
-    const chart = chartAt(event);
-    if (chart) point(timeAt(chart, event.clientX));
-  });
+  /** The two ends of what is selected, or null. */
+  function selection() {
+    const [first, second] = down.values();
+    if (!asked() || !first) return null;
+    const ends = second ? [first, second] : first.isTouch ? null : [{ x: first.startX, at: first.startAt }, first];
+    return ends && Math.abs(ends[0].x - ends[1].x) >= DRAG_PX ? ends.map(({ at }) => at).sort((a, b) => a - b) : null;
+  }
+
+  function showSelection() {
+    const ends = selection();
+    for (const chart of charts) {
+      chart.selected.hidden = !ends;
+      if (!ends) continue;
+      const [left, right] = ends.map((at) => placeOf(chart, at));
+      chart.selected.style.left = `${left}%`;
+      chart.selected.style.width = `${right - left}%`;
+    }
+  }
+
   page.addEventListener("pointerdown", (event) => {
     const chart = chartAt(event);
-    if (chart) point(timeAt(chart, event.clientX));
+    if (!chart || event.button !== 0) return;
+    const at = timeAt(chart, event.clientX);
+    if (event.pointerType === "mouse") chart.over.setPointerCapture(event.pointerId);
+    down.set(event.pointerId, { startX: event.clientX, startAt: at, x: event.clientX, at, isTouch: event.pointerType === "touch" });
+    point(at);
+  });
+  page.addEventListener("pointermove", (event) => {
+    const chart = chartAt(event);
+    if (!chart) return;
+    const at = timeAt(chart, event.clientX);
+    const pointer = down.get(event.pointerId);
+    if (pointer) Object.assign(pointer, { x: event.clientX, at });
+    point(at);
+    if (pointer) showSelection();
+  });
+  addEventListener("pointerup", (event) => {
+    const ends = down.has(event.pointerId) && selection();
+    if (ends) down.clear();
+    else down.delete(event.pointerId);
+    showSelection();
+    if (ends) go(...ends);
+  });
+  addEventListener("pointercancel", (event) => {
+    down.delete(event.pointerId);
+    showSelection();
   });
   page.addEventListener("pointerout", (event) => {
     if (chartAt(event) && event.pointerType === "mouse" && !event.relatedTarget?.closest?.(".over")) point(null);
   });
+  page.addEventListener("dblclick", (event) => {
+    if (chartAt(event)) back();
+  });
 
+  // Keys
+
+  const keys = element("dialog", { id: "keys" }, element("h2", { textContent: "Keys" }));
+  const help = {
+    "← →": "moves the crosshair; without one, the time range",
+    "Shift ← →": "moves the time range",
+    "+ −": "zooms in and out",
+    z: "undoes the last zoom, as a double click does",
+    Esc: "takes the crosshair away",
+    p: "pauses and resumes",
+    u: "switches between UTC and the browser's time zone",
+    "/": "goes to the filter",
+    "?": "shows this list",
+  };
+  const list = element("dl");
+  for (const [key, text] of Object.entries(help)) list.append(element("dt", {}, element("kbd", { textContent: key })), element("dd", { textContent: text }));
+  const close = element("button", { type: "button", textContent: "Close", onclick: () => keys.close() });
+  keys.append(list, close);
+  const opener = element("button", { type: "button", textContent: "Keys", title: "Key: ?", onclick: () => keys.showModal() });
+  document.querySelector(".foot")?.append(opener);
+  document.body.append(keys);
+
+  /** Plain arrows move the crosshair on a chart, or once there is one. */
+  const arrow = (by) => (event) => {
+    if (!event.shiftKey && (chartAt(event) || cross !== null)) step(by);
+    else pan(by / 2);
+  };
   const KEYS = {
-    ArrowLeft: () => step(-1),
-    ArrowRight: () => step(1),
-    Escape: () => point(null),
+    ArrowLeft: arrow(-1),
+    ArrowRight: arrow(1),
+    "?": () => keys.open || keys.showModal(),
+    "/": () => filter?.focus(),
+    "+": () => zoom(0.5),
+    "-": () => zoom(2),
+    z: back,
+    Escape() {
+      down.clear();
+      showSelection();
+      point(null);
+    },
   };
   document.addEventListener("keydown", (event) => {
     const { target, key } = event;
     if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, select, textarea, [contenteditable]")) return;
-    const isArrow = key.startsWith("Arrow");
-    if (!KEYS[key] || (isArrow && !chartAt(event) && (target !== document.body || cross === null))) return;
+    if (!Object.hasOwn(KEYS, key) || (key.startsWith("Arrow") && !charts.length)) return;
     KEYS[key](event);
-    if (isArrow) event.preventDefault();
+    if (key.startsWith("Arrow") || key === "/") event.preventDefault();
   });
 
-  document.body.addEventListener("htmx:after:swap", read);
+  // Filters: the server filters the table of devices, other tables lose rows here
+
+  const filter = document.querySelector("input[type=search]");
+  function filterRows() {
+    if (!filter || filter.form) return;
+    const wanted = filter.value.trim().toLowerCase();
+    for (const row of page.querySelectorAll("tbody tr")) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  }
+  filter?.addEventListener("input", () => {
+    filterRows();
+    if (!filter.form) return;
+    const address = new URL(location.href);
+    address.search = new URLSearchParams(new FormData(filter.form));
+    history.replaceState(null, "", address);
+    load();
+  });
+
+  // The fields of a range
+
+  page.addEventListener("submit", (event) => {
+    const { from, to } = event.target.elements;
+    if (!event.target.closest(".picker") || !asked()) return;
+    event.preventDefault();
+    const [start, end] = [from, to].map(({ value }) => Date.parse(zone === "UTC" ? `${value}Z` : value));
+    if (start < end) go(start, end);
+    to.setCustomValidity(start < end ? "" : "expected a later time than “From”");
+    to.reportValidity();
+  });
+  page.addEventListener("input", ({ target }) => target.setCustomValidity?.(""));
+  page.addEventListener("toggle", ({ target }) => {
+    const range = target.matches(".picker[open]") && asked();
+    if (!range) return;
+    const { from, to } = target.querySelector("form").elements;
+    const shift = (at) => (zone === "UTC" ? 0 : new Date(at).getTimezoneOffset() * 60e3);
+    [from.value, to.value] = [range.from, range.to].map((at) => new Date(at - shift(at)).toISOString().slice(0, 19));
+  }, true);
+
+  document.body.addEventListener("htmx:after:swap", () => {
+    read();
+    filterRows();
+  });
   read();
 })();

@@ -114,12 +114,42 @@
     problem = "cowbell does not answer";
   });
 
-  // Charts are drawn for their actual width, in steps of 20 pixels.
-  body.addEventListener("htmx:config:request", (event) => {
-    const source = event.detail.ctx.sourceElement;
-    if (source.id !== "now") return;
-    event.detail.ctx.request.body.set("width", Math.max(240, Math.floor(source.clientWidth / 20) * 20));
+  // Charts are drawn for their actual width, in steps of 20 pixels. An answer may hold only what changed.
+  let shows = { rendering: "none", text: "" };
+  body.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
+    if (ctx.sourceElement.id !== "now") return;
+    ctx.request.body.set("width", Math.max(240, Math.floor(ctx.sourceElement.clientWidth / 20) * 20));
+    ctx.request.headers["X-Rendering"] = shows.rendering;
   });
+  body.addEventListener("htmx:after:request", (event) => {
+    const { ctx } = event.detail;
+    if (ctx.sourceElement.id !== "now" || ctx.response.status !== 200) return;
+    const { headers } = ctx.response;
+    const before = headers.get("X-Patch-Of");
+    if (before && before !== shows.rendering) {
+      shows = { rendering: "none", text: "" };
+      return event.preventDefault();
+    }
+    if (before) ctx.text = patched(shows.text, JSON.parse(ctx.text));
+    shows = { rendering: headers.get("X-Rendering") ?? "none", text: ctx.text };
+  });
+
+  // Two numbers copy bytes of the old text: from so far behind the copy before, and so many.
+  function patched(text, parts) {
+    const [bytes, decoder] = [new TextEncoder().encode(text), new TextDecoder("utf-8", { ignoreBOM: true })];
+    let [result, end] = ["", 0];
+    for (let place = 0; place < parts.length; place += 1) {
+      if (typeof parts[place] === "string") {
+        result += parts[place];
+        continue;
+      }
+      const start = end + parts[place];
+      place += 1;
+      end = start + parts[place];
+      result += decoder.decode(bytes.subarray(start, end));
+    }
+    return result;
+  }
 
   function list(place, results) {
     place.replaceChildren(...results.map(({ receiver, is_delivered, answer }) => {
@@ -180,8 +210,26 @@
   button?.addEventListener("click", () => pause(!paused));
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea, [contenteditable]");
-    if (event.key === "p" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) pause(!paused);
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "p") pause(!paused);
+    if (event.key === "u") document.querySelector("#zone button")?.click();
   });
+
+  // Pages show times in the zone that a cookie names: the browser's, unless UTC was chosen.
+  const here = Intl.DateTimeFormat().resolvedOptions().timeZone.replace(/^Etc\/UTC$/, "UTC");
+  const chosen = () => /(?:^|; )zone=([^;]*)/.exec(document.cookie)?.[1];
+  function choose(zone) {
+    document.cookie = `zone=${zone}; Path=/; Max-Age=31536000; SameSite=Lax`;
+    if (chosen() === zone) location.reload();
+  }
+  if (![here, "UTC"].includes(chosen()) && here !== "UTC") choose(here);
+  const place = document.getElementById("zone");
+  if (place && here !== "UTC") {
+    const switcher = document.createElement("button");
+    [switcher.type, switcher.textContent, switcher.title] = ["button", place.textContent, "Switches between UTC and here; key: u"];
+    switcher.addEventListener("click", () => choose(chosen() === here ? "UTC" : here));
+    place.replaceChildren(switcher);
+  }
   body.classList.add("scripted");
   body.classList.toggle("kiosk", new URLSearchParams(location.search).has("kiosk"));
   pause(paused);

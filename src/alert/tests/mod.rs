@@ -275,12 +275,15 @@ fn critical_alerts_are_raised_even_if_the_backup_is_done_first() {
 fn an_overflow_is_no_recovery() {
     let mut machine = Machine::snapshot();
     machine.fills(9_000, 9_000, 1);
+    machine.fills(9_000, 9_020, 20);
+    assert!(!machine.rules.paces().is_empty());
     machine.is(2, State::Invalid);
-    machine.has(&["0 +snapshot_fill critical", "1 +snapshot_invalid critical", "1 ~snapshot_fill"]);
+    assert!(machine.rules.paces().is_empty(), "what is full fills no more");
+    machine.has(&["0 +snapshot_fill critical", "21 +snapshot_invalid critical", "21 ~snapshot_fill"]);
     let invalid = machine.rules.open()[0].clone();
     machine.topology = Arc::default();
     machine.tick(None);
-    assert_eq!(machine.events[3], "3 ~snapshot_invalid");
+    assert_eq!(machine.events[3], "23 ~snapshot_invalid");
     assert!(sentence::gone(&invalid).contains("A backup that was reading it is lost all the same."));
 }
 

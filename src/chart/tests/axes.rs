@@ -52,6 +52,33 @@ fn time_labels_are_round_and_in_utc() {
 }
 
 #[test]
+fn time_labels_are_round_in_the_zone_of_the_reader() {
+    let mut chart = percent_chart(0, &[]);
+    let mut found = |zone: &str, from: &str, to: &str| {
+        chart.time_labels = TimeLabels::Clock(TimeZone::get(zone).unwrap());
+        chart.range = Range { from: from.parse().unwrap(), to: to.parse().unwrap() };
+        let svg = draw(&chart);
+        let names = labels(&svg).into_iter().map(String::from);
+        names
+            .skip_while(|label| !label.contains("ST") && !label.contains("CE") && !label.contains('+'))
+            .collect::<Vec<_>>()
+    };
+    // Half an hour beside the others, and the night in which clocks are set back.
+    assert_eq!(
+        found("Asia/Kolkata", "2026-11-21T00:00:00Z", "2026-11-21T04:00:00Z"),
+        ["IST", "06:00", "07:00", "08:00", "09:00"]
+    );
+    assert_eq!(
+        found("Europe/Berlin", "2026-10-24T20:00:00Z", "2026-10-25T12:00:00Z"),
+        ["CET", "25 Oct", "06:00", "12:00"]
+    );
+    assert_eq!(
+        found("Asia/Kathmandu", "2026-11-20T00:00:00Z", "2026-11-27T00:00:00Z"),
+        ["+0545", "21 Nov", "23 Nov", "25 Nov", "27 Nov"]
+    );
+}
+
+#[test]
 fn elapsed_time_counts_from_the_start() {
     for (seconds, expected) in
         [(40, vec!["min:s", "0:10", "0:20", "0:30", "0:40"]), (39_600, vec!["h:min", "3:00", "6:00", "9:00"])]

@@ -57,7 +57,7 @@ fn the_legend_shows_the_last_value_if_known() {
     let mut chart = percent_chart(60, &[(0, Some(12.0)), (1, Some(41.23))]);
     let entry =
         |last: Option<&str>| LegendEntry { label: "fill".into(), class: "kf", last: last.map(str::to_owned) };
-    assert_eq!(legend(&chart), [entry(Some("41.2 %"))]);
+    assert_eq!(super::super::draw(&chart).legend, [entry(Some("41.2 %"))]);
     chart.lines[0].series.points.push(point(2, None));
-    assert_eq!(legend(&chart), [entry(None)]);
+    assert_eq!(super::super::draw(&chart).legend, [entry(None)]);
 }

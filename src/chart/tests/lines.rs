@@ -11,8 +11,8 @@ fn points_without_gaps_are_one_line() {
 #[test]
 fn zero_is_at_the_bottom_and_the_maximum_at_the_top() {
     let svg = draw(&percent_chart(100, &[(0, Some(0.0)), (100, Some(100.0))]));
-    // From the lower left of the plot to its upper right: 100 pixels up.
-    assert_eq!(path(&svg, "line kf"), "M52 122l334-100");
+    // From the lower left of the plot to its upper right, to half a pixel: 100 pixels up.
+    assert_eq!(path(&svg, "line kf"), "M52 122l333.6-100");
 }
 
 #[test]

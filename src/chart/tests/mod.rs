@@ -3,8 +3,10 @@
 mod axes;
 mod beside;
 mod bounds;
+mod golden;
 mod lines;
 mod numbers;
+mod peaks;
 
 use jiff::Timestamp;
 
@@ -25,11 +27,11 @@ fn series(values: &[(i64, Option<f64>)]) -> Series {
     Series { points: values.iter().map(|&(second, value)| point(second, value)).collect() }
 }
 
-fn percent_chart(seconds: i64, values: &[(i64, Option<f64>)]) -> Chart {
+pub fn percent_chart(seconds: i64, values: &[(i64, Option<f64>)]) -> Chart {
     Chart {
         title: "Fill".into(),
         range: Range { from: at(0), to: at(seconds) },
-        time_labels: TimeLabels::Clock,
+        time_labels: TimeLabels::Clock(TimeZone::UTC),
         size: Size { width: 400, height: 142 },
         left: Axis { unit: Unit::Percent, max: Some(100.0) },
         right: None,
@@ -42,9 +44,14 @@ fn percent_chart(seconds: i64, values: &[(i64, Option<f64>)]) -> Chart {
         }],
         bands: Vec::new(),
         marks: Vec::new(),
+        stacked: false,
         thresholds: Vec::new(),
         forecasts: Vec::new(),
     }
+}
+
+fn draw(chart: &Chart) -> String {
+    super::draw(chart).svg
 }
 
 /// Occurrences of a class.

@@ -36,7 +36,7 @@ fn extremes_are_carried_where_they_differ() {
 fn a_legend_and_its_axis_have_one_unit() {
     let mut chart = percent_chart(100, &[(0, Some(6_000_000.0)), (1, Some(1_024.0))]);
     chart.left = Axis { unit: Unit::BytesPerSecond, max: None };
-    assert_eq!(legend(&chart)[0].last.as_deref(), Some("0.00 MiB/s"));
+    assert_eq!(super::super::draw(&chart).legend[0].last.as_deref(), Some("0.00 MiB/s"));
     assert_eq!(numbers(&draw(&chart))["axes"], json!([{ "unit": "MiB/s", "decimals": 2 }]));
     assert_eq!(numbers(&draw(&chart))["lines"][0]["avg"], json!([572, 0]));
 }

@@ -174,7 +174,7 @@ impl Entry {
     }
 }
 
-fn check_header(name: &str, value: &str) -> Result<(), String> {
+pub fn check_header(name: &str, value: &str) -> Result<(), String> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_allowed) {
         return Err(format!("`headers`: expected names of letters, digits, - and _, but found {name:?}"));

@@ -2,6 +2,7 @@
 
 mod entry;
 mod heartbeat;
+mod remote_write;
 mod times;
 mod value;
 
@@ -16,6 +17,7 @@ use utoipa::ToSchema;
 
 use super::{ConfigError, Pattern};
 pub use heartbeat::Heartbeat;
+pub use remote_write::RemoteWrite;
 pub use times::QuietHours;
 use value::{HIDDEN, hide, hide_header};
 

@@ -70,7 +70,7 @@ pub fn busy_pvs(case: &Case) -> Vec<FindingText> {
             true => (
                 Finding::SharedPvBusy,
                 format!(
-                    "The COW area and the origin are on the same PV, {}, which was busy {utilisation} of the time.",
+                    "The COW area and the origin are both on PV {}. It was busy {utilisation} of the time.",
                     pv.name
                 ),
             ),
@@ -93,13 +93,13 @@ pub fn writes_fell(case: &Case) -> Option<FindingText> {
     let rate = |bytes| speed(bytes, case.prefix);
     let (rates, text) = before_and_during(case, |work| work.written_bytes_per_s, rate)?;
     let fell = rates.first >= LEAST_WRITTEN && rates.last <= rates.first * FELL;
-    fell.then(|| (Finding::WritesFell, format!("The origin was written to at {text}.")))
+    fell.then(|| (Finding::WritesFell, format!("Writes to the origin ran at {text}.")))
 }
 
 pub fn processors(case: &Case) -> Option<FindingText> {
     let (used, busiest) = limiting_processors(case.figures, case.setup)?;
     let text = format!(
-        "{used:.1} processors were busy, but the busiest PV only {} of the time. So the limit was probably computation, \
+        "{used:.1} processors were busy, but the busiest PV only {} of the time. The limit was probably computation, \
          such as compression, and not a disk.",
         share(busiest)
     );

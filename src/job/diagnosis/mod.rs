@@ -96,7 +96,8 @@ fn nothing_read(case: &Case) -> Option<FindingText> {
 
 fn partly_known(case: &Case) -> Option<FindingText> {
     let known = share(case.figures.read.filter(|read| read.known_share < WELL_KNOWN)?.known_share);
-    let text = format!("The read speed is known for {known} of the time. The figures below cover only that.");
+    let text =
+        format!("The read speed is known for {known} of the time. The figures below cover only that time.");
     Some((Finding::PartlyKnown, text))
 }
 
@@ -137,7 +138,7 @@ fn with_fill(case: &Case) -> Option<FindingText> {
         Relation::Unvaried { .. } => return None,
         Relation::Correlation(found) if found.trend == Trend::Unclear => (
             Finding::ReadsDidNotGoWithFill,
-            format!("No relation between read speed and fill is to be seen ({}).", points(found)),
+            format!("Read speed shows no relation to fill ({}).", points(found)),
         ),
         Relation::Correlation(found) => (Finding::ReadsWentWithFill, went_with_fill(case, found)),
     };
@@ -162,7 +163,7 @@ fn went_with_fill(case: &Case, found: Correlation) -> String {
 fn with_first_writes(case: &Case) -> Option<FindingText> {
     let found = case.figures.read_by_first_writes.falling()?;
     let text = format!(
-        "Reads were slower when there were more first writes: {:.1} bytes less for each byte ({}).",
+        "Reads were slower when there were more first writes. For each byte first written, {:.1} bytes less were read ({}).",
         found.slope.abs(),
         points(found),
     );

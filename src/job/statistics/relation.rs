@@ -28,6 +28,12 @@ pub struct Correlation {
     pub n: usize,
     /// The increase of `y` per unit of `x`, by least squares.
     pub slope: f64,
+    /// `y` at an `x` of 0, on the same line.
+    #[serde(default)]
+    pub intercept: f64,
+    /// The share of the variance of `y` that the line explains (R²).
+    #[serde(default)]
+    pub explained: f64,
     /// Spearman's rank correlation, from -1 to 1.
     pub rank: f64,
     /// The number of independent pairs that these are worth, since neighbours are alike.
@@ -82,11 +88,16 @@ pub fn relation(x: &[f64], y: &[f64]) -> Relation {
     let Some((slope, rank)) = slope(x, y).zip(rank_correlation(x, y)) else {
         return Relation::Unvaried { n };
     };
+    let intercept = mean(y).unwrap_or_default() - slope * mean(x).unwrap_or_default();
+    let (by_x, by_y) = (offsets(x), offsets(y));
+    let explained = slope * product(&by_x, &by_y) / product(&by_y, &by_y);
     let (x, y) = (ranks(x), ranks(y));
     let independent = worth(n, |lag| autocorrelation(&x, lag) * autocorrelation(&y, lag));
     Relation::Correlation(Correlation {
         n,
         slope,
+        intercept,
+        explained,
         rank,
         independent,
         trend: Trend::of(rank, slope, independent),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use super::webhook::{broken, client};
+use super::http::{broken, client};
 
 /// The time limit for a call.
 const TIME_LIMIT: Duration = Duration::from_secs(10);

@@ -3,6 +3,7 @@
 mod command;
 mod email;
 mod heartbeat;
+pub mod http;
 mod reason;
 mod resolver;
 mod secrets;
@@ -18,7 +19,7 @@ use crate::alert::{Alert, Rule, Severity};
 use crate::config::Channel as Settings;
 use email::Email;
 pub use heartbeat::Heartbeat;
-use secrets::Secrets;
+pub use secrets::Secrets;
 use webhook::Webhook;
 
 /// The time limit for delivering one message.
@@ -126,7 +127,8 @@ fn samples(host: &str) -> Vec<Message> {
     messages.into_iter().flatten().chain([test]).collect()
 }
 
-fn shortened(text: &str) -> String {
+/// One line of limited length.
+pub fn shortened(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(LONGEST_ANSWER) {
         Some((end, _)) => format!("{}…", &line[..end]),

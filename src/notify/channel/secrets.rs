@@ -12,16 +12,24 @@ pub struct Secrets(Vec<String>);
 
 impl Secrets {
     pub fn of(settings: &Settings) -> Self {
-        let mut secrets: Vec<String> = match settings {
+        match settings {
             Settings::Webhook(webhook) => {
-                let values = webhook.headers.values().chain(webhook.values.values());
-                // A word such as `Bearer` may precede a header's secret.
-                let words = values.flat_map(|value| [Some(&**value), value.rsplit(' ').next()]);
-                words.flatten().map(String::from).chain(parts(&webhook.url)).collect()
+                Self::of_request(&webhook.url, webhook.headers.values().chain(webhook.values.values()))
             }
-            Settings::Command(command) => command.iter().skip(1).cloned().collect(),
-            Settings::Email(email) => email.login.iter().map(|(_, password)| password.clone()).collect(),
-        };
+            Settings::Command(command) => Self::new(command.iter().skip(1).cloned().collect()),
+            Settings::Email(email) => {
+                Self::new(email.login.iter().map(|(_, secret)| secret.clone()).collect())
+            }
+        }
+    }
+
+    /// Of an address, and of values that may have a word such as `Bearer` before the secret.
+    pub fn of_request<'a>(url: &str, values: impl Iterator<Item = &'a String>) -> Self {
+        let words = values.flat_map(|value| [Some(&**value), value.rsplit(' ').next()]);
+        Self::new(words.flatten().map(String::from).chain(parts(url)).collect())
+    }
+
+    fn new(mut secrets: Vec<String>) -> Self {
         secrets.retain(|secret| secret.len() >= SHORTEST);
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self(secrets)

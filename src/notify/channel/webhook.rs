@@ -1,25 +1,15 @@
 //! Sends messages as POST requests.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use jiff::Timestamp;
-use jiff::fmt::rfc2822;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url};
 
 use super::super::message::Message;
-use super::resolver::Resolver;
 use super::template::Template;
-use super::{Failed, reason};
+use super::{Failed, http};
 use crate::config::Webhook as Settings;
-use crate::source::clock;
-
-/// A receiver may ask to be left alone for this long.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// Bytes that are read of an error's text, and the time for it.
-const LONGEST_TEXT: usize = 1_000;
-const TEXT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Prepared requests. The client keeps the certificates of the host in memory, since its disk may hang.
 pub struct Webhook {
@@ -36,18 +26,12 @@ pub struct Webhook {
 
 impl Webhook {
     pub fn new(settings: &Settings) -> Result<Self, String> {
-        let mut headers = HeaderMap::new();
-        for (name, value) in &settings.headers {
-            let parts = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
-            let (name, mut value) = parts.ok_or_else(|| format!("`headers`: {name} has no valid value"))?;
-            value.set_sensitive(true);
-            headers.insert(name, value);
-        }
+        let mut headers = http::headers(&settings.headers)?;
         let content_type = HeaderValue::try_from(&settings.content_type);
         headers.insert(CONTENT_TYPE, content_type.map_err(|_| "`content_type` is not valid".to_string())?);
         let template = |text: &String| Template::new("template", text, &settings.values);
         Ok(Self {
-            client: client(&settings.url)?,
+            client: http::client(&settings.url)?,
             url: Template::new("url", &settings.url, &settings.values),
             origin: settings.fixed_url().parse().map_err(|_| "`url` is no address".to_string())?,
             headers,
@@ -73,21 +57,16 @@ impl Webhook {
         let url = self.url(message).map_err(Failed::refused)?;
         let body = self.body(message).map_err(Failed::refused)?;
         let request = self.client.post(url).headers(self.headers.clone()).body(body);
-        let answer = request.send().await.map_err(|error| broken(&error))?;
+        let answer = request.send().await.map_err(|error| http::broken(&error))?;
         let status = answer.status();
         if status.is_success() {
             return Ok(status.to_string());
         }
-        if status.is_redirection() {
-            return Err(Failed::refused(format!(
-                "it answers {status}, and redirects are not followed: set its final address"
-            )));
-        }
         self.take_pause(&answer);
-        let text = tokio::time::timeout(TEXT_TIMEOUT, text(answer)).await.unwrap_or_default();
-        let sentence = format!("it answers {status}{}{text}", if text.is_empty() { "" } else { ": " });
+        let sentence = http::refusal(answer).await;
         // After other errors of a server, it may have taken the message.
-        let is_refusal = status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE;
+        let is_refusal =
+            status.is_redirection() || status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE;
         Err(Failed { is_refusal, sentence })
     }
 
@@ -129,21 +108,11 @@ impl Webhook {
     /// Takes the time for which the receiver wants to be left alone.
     fn take_pause(&self, answer: &Response) {
         let pauses = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
-        let header = answer.headers().get(RETRY_AFTER).filter(|_| pauses.contains(&answer.status()));
-        if let Some(pause) = header.and_then(|value| retry_after(value.to_str().ok()?, clock::now())) {
-            let until = Instant::now() + pause.min(LONGEST_PAUSE);
+        if let Some(pause) = pauses.contains(&answer.status()).then(|| http::pause(answer)).flatten() {
+            let until = Instant::now() + pause;
             *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
         }
     }
-}
-
-/// A number of seconds, or a date.
-fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
-    if let Ok(seconds) = value.trim().parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = rfc2822::parse(value).ok()?.timestamp();
-    Duration::try_from(at.duration_since(now)).ok()
 }
 
 fn is_json(content_type: &str) -> bool {
@@ -151,56 +120,11 @@ fn is_json(content_type: &str) -> bool {
     kind == "application/json" || kind.ends_with("+json")
 }
 
-/// A failed request. An error can name the URL, which may be a secret; the reason at its end does not.
-pub fn broken(error: &reqwest::Error) -> Failed {
-    match error.is_connect() {
-        true => Failed::refused(format!("cannot connect: {}", reason::of(error))),
-        false => Failed::unsure(format!("the connection broke: {}", reason::of(error))),
-    }
-}
-
-/// The beginning of an answer's text.
-async fn text(mut answer: Response) -> String {
-    let mut bytes = Vec::new();
-    while bytes.len() < LONGEST_TEXT
-        && let Ok(Some(chunk)) = answer.chunk().await
-    {
-        bytes.extend(chunk);
-    }
-    bytes.truncate(LONGEST_TEXT);
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// A host without certificates can use `http` addresses.
-pub fn client(url: &str) -> Result<Client, String> {
-    let builder =
-        || Client::builder().redirect(reqwest::redirect::Policy::none()).dns_resolver(Resolver::of(url));
-    let without_certificates = || builder().tls_certs_only([]).build();
-    let client = match url.starts_with("https:") {
-        true => builder().build().or_else(|_| without_certificates()),
-        false => without_certificates(),
-    };
-    client.map_err(|error| format!("cannot create an HTTP client: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::test_message;
     use super::*;
     use crate::config::{Channel, Receiver};
-
-    #[test]
-    fn a_receiver_may_ask_for_a_pause_in_seconds_or_until_a_date() {
-        let now: Timestamp = "2026-11-23T07:00:00Z".parse().unwrap();
-        for (value, expected) in [
-            ("120", Some(120)),
-            ("Mon, 23 Nov 2026 07:01:30 GMT", Some(90)),
-            ("Mon, 23 Nov 2026 06:00:00 GMT", None),
-            ("soon", None),
-        ] {
-            assert_eq!(retry_after(value, now), expected.map(Duration::from_secs), "{value}");
-        }
-    }
 
     /// A body that is no JSON would never be delivered.
     #[test]

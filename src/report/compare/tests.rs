@@ -55,6 +55,23 @@ fn an_unknown_figure_has_no_row() {
 }
 
 #[test]
+fn figures_that_are_zero_in_all_runs_are_dropped() {
+    let zero = |name: &str, value| Figure { name: name.into(), unit: Unit::Number, value };
+    let mut sets = [set("a", &[100.0, 101.0]), set("b", &[100.0])];
+    for run in sets.iter_mut().flat_map(|set| &mut set.runs) {
+        run.figures.push(zero("never", Some(0.0)));
+        run.figures.push(zero("once", Some(f64::from(u8::from(run.name == "a-2")))));
+    }
+    for run in &mut sets[0].runs {
+        run.figures.push(zero("unknown in b", Some(0.0)));
+    }
+    let mut found = compare(&sets);
+    found.drop_zeros();
+    let kept: Vec<&str> = found.rows.iter().map(|row| &*row.figure).collect();
+    assert_eq!(kept, ["duration", "read speed mean", "once", "unknown in b"]);
+}
+
+#[test]
 fn an_empty_set_is_unknown_and_not_zero() {
     let row = speeds(&[set("a", &[100.0, 101.0]), set("none", &[])]);
     assert_eq!(row.cells[1], Cell { moments: None, ratio: None });

@@ -1,11 +1,15 @@
-//! Export of stored ticks: CSV, JSON lines or a SQLite file, for any range, subjects, metrics and resolution.
+//! Export of stored ticks: CSV, JSON lines, OpenMetrics or a SQLite file, for any range, subjects, metrics and resolution.
 //!
 //! Only one segment at a time is in memory, whatever the range.
 
+mod naming;
+mod openmetrics;
+mod samples;
 mod tables;
 mod text;
 mod topics;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -23,6 +27,8 @@ use crate::series::{Extent, Range};
 use tables::Tables;
 use topics::{Topic, Topics};
 
+pub use openmetrics::{OpenMetrics, escaped_label};
+pub use samples::{SampleBatch, SegmentSamples, SeriesSamples};
 pub use text::{Form, Text};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,11 +60,13 @@ pub struct ExportSummary {
 
 pub enum Target {
     Text(Text),
+    OpenMetrics(OpenMetrics),
     Tables(Box<Tables>),
 }
 
 /// A row: the values of a topic up to an instant.
 struct Line<'a> {
+    at: Timestamp,
     /// ISO 8601, UTC, to the millisecond.
     time: &'a str,
     topic: &'a Topic,
@@ -108,23 +116,32 @@ impl Target {
         Ok(Self::Tables(Box::new(Tables::new(file, stored).await?)))
     }
 
+    /// What is to be written in one pass over the range. OpenMetrics wants the samples of a series together.
+    fn passes(&self, topics: Topics) -> Vec<Topics> {
+        if let Self::OpenMetrics(_) = self { topics.by_series() } else { vec![topics] }
+    }
+
     async fn begin(&mut self, topics: &Topics, ask: &ExportQuery) -> anyhow::Result<()> {
         match self {
             Self::Text(text) => text.begin(topics, ask.resolution),
+            Self::OpenMetrics(_) => Ok(()),
             Self::Tables(tables) => tables.begin(topics, ask).await,
         }
     }
 
-    async fn line(&mut self, line: &Line<'_>) -> anyhow::Result<()> {
+    /// Writes a row; returns the number of rows that it became. A sample whose value is unknown is none.
+    async fn line(&mut self, line: &Line<'_>) -> anyhow::Result<u64> {
         match self {
-            Self::Text(text) => text.line(line),
-            Self::Tables(tables) => tables.line(line).await,
+            Self::Text(text) => text.line(line).map(|()| 1),
+            Self::OpenMetrics(text) => Ok(text.line(line)?),
+            Self::Tables(tables) => tables.line(line).await.map(|()| 1),
         }
     }
 
     async fn finish(&mut self) -> anyhow::Result<()> {
         match self {
             Self::Text(text) => Ok(text.finish()?),
+            Self::OpenMetrics(text) => Ok(text.finish()?),
             Self::Tables(tables) => tables.finish().await,
         }
     }
@@ -141,24 +158,44 @@ impl ReadView {
         let topics = Topics::of(ask, &self.catalog)?;
         target.begin(&topics, ask).await?;
         let parts = self.parts(ask).await.context("cannot read segments")?;
-        let (mut rows, mut damaged) = (0, Vec::new());
+        let passes = target.passes(topics);
+        let (mut rows, mut damaged) = (0, BTreeMap::new());
+        for (index, topics) in passes.iter().enumerate() {
+            let progress = |share: f64| progress((index as f64 + share) / passes.len() as f64);
+            rows += self.pass(ask, topics, &parts, target, &mut damaged, progress).await?;
+        }
+        target.finish().await?;
+        let damaged: Vec<&Segment> = damaged.into_values().collect();
+        let missing = missing(&damaged).into_iter().chain(self.damage.iter().cloned()).collect();
+        Ok(ExportSummary { rows, missing })
+    }
+
+    /// Writes these topics from the whole range; returns the number of rows.
+    async fn pass<'a>(
+        &mut self,
+        ask: &ExportQuery,
+        topics: &Topics,
+        parts: &'a [Part],
+        target: &mut Target,
+        damaged: &mut BTreeMap<i64, &'a Segment>,
+        mut progress: impl FnMut(f64),
+    ) -> anyhow::Result<u64> {
+        let mut rows = 0;
         for (index, part) in parts.iter().enumerate() {
             progress(index as f64 / parts.len() as f64);
-            match self.sheet(part, &topics).await {
-                Ok((sheet, is_whole)) => {
-                    damaged.extend((!is_whole).then_some(&part.segment));
-                    rows += sheet.rolled(&topics, ask.resolution).write(&topics, ask.range, target).await?;
-                }
-                Err(_) => damaged.push(&part.segment),
+            let sheet = self.sheet(part, topics).await;
+            if !sheet.as_ref().is_ok_and(|(_, is_whole)| *is_whole) {
+                damaged.insert(part.segment.id, &part.segment);
+            }
+            if let Ok((sheet, _)) = sheet {
+                rows += sheet.rolled(topics, ask.resolution).write(topics, ask.range, target).await?;
             }
         }
         for segment in &self.journaled {
-            let sheet = Sheet::of_ticks(segment, &topics).rolled(&topics, ask.resolution);
-            rows += sheet.write(&topics, ask.range, target).await?;
+            let sheet = Sheet::of_ticks(segment, topics).rolled(topics, ask.resolution);
+            rows += sheet.write(topics, ask.range, target).await?;
         }
-        target.finish().await?;
-        let missing = missing(&damaged).into_iter().chain(self.damage.iter().cloned()).collect();
-        Ok(ExportSummary { rows, missing })
+        Ok(rows)
     }
 
     /// The segments that cover the range; each instant is in only one of them.
@@ -231,8 +268,7 @@ impl Sheet {
                     extent(self.segment.level, kind, *quantity, rows, row, elapsed_us)
                 }));
                 let seconds = elapsed_us as f64 / 1e6;
-                target.line(&Line { time: &time, topic, seconds, values: &values }).await?;
-                count += 1;
+                count += target.line(&Line { at, time: &time, topic, seconds, values: &values }).await?;
             }
         }
         Ok(count)

@@ -6,6 +6,7 @@ use serde::ser::{SerializeMap, Serializer};
 
 use super::topics::{Columns, Topics, names, values};
 use super::{Line, Resolution};
+use crate::table::{csv_writer, no_formula};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -29,10 +30,7 @@ enum Output {
 impl Text {
     pub fn new(form: Form, out: Out) -> Self {
         let output = match form {
-            Form::Csv => {
-                let csv = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
-                Output::Csv(Box::new(csv))
-            }
+            Form::Csv => Output::Csv(Box::new(csv_writer(out))),
             Form::Json => Output::Json(out),
         };
         Self { output, columns: Columns::default() }
@@ -52,7 +50,9 @@ impl Text {
         match &mut self.output {
             Output::Csv(csv) => {
                 let id = topic.id.as_deref().unwrap_or_default();
-                for field in [line.time, topic.word(), &topic.name, id, &line.seconds.to_string()] {
+                for field in
+                    [line.time, topic.word(), &no_formula(&topic.name), id, &line.seconds.to_string()]
+                {
                     csv.write_field(field)?;
                 }
                 for cell in self.columns.cells(line) {

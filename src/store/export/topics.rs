@@ -1,6 +1,8 @@
 //! The subjects whose rows are exported, the quantities of each, and their columns: each quantity's mean, and for rows of
 //! several ticks the smallest and the largest too.
 
+use std::collections::HashMap;
+
 use anyhow::bail;
 
 use super::{ExportQuery, Line, Resolution};
@@ -55,11 +57,42 @@ impl Topics {
         Ok(topics)
     }
 
+    /// All that these streams have, of which each is once.
+    pub fn of_streams(streams: Vec<Stream>, catalog: &Catalog) -> Self {
+        let places: HashMap<Stream, usize> =
+            streams.iter().enumerate().map(|(place, stream)| (*stream, place)).collect();
+        let list = streams.iter().filter(|stream| stream.kind != Kind::Copying).map(|stream| {
+            let (name, id) = named(*stream, catalog);
+            let quantities = own_quantities(*stream).filter_map(|quantity| {
+                let place = places.get(&Stream::new(Kind::from(quantity), stream.row))?;
+                Some((*place, quantity))
+            });
+            Topic { stream: *stream, name, id, quantities: quantities.collect() }
+        });
+        let list = list.collect();
+        Self { list, streams }
+    }
+
     fn place(&mut self, stream: Stream) -> usize {
         self.streams.iter().position(|other| *other == stream).unwrap_or_else(|| {
             self.streams.push(stream);
             self.streams.len() - 1
         })
+    }
+
+    /// One for each series, those of the same quantity together.
+    pub fn by_series(self) -> Vec<Self> {
+        let quantities = self.quantities(|_| true);
+        let of = |quantity: Quantity| {
+            let topics = self.list.iter();
+            topics.filter_map(move |topic| {
+                let (place, _) = topic.quantities.iter().find(|(_, own)| *own == quantity)?;
+                let (name, id) = (topic.name.clone(), topic.id.clone());
+                Some((*place, Topic { stream: topic.stream, name, id, quantities: vec![(0, quantity)] }))
+            })
+        };
+        let series = quantities.into_iter().flat_map(of);
+        series.map(|(place, topic)| Self { list: vec![topic], streams: vec![self.streams[place]] }).collect()
     }
 
     /// The quantities of these topics, each once, in the order of columns.

@@ -14,6 +14,7 @@ use crate::store::damage;
 use crate::store::deliveries::{write_delivery, write_silence};
 use crate::store::records::{remove_job, write_alert, write_imported, write_job, write_note};
 use crate::store::rows::{write_gap, write_rows};
+use crate::store::sent::write_progress;
 use crate::store::words::{in_words, of_sqlite};
 use crate::store::write_op::{QueueEntry, WriteError, WriteOp};
 use crate::units::count_text;
@@ -47,12 +48,13 @@ impl Pending {
             held.push(queued);
         }
         held.iter_mut().for_each(|queued| queued.report(Err(WriteError::Held(sentence.into()))));
-        // A later operation replaces the earlier states of its job or alert.
+        // A later operation replaces the earlier states of its job or alert, or of what was sent.
         let mut seen = HashSet::new();
         held.reverse();
         held.retain(|queued| match &queued.op {
             WriteOp::Job(job) => seen.insert(("job", job.id)),
             WriteOp::Alert(alert) => seen.insert(("alert", alert.id)),
+            WriteOp::Sent(_) => seen.insert(("sent", 0)),
             _ => true,
         });
         held.reverse();
@@ -226,5 +228,6 @@ async fn write_one(connection: &mut SqliteConnection, op: &WriteOp) -> anyhow::R
         WriteOp::Note(note) => write_note(connection, note).await,
         WriteOp::Remove(removed) => remove_job(connection, &removed.key).await,
         WriteOp::Import(job, file) => write_imported(connection, job, file).await,
+        WriteOp::Sent(progress) => write_progress(connection, progress).await,
     }
 }

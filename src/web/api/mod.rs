@@ -128,8 +128,11 @@ pub async fn figures(State(site): State<Site>, Path(id): Path<String>) -> Result
     let job = numbered(&site, &id).await?;
     let cost = site.cost(&job).await?;
     let present = site.present()?;
-    let manner =
-        AccountStyle { time: &|at| at.strftime("%F %T").to_string(), is_monitored: present.is_monitored() };
+    let manner = AccountStyle {
+        time: &|at| at.strftime("%F %T").to_string(),
+        zone: "UTC",
+        is_monitored: present.is_monitored(),
+    };
     let account = Account::of(&job, &manner);
     Ok(Json(FiguresBody::new(&job, account, &cost, present.outlook(&job))))
 }

@@ -103,6 +103,26 @@ fn a_cookie_changes_things_from_own_pages_only() {
 }
 
 #[test]
+fn readers_of_a_demo_play_it_again_from_its_own_pages() {
+    let access = access();
+    let check = |peer: &Peer, headers: &[(&str, &str)], expected: &str| {
+        let mut request = Request::builder().method("POST").uri("/demo/again").extension(peer.clone());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let found = format!("{:?}", access.check_play_again(&request.body(Body::empty()).unwrap()));
+        assert!(found.contains(expected), "{peer:?} {headers:?}: expected {expected:?} in {found:?}");
+    };
+    let own = ("origin", "http://127.0.0.1:2692");
+    check(&at("127.0.0.1"), &[HOST, own], "Ok");
+    check(&at("127.0.0.1"), &[HOST], "of other sites");
+    check(&at("127.0.0.1"), &[HOST, ("origin", "http://evil.example")], "of other sites");
+    check(&at("127.0.0.1"), &[("host", "evil.example"), ("origin", "http://evil.example")], "has no name");
+    check(&at("10.0.0.5"), &[HOST, own], "Unauthorized");
+    check(&at("10.0.0.5"), &[HOST, own, BEARER], "Ok");
+}
+
+#[test]
 fn users_of_the_control_socket_may_put_jobs_only() {
     let process = |is_operator| Peer::Process(Process { pid: 1, user: 1000, is_operator });
     let access = Access::default();

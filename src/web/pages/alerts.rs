@@ -7,7 +7,7 @@ use axum::extract::State;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Answer, Content, Refresh, fragment_url, moment, shown};
+use super::{Answer, Content, Refresh, fragment_url, moment, shown, zone_name, zoned_moment};
 use crate::alert::{Alert, Severity};
 use crate::notify::{Delivery, Silence};
 use crate::series::Range;
@@ -75,7 +75,7 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<Alert
         Column::text("Rule").class("less"),
         Column::text("Volume").class("less"),
         Column::text("Message").class("says"),
-        Column::text("Raised (UTC)"),
+        Column::text(format!("Raised ({})", zone_name(now))),
         Column::number("Duration").class("less"),
     ];
     let rows = cleared.iter().map(|alert| row(alert, life(alert), now));
@@ -94,7 +94,8 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<Alert
 
 fn open_alert(alert: &Alert, life: Vec<String>, now: Timestamp) -> OpenAlert {
     let open = Range { from: alert.raised_at, to: now };
-    let since = format!("raised {} UTC, {} ago", moment(alert.raised_at, now), duration_text(open.seconds()));
+    let since =
+        format!("raised {}, {} ago", zoned_moment(alert.raised_at, now), duration_text(open.seconds()));
     OpenAlert {
         grade: alert.severity.text(),
         rule: alert.rule.text(),
@@ -159,7 +160,7 @@ fn silence_line(silence: &Silence, now: Timestamp) -> SilenceLine {
     let note = if silence.note.is_empty() { String::new() } else { format!(": {}", silence.note) };
     SilenceLine {
         volumes: silence.volumes.as_str().into(),
-        text: format!("until {} UTC{note}", moment(silence.until, now)),
+        text: format!("until {}{note}", zoned_moment(silence.until, now)),
         url: format!("/api/v1/silences?volumes={}", escaped(silence.volumes.as_str())),
     }
 }

@@ -8,7 +8,7 @@ use askama::Template;
 use axum::extract::State;
 use jiff::Timestamp;
 
-use super::charts::{BYTES, Figure};
+use super::charts::{BYTES, Charts, Figure};
 use super::rows::{self, JobTable};
 use super::{Answer, Content, Refresh, moment, shown};
 use crate::chart::{self, Axis, Chart, LegendEntry, Line, Look, Side, Size, TimeLabels, Unit};
@@ -38,7 +38,7 @@ struct SideBySide {
     title: String,
     columns: Vec<ColumnRow>,
     has_repeats: bool,
-    figures: Vec<Figure>,
+    charts: Charts,
     remarks: Vec<String>,
     /// Other differences, and all figures.
     tables: [Table; 2],
@@ -105,6 +105,8 @@ pub fn section(
     width: u32,
 ) -> Result<String, Problem> {
     let ComparisonData { columns, comparison, of_all } = compared;
+    let mut telling = comparison.clone();
+    telling.drop_zeros();
     shown(&SideBySide {
         title: choice.set().unwrap_or(TITLE).into(),
         columns: columns
@@ -113,9 +115,9 @@ pub fn section(
             .map(|(place, column)| column_row(place, column, present))
             .collect(),
         has_repeats: columns.iter().any(|column| column.runs.len() > 1),
-        figures: figures(columns, width),
+        charts: figures(columns, width).into(),
         remarks: of_all.iter().cloned().chain(comparison.remarks.iter().map(sentence)).collect(),
-        tables: [besides(comparison), figure_table(comparison, Prefix::default())],
+        tables: [besides(comparison), figure_table(&telling, Prefix::default())],
         basis: basis(comparison),
         command: format!("cowbell job compare {}", choice.arguments()),
     })
@@ -198,10 +200,11 @@ fn figure(title: &str, axis: Axis, value: Value, columns: &[Column], width: u32)
         lines,
         bands: Vec::new(),
         marks: Vec::new(),
+        stacked: false,
         thresholds: Vec::new(),
         forecasts: Vec::new(),
     };
-    Figure { legend, svg: chart::draw(&chart), title: title.into(), gaps: Vec::new() }
+    Figure { legend, svg: chart::draw(&chart).svg, title: title.into(), gaps: Vec::new(), sums: Vec::new() }
 }
 
 fn series(points: &[OutlinePoint], value: Value) -> Series {

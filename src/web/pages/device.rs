@@ -3,8 +3,9 @@
 use askama::Template;
 use axum::extract::{Path, State};
 
-use super::charts::{self, ChoiceLink, Figure, View};
+use super::charts::{self, Charts, RangeTools, View};
 use super::phases::Phases;
+use super::relation::RelationView;
 use super::rows::JobTable;
 use super::text::{self, rate, size};
 use super::{Answer, Content};
@@ -36,12 +37,13 @@ pub struct Subjects {
     /// Where to accept the result of a backup, beside the warning.
     pub accept: Option<String>,
     pub key_figures: Vec<KeyFigure>,
-    pub ranges: Vec<ChoiceLink>,
-    pub span: String,
-    pub figures: Vec<Figure>,
+    pub ranges: RangeTools,
+    pub charts: Charts,
+    /// Of a snapshot.
+    pub relation: Option<RelationView>,
     pub phases: Option<Phases>,
-    /// Notes on a job, or the layout of a volume.
-    pub table: Option<Table>,
+    /// Notes on a job, the layout of a volume, or the volumes of a group or pool.
+    pub tables: Vec<Table>,
     pub links: Vec<(String, String)>,
     pub jobs: Option<JobTable>,
 }
@@ -66,10 +68,14 @@ pub async fn page(
 ) -> Answer {
     let present = site.present()?;
     let device = present.interval.topology.device(&name);
-    let subject = Subject::Device(device.map_or(&*name, |device| &device.identity).to_string());
-    if device.is_none() && !site.store.knows(&subject) {
-        return Err(Problem::NotFound(format!("no device called {name} was ever seen here")));
-    }
+    let (identity, label) = match (device, site.store.device(&name)) {
+        (Some(device), _) => (device.identity.to_string(), device.label.clone()),
+        (None, Some(gone)) => (gone.identity.to_string(), gone.label),
+        (None, None) => {
+            return Err(Problem::NotFound(format!("no device called {name} was ever seen here")));
+        }
+    };
+    let subject = Subject::Device(identity);
     let range = view.range(&present)?;
     let jobs = site.own_job_list(range, MOST_JOBS).await?;
     let copied = device.filter(|device| device.is_pv && charts::may_copy(&present, &jobs.found));
@@ -80,14 +86,13 @@ pub async fn page(
         charts::utilisation(&subject),
     ];
     let page = Subjects {
-        name: device.map_or(&name, |device| &device.label).clone(),
+        name: label,
         description: device.map_or_else(String::new, describe),
         remarks: device.and_then(disk_remark).into_iter().collect(),
         notice: device.is_none().then(|| "This device does not exist now. Its history remains.".into()),
         key_figures: device.map(|device| key_figures(&present, device)).unwrap_or_default(),
-        ranges: view.ranges(),
-        span: super::span_text(range),
-        figures: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
+        ranges: view.ranges(range, &jobs.found),
+        charts: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, &present)),
         ..Subjects::default()
@@ -123,8 +128,7 @@ fn disk_remark(device: &Device) -> Option<String> {
 
 fn key_figures(present: &Present, device: &Device) -> Vec<KeyFigure> {
     let interval = &present.interval;
-    let index = interval.topology.devices.iter().position(|other| other.identity == device.identity);
-    let work = index.and_then(|index| interval.devices.get(index)?.work);
+    let work = interval.work_of(device);
     let value = |quantity: DeviceQuantity| quantity.value(work, interval.elapsed_us);
     let rate = |quantity| rate(value(quantity));
     let count = |quantity| text::count(value(quantity));

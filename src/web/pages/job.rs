@@ -2,12 +2,12 @@
 
 use axum::extract::{Path, State};
 
-use super::charts::{self, Sketch, View};
+use super::charts::{self, RangeTools, Sketch, View};
 use super::device::{KeyFigure, Subjects};
 use super::phases;
 use super::rows;
 use super::text;
-use super::{Answer, Content, Refresh, moment, shown};
+use super::{Answer, Content, Refresh, moment, shown, zone_name, zoned_moment};
 use crate::config::{Rule, Thresholds};
 use crate::forecast::{Eta, Outlook};
 use crate::job::figures::PhaseWork;
@@ -18,10 +18,12 @@ use crate::series::Range;
 use crate::store::{Level, Subject};
 use crate::table::{Column, Table};
 use crate::units::duration_text;
-use crate::verdict::{Verdict, outcome_grade};
+use crate::verdict::{Grade, Verdict, outcome_grade};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem};
 
+/// How much longer the axis of a running job becomes at once.
+const GROWTH: f64 = 1.05;
 /// The time before and after the job: a part of its length, and at least some seconds.
 const MARGIN: f64 = 0.03;
 const LEAST_MARGIN: f64 = 5.0;
@@ -34,12 +36,13 @@ pub async fn page(
     let missing = |_| Problem::NotFound(format!("there is no job {id}"));
     let job = site.job(id.parse().map_err(missing)?).await?;
     let now = whole(&site, &job, &view).await?;
-    let url = super::fragment_url(&format!("/jobs/{}/now", job.id), &view.query());
+    let url = format!("/jobs/{}/now", job.id);
     let present = site.present()?;
-    let refresh = Some(match job.ended_at {
-        None => Refresh::of_range(url, around(&job, &present)),
-        Some(_) => Refresh::once(url),
-    });
+    let refresh = match (&view.from, &view.to, job.ended_at) {
+        (None, None, None) => Some(Refresh::of_range(url, around(&job, &present))),
+        (None, None, Some(_)) => Some(Refresh::once(url)),
+        _ => view.refresh(&url, view.range(&present)?),
+    };
     Ok(Content { title: job.name, place: "/jobs", refresh, now, ..Content::default() })
 }
 
@@ -50,9 +53,9 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         (None, None) => around(job, &present),
         _ => view.range(&present)?,
     };
-    let figures = match job.is_imported() {
+    let charts = match job.is_imported() {
         // Its measurements are in its file, not in the store.
-        true => super::compare::alone(job, site.cost(job).await?, view.width()),
+        true => super::compare::alone(job, site.cost(job).await?, view.width()).into(),
         false => charts::draw(site, view, range, std::slice::from_ref(job), sketches(job, &present)).await?,
     };
     let outlook = present.outlook(job);
@@ -71,9 +74,10 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
             .collect(),
         verdict: Some(verdict),
         accept: job.can_be_accepted().then(|| format!("/api/v1/jobs/{}/accept", job.id)),
-        figures,
+        ranges: if job.is_imported() { RangeTools::default() } else { view.ranges_of(job, range) },
+        charts,
         phases: phases::phases(job, &work, present.interval.at),
-        table: Some(notes(job, present.interval.at)).filter(|table| !table.is_empty()),
+        tables: Some(notes(job, present.interval.at)).filter(|table| !table.is_empty()).into_iter().collect(),
         links: links(job)
             .into_iter()
             .filter(|_| !job.is_imported())
@@ -99,19 +103,27 @@ async fn work(site: &Site, job: &Job) -> Result<Vec<PhaseWork>, Problem> {
 fn account(job: &Job, present: &Present) -> Account {
     Account::of(
         job,
-        &AccountStyle { time: &|at| moment(at, present.interval.at), is_monitored: present.is_monitored() },
+        &AccountStyle {
+            time: &|at| moment(at, present.interval.at),
+            zone: &zone_name(present.interval.at),
+            is_monitored: present.is_monitored(),
+        },
     )
 }
 
 fn notes(job: &Job, now: jiff::Timestamp) -> Table {
     let rows = job.notes.iter().map(|note| vec![moment(note.at, now).into(), note.text.clone().into()]);
-    Table::new("Notes", [Column::text("At (UTC)"), Column::text("Note").class("says")], rows)
+    Table::new(
+        "Notes",
+        [Column::text(format!("At ({})", zone_name(now))), Column::text("Note").class("says")],
+        rows,
+    )
 }
 
-/// When the job will end unless the verdict says it, and the basis of this forecast.
+/// When the job will end, unless the verdict looks ahead, and the basis of this forecast.
 fn expected(outlook: Option<&Outlook>, verdict: &Verdict) -> impl Iterator<Item = String> {
     let text = outlook.map(|outlook| outlook.text.clone());
-    text.filter(|text| !verdict.sentence.contains(text))
+    text.filter(|text| verdict.grade == Grade::Ok && !verdict.sentence.contains(text))
         .into_iter()
         .chain(outlook.map(|outlook| outlook.left.text.clone()))
 }
@@ -134,15 +146,18 @@ async fn rolled_up(site: &Site, job: &Job, present: &Present) -> Result<Option<S
     )))
 }
 
-/// The time of the job with some margin.
-fn around(job: &Job, present: &Present) -> Range {
-    let now = present.interval.at;
-    let margin_ms = ((job.seconds(now) * MARGIN).max(LEAST_MARGIN) * 1000.0) as i64;
-    let end = job.ended_at.unwrap_or(now);
-    let moved = |at: jiff::Timestamp, by: i64| {
-        jiff::Timestamp::from_millisecond(at.as_millisecond().saturating_add(by)).unwrap_or(at)
+/// A job's time with a margin. That of a running job grows in steps, so that its axis does not move at each tick.
+pub fn around(job: &Job, present: &Present) -> Range {
+    let mut seconds = job.seconds(present.interval.at).max(0.0);
+    if job.is_running() && seconds > LEAST_MARGIN {
+        seconds = LEAST_MARGIN * GROWTH.powf((seconds / LEAST_MARGIN).log(GROWTH).ceil());
+    }
+    let margin = (seconds * MARGIN).max(LEAST_MARGIN);
+    let moved = |by: f64| {
+        let at_ms = job.started_at.as_millisecond().saturating_add((by * 1000.0) as i64);
+        jiff::Timestamp::from_millisecond(at_ms).unwrap_or(job.started_at)
     };
-    Range { from: moved(job.started_at, -margin_ms), to: moved(end.max(job.started_at), margin_ms) }
+    Range { from: moved(-margin), to: moved(seconds + margin) }
 }
 
 /// Of the fill of a job's snapshot.
@@ -199,9 +214,9 @@ fn key_figures(job: &Job, account: &Account, present: &Present, outlook: Option<
 /// Links to comparisons with the previous run and with the set.
 async fn others(site: &Site, job: &Job, present: &Present) -> Result<Vec<(String, String)>, Problem> {
     let before = site.previous_run(job).await?.map(|before| {
-        let began = moment(before.started_at, present.interval.at);
+        let began = zoned_moment(before.started_at, present.interval.at);
         let href = format!("/jobs/compare?ids={},{}", before.id, job.id);
-        (format!("compare with the previous run, {began} UTC"), href)
+        (format!("compare with the previous run, {began}"), href)
     });
     let set = job.label.as_ref().map(|label| {
         let href = format!("/jobs/compare?set={}", crate::web::escaped(&label.set));

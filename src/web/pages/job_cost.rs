@@ -27,6 +27,13 @@ struct JobCost {
     key_figures: Vec<KeyFigure>,
 }
 
+/// Facts of a job, folded.
+#[derive(Template)]
+#[template(path = "facts.html")]
+struct Facts {
+    table: Table,
+}
+
 /// Advice with its reason.
 struct Help {
     text: String,
@@ -57,8 +64,8 @@ fn facts_section(job: &Job, setup: &Setup) -> Result<String, Problem> {
     let known = facts(job, setup).into_iter().filter(|fact| fact.name != "how it ended");
     let rows = known.filter_map(|fact| Some(vec![fact.name.into(), fact.value?.into()]));
     let columns = [Column::name(""), Column::text("").class("says")];
-    let table = Table::new("Host and setup", columns, rows).class("ran");
-    if table.is_empty() { Ok(String::new()) } else { shown(&table) }
+    let table = Table::new("", columns, rows);
+    if table.is_empty() { Ok(String::new()) } else { shown(&Facts { table }) }
 }
 
 fn helps(cost: &Cost) -> Vec<Help> {
@@ -68,7 +75,7 @@ fn helps(cost: &Cost) -> Vec<Help> {
         setting: advice.setting.clone(),
     });
     let sizing = cost.report.sizing.iter().map(|sizing| Help {
-        text: "Set the size of the next COW area according to earlier runs.".into(),
+        text: "Set the size of the next COW area.".into(),
         reason: sizing.text.clone(),
         setting: Some(sizing.setting.clone()),
     });

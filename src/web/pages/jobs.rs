@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 
-use super::charts::{ChoiceLink, View};
+use super::charts::{RangeTools, View};
 use super::rows::JobTable;
 use super::{Answer, Content, Refresh, fragment_url, is_moving};
 use crate::series::when::including_latest;
@@ -19,8 +19,7 @@ const DEFAULT_SPAN: &str = "-7d";
 #[derive(Template)]
 #[template(path = "jobs.html")]
 struct Jobs {
-    ranges: Vec<ChoiceLink>,
-    span: String,
+    ranges: RangeTools,
     jobs: JobTable,
     /// The address of the next page.
     older: Option<String>,
@@ -37,10 +36,9 @@ pub async fn page(State(site): State<Site>, ParsedQuery(asked): ParsedQuery<View
     let url = fragment_url("/jobs/list", &asked.query());
     let refresh = is_moving(&asked.span()).then(|| Refresh::each_second(url));
     let page = Jobs {
-        ranges: view.ranges(),
-        span: super::span_text(range),
+        ranges: view.ranges(range, &[]),
         jobs: JobTable::of(&Partial { found: jobs, missing }, &present),
         older: older.map(|query| format!("/jobs?{query}")),
     };
-    Content::new("Jobs", "/jobs", refresh, &page)
+    Content::new("Jobs", "/jobs", refresh, &page)?.with_filter("name, origin or outcome")
 }

@@ -9,9 +9,11 @@ pub mod device;
 pub mod devices;
 pub mod job;
 mod job_cost;
+pub mod group;
 pub mod jobs;
 pub mod overview;
 mod phases;
+mod relation;
 pub mod report;
 mod rows;
 pub mod status;
@@ -26,8 +28,8 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use jiff::Timestamp;
 
-use super::Site;
 use super::answer::{Problem, ProblemBody};
+use super::{Demo, Site, zone};
 use crate::series::Range;
 use crate::series::when::TimeQuery;
 use crate::verdict::{Grade, Verdict};
@@ -48,6 +50,9 @@ struct Page<'a> {
     grade: Grade,
     trigger: String,
     version: &'static str,
+    /// The name of the reader's zone, as in the database of time zones.
+    zone: String,
+    demo: Option<&'a Demo>,
 }
 
 impl Page<'_> {
@@ -79,6 +84,21 @@ type Answer = Result<Content, Problem>;
 impl Content {
     fn new(title: &str, place: &'static str, refresh: Option<Refresh>, now: &impl Template) -> Answer {
         Ok(Self { title: title.into(), place, refresh, now: shown(now)?, tools: String::new() })
+    }
+}
+
+/// The heading of a page whose tables are filtered as one types.
+#[derive(Template)]
+#[template(path = "filter.html")]
+struct Filter<'a> {
+    title: &'a str,
+    placeholder: &'static str,
+}
+
+impl Content {
+    fn with_filter(self, placeholder: &'static str) -> Answer {
+        let tools = shown(&Filter { title: &self.title, placeholder })?;
+        Ok(Self { tools, ..self })
     }
 }
 
@@ -116,9 +136,10 @@ impl Refresh {
     fn trigger(&self, has_charts: bool) -> String {
         let each_tick =
             self.every_ms.map(|every_ms| format!("refresh from:body throttle:{every_ms}ms, seen from:body"));
-        // Charts depend on their width, which only the browser knows. charts.js asks for another range by `view`.
-        let at_once = has_charts.then(|| "load, view".to_string());
-        [each_tick, at_once].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        // charts.js asks for another range or filter by `view`. Charts depend on their width, which only the browser
+        // knows.
+        let at_once = if has_charts { "load, view" } else { "view" };
+        each_tick.into_iter().chain([at_once.to_string()]).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -134,9 +155,11 @@ fn framed(site: &Site, content: &Content) -> Result<Html<String>, Problem> {
     let present = site.present();
     let host = present.as_ref().map(|present| present.host.clone()).unwrap_or_default();
     let grade = present.map_or(Grade::Unknown, |present| Verdict::of_host(&present).grade);
+    let demo = site.demo.as_deref();
     let has_charts = content.now.contains("<figure>");
     let trigger = content.refresh.as_ref().map(|refresh| refresh.trigger(has_charts)).unwrap_or_default();
-    shown(&Page { content, host, grade, trigger, version: env!("CARGO_PKG_VERSION") }).map(Html)
+    let zone = zone::name();
+    shown(&Page { content, host, grade, trigger, version: env!("CARGO_PKG_VERSION"), zone, demo }).map(Html)
 }
 
 fn shown(template: &impl Template) -> Result<String, Problem> {
@@ -184,14 +207,31 @@ pub async fn dress_problem(State(site): State<Site>, response: Response) -> Resp
     }
 }
 
-/// The time of day, with the date if it is not today.
+/// The time of day where the reader is, with the date if it is not today.
 fn moment(at: Timestamp, now: Timestamp) -> String {
-    let same_day = at.as_second().div_euclid(86_400) == now.as_second().div_euclid(86_400);
+    let (at, now) = (zone::local(at), zone::local(now));
+    let same_day = at.date() == now.date();
     at.strftime(if same_day { "%H:%M:%S" } else { "%-d %b %Y %H:%M" }).to_string()
 }
 
+/// With the zone, for a sentence.
+fn zoned_moment(at: Timestamp, now: Timestamp) -> String {
+    format!("{} {}", moment(at, now), zone_name(at))
+}
+
+/// The reader's zone in a few letters.
+fn zone_name(at: Timestamp) -> String {
+    zone::abbreviation(&zone::current(), at)
+}
+
 fn span_text(range: Range) -> String {
-    let [from_day, to_day] = [range.from, range.to].map(|at| at.strftime("%-d %b %Y").to_string());
+    let [from, to] = [range.from, range.to].map(zone::local);
+    let [from_day, to_day] = [&from, &to].map(|at| at.strftime("%-d %b %Y").to_string());
     let until = if from_day == to_day { String::new() } else { format!("{to_day}, ") };
-    format!("{from_day}, {} to {until}{} UTC", range.from.strftime("%H:%M"), range.to.strftime("%H:%M"))
+    format!(
+        "{from_day}, {} to {until}{} {}",
+        from.strftime("%H:%M"),
+        to.strftime("%H:%M"),
+        zone_name(range.to)
+    )
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 
-use super::charts::{self, ChoiceLink, Figure, Sketch, Trace, View};
+use super::charts::{self, Charts, RangeTools, Sketch, Trace, View};
 use super::rows::{self, JobTable};
-use super::{Answer, Content, moment};
+use super::{Answer, Content, zoned_moment};
 use crate::alert::{Rule, usual_period};
 use crate::chart::Look;
 use crate::job::{Job, JobKind};
@@ -32,20 +32,19 @@ const MOST_JOBS: usize = 10;
 const MOST_OUTLOOKS: usize = 3;
 const MOST_LASTS: usize = 2;
 /// Three charts fit on a screen of 768 pixels.
-const HEIGHT: u32 = 118;
+const HEIGHT: u32 = 106;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct Overview {
     verdict: Verdict,
     more: Vec<String>,
-    ranges: Vec<ChoiceLink>,
-    span: String,
+    ranges: RangeTools,
     fills: Table,
     /// Sentences on the last backups, and their addresses.
     lasts: Vec<(String, String)>,
     nothing_to_watch: String,
-    figures: Vec<Figure>,
+    charts: Charts,
     jobs: JobTable,
 }
 
@@ -55,17 +54,16 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
     let jobs = site.own_job_list(range, MOST_JOBS).await?;
     let sketches = [fills(&present, &jobs.found), reads(&jobs.found), disks(&present)];
     let sketches = sketches.map(|sketch| Sketch { height: HEIGHT, ..sketch }).into();
-    let figures = charts::draw(&site, &view, range, &jobs.found, sketches).await?;
+    let charts = charts::draw(&site, &view, range, &jobs.found, sketches).await?;
     let verdict = Verdict::of_host(&present);
     let page = Overview {
         more: more(&present, &verdict),
         verdict,
-        ranges: view.ranges(),
-        span: super::span_text(range),
+        ranges: view.ranges(range, &jobs.found),
         fills: rows::fills(&present),
         lasts: last_backups(&present),
         nothing_to_watch: nothing_to_watch(&present),
-        figures,
+        charts,
         jobs: JobTable::of(&jobs, &present),
     };
     Content::new("Overview", "/", view.refresh("/overview", range), &page)
@@ -151,9 +149,9 @@ fn last_backups(present: &Present) -> Vec<(String, String)> {
             format!("; the next usually ends in about {}", rough_text(usual_s - ages[0]))
         });
         let (outcome, took) = (rows::outcome_word(job), rows::took(job, present.interval.at));
-        let began = moment(job.started_at, present.interval.at);
+        let began = zoned_moment(job.started_at, present.interval.at);
         let text = format!(
-            "{of}: {outcome}, {began} UTC, {took}{}{}.",
+            "{of}: {outcome}, {began}, {took}{}{}.",
             peak.unwrap_or_default(),
             next.unwrap_or_default()
         );

@@ -13,7 +13,7 @@ use crate::units::Prefix;
 
 pub struct Phases {
     pub table: Table,
-    pub note: Option<String>,
+    pub note: Option<&'static str>,
 }
 
 /// `None` without phases. `work` is empty until it is computed; columns without values are left out.
@@ -39,15 +39,12 @@ pub fn phases(job: &Job, work: &[PhaseWork], now: Timestamp) -> Option<Phases> {
     ];
     columns.extend(has_read.then(|| Column::number("Read")));
     columns.extend(has_written.then(|| Column::number("Written")));
-    columns.extend(names.iter().map(|name| Column::number(*name)));
-    let of_pvs = if names.is_empty() { "" } else { OF_PVS };
+    columns.extend(names.iter().map(|name| Column::number(format!("{name} busy"))));
     (!spans.is_empty()).then(|| Phases {
         table: Table::new("Phases", columns, spans.iter().enumerate().map(row)).class("phases"),
-        note: (!work.is_empty()).then(|| format!("{OF_WHOLE_TICKS}{of_pvs}")),
+        note: (!work.is_empty()).then_some(OF_WHOLE_TICKS),
     })
 }
-
-const OF_PVS: &str = " PV columns: busy share of the time, and bytes read and written.";
 
 /// Name, start, duration, and share of the job.
 fn times(job: &Job, span: &PhaseSpan, now: Timestamp) -> [Cell; 4] {

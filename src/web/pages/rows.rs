@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{moment, text};
+use super::{moment, text, zone_name};
 use crate::config::Rule;
 use crate::job::{Job, JobKind, Outcome, tool};
 use crate::present::Present;
@@ -133,6 +133,10 @@ pub fn used_of_size(fill: Option<Fill>, size: Option<u64>) -> String {
     }
 }
 
+pub fn group_href(vg: &str) -> String {
+    format!("/groups/{}", crate::web::escaped(vg))
+}
+
 pub fn volume_href(vg: &str, lv: &str) -> String {
     format!("/volumes/{}/{}", crate::web::escaped(vg), crate::web::escaped(lv))
 }
@@ -146,7 +150,7 @@ pub struct JobTable {
 impl JobTable {
     pub fn of(jobs: &Partial<Vec<Job>>, present: &Present) -> Self {
         let name = |job: &Job| Cell::link(&job.name, format!("/jobs/{}", job.id)).small(label(job));
-        Self { table: job_table("The latest first", jobs, present, name), missing: jobs.missing.clone() }
+        Self { table: job_table("Jobs", jobs, present, name), missing: jobs.missing.clone() }
     }
 
     /// Jobs with checkboxes.
@@ -170,16 +174,16 @@ fn job_table(
     present: &Present,
     name: impl Fn(&Job) -> Cell,
 ) -> Table {
+    let now = present.interval.at;
     let columns = [
         Column::name("Job").class("named"),
         Column::text("Outcome"),
-        Column::text("Started (UTC)").class("least"),
+        Column::text(format!("Started ({})", zone_name(now))).class("least"),
         Column::number("Took"),
         Column::number("Read").class("least"),
         Column::number("Peak fill").class("least"),
         Column::text("Of").class("less"),
     ];
-    let now = present.interval.at;
     let row = |job: &Job| {
         let of = match (&job.vg, &job.origin) {
             (Some(vg), Some(origin)) => {

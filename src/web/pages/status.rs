@@ -4,8 +4,8 @@ use askama::Template;
 use axum::extract::State;
 use jiff::Timestamp;
 
-use super::charts::{self, Figure, View};
-use super::{Answer, Content, Refresh, moment, text};
+use super::charts::{self, Charts, View};
+use super::{Answer, Content, Refresh, moment, text, zone_name, zoned_moment};
 use crate::config::Age;
 use crate::present::Present;
 use crate::source::own::own_cost;
@@ -22,7 +22,7 @@ struct Status {
     notes: Vec<String>,
     tables: Vec<Table>,
     /// Of the host.
-    figures: Vec<Figure>,
+    charts: Charts,
 }
 
 pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>) -> Answer {
@@ -32,13 +32,13 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
         charts::throughput("Throughput of all disks, each byte once", &Subject::Total),
         charts::paging(),
     ];
-    let figures = charts::draw(&site, &view, range, &[], host).await?;
+    let charts = charts::draw(&site, &view, range, &[], host).await?;
     let store = &present.store;
     let notes = store.error.iter().chain(&present.notes).chain(&store.notes).cloned().collect();
     let tables = [own_figures(&present), levels(&present), gaps(&present), parts(&present)];
     let tables = tables.into_iter().filter(|table| !table.is_empty()).collect();
     let refresh = Refresh::each_second("/status/now");
-    Content::new("Status", "/status", Some(refresh), &Status { notes, tables, figures })
+    Content::new("Status", "/status", Some(refresh), &Status { notes, tables, charts })
 }
 
 /// Names, figures and remarks.
@@ -68,10 +68,14 @@ fn own_figures(present: &Present) -> Table {
         ("Size of a day", or_later(stock.bytes_per_day), "of ticks, before they are rolled up".into()),
         ("Final size", or_later(forecast), fits.into()),
     ];
+    let remote_write = present.remote_write.iter().map(|state| {
+        let (figure, remark) = state.texts();
+        ("Remote write", figure, remark)
+    });
     let row =
         |(what, figure, remark): (&str, String, String)| vec![what.into(), figure.into(), remark.into()];
     let columns = [Column::name(""), Column::number(""), Column::text("")];
-    Table::new("cowbell itself", columns, known.into_iter().map(row))
+    Table::new("cowbell itself", columns, known.into_iter().chain(remote_write).map(row))
 }
 
 fn micros(us: u64) -> String {
@@ -80,9 +84,7 @@ fn micros(us: u64) -> String {
 
 fn levels(present: &Present) -> Table {
     let (stock, keep, now) = (&present.store.stock, &present.keep, present.interval.at);
-    let since = |level: Level| {
-        Cell::known(stock.since[level as usize].map(|from| format!("{} UTC", moment(from, now))))
-    };
+    let since = |level: Level| Cell::known(stock.since[level as usize].map(|from| zoned_moment(from, now)));
     let row = |what: &str, age: Age, since| {
         vec![what.into(), format!("{} days", age.0.as_secs() / (24 * 3600)).into(), since]
     };
@@ -99,8 +101,12 @@ fn gaps(present: &Present) -> Table {
     let row = |gap: &Gap| {
         vec![at(gap.from_ms), at(gap.to_ms), gap.ticks.to_string().into(), gap.reason.clone().into()]
     };
-    let columns =
-        [Column::text("From (UTC)"), Column::text("To"), Column::number("Ticks"), Column::text("Reason")];
+    let columns = [
+        Column::text(format!("From ({})", zone_name(present.interval.at))),
+        Column::text("To"),
+        Column::number("Ticks"),
+        Column::text("Reason"),
+    ];
     let caption = "Gaps, the latest first";
     Table::new(caption, columns, present.store.stock.gaps.iter().map(row))
 }

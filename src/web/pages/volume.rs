@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use axum::extract::{self, Path};
 
-use super::charts::{self, View};
+use super::charts::{self, Sketch, View};
 use super::device::{KeyFigure, Subjects};
+use super::relation;
 use super::rows::{self, JobTable};
 use super::text::{self, rate, size};
-use super::{Answer, Content, moment};
+use super::{Answer, Content, job, moment, zone_name, zoned_moment};
 use crate::alert::Rule;
+use crate::chart::Look;
 use crate::forecast::Eta;
 use crate::interval::Interval;
 use crate::job::Job;
@@ -17,7 +19,8 @@ use crate::present::Present;
 use crate::report::account::{AccountStyle, unmounted_at_its_death};
 use crate::sample::lvm::{Policies, Segment};
 use crate::series::per_second;
-use crate::series::quantity::DeviceQuantity;
+use crate::series::quantity::{DeviceQuantity, Quantity};
+use crate::series::when::TimeQuery;
 use crate::store::Subject;
 use crate::table::{Cell, Column, Table};
 use crate::topology::{LvLayout, State, Volume, VolumeKind, VolumeState};
@@ -40,7 +43,9 @@ pub async fn page(
     if found.is_none() && !site.store.knows(&subject) {
         return Err(Problem::NotFound(format!("no volume called {name} was ever seen here")));
     }
-    let range = view.range(&present)?;
+    let gone = last_job(&present, &[], &vg, &lv).filter(|_| found.is_none());
+    let life = gone.filter(|_| view.span() == TimeQuery::default()).map(|job| job::around(job, &present));
+    let range = life.map_or_else(|| view.range(&present), Ok)?;
     let mut jobs = site.own_job_list(range, MOST_JOBS).await?;
     jobs.found
         .retain(|job| job.vg.as_ref() == Some(&vg) && [&job.lv, &job.origin].contains(&&Some(lv.clone())));
@@ -55,9 +60,7 @@ pub async fn page(
         true => vec![charts::fill_and_read_speed(&subject, thresholds)],
         false => vec![charts::fills(traces, thresholds), charts::throughput("Throughput", &subject)],
     };
-    if found.is_some_and(|(volume, _)| volume.kind == VolumeKind::Snapshot) {
-        sketches.push(super::overview::copying(&present, &jobs.found));
-    }
+    sketches.extend(copying(&present, found.map(|(volume, _)| volume), last.filter(|_| is_snapshot)));
     sketches.push(charts::latency(&subject));
     let page = Subjects {
         name: name.clone(),
@@ -69,16 +72,43 @@ pub async fn page(
         },
         notice: notice(found, last, &present),
         key_figures: found.map(|(volume, state)| key_figures(&present, volume, state)).unwrap_or_default(),
-        ranges: view.ranges(),
-        span: super::span_text(range),
-        figures: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
-        table: found.map(|(volume, _)| layout(volume)).filter(|table| !table.is_empty()),
+        ranges: match gone {
+            Some(_) => view.ranges(range, &jobs.found).with("its life", life.is_some()),
+            None => view.ranges(range, &jobs.found),
+        },
+        charts: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
+        tables: found.map(|(volume, _)| tables(&present, volume)).unwrap_or_default(),
+        relation: match last.filter(|_| is_snapshot) {
+            Some(job) => relation::of_job(&site, job, view.width()).await?,
+            None => None,
+        },
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, &present)),
         ..Subjects::default()
     };
     let refresh = view.refresh(&format!("{}/now", rows::volume_href(&vg, &lv)), range);
     Content::new(&name, "/volumes", refresh, &page)
+}
+
+/// COW copying against what is written to the origin, of a thick snapshot that exists or is gone.
+fn copying(present: &Present, volume: Option<&Volume>, last: Option<&Job>) -> Option<Sketch> {
+    let (vg, origin) = match (volume, last) {
+        (Some(volume), _) => (&volume.vg, volume.origin.as_ref()?),
+        (None, Some(job)) => (job.vg.as_ref()?, job.origin.as_ref()?),
+        (None, None) => return None,
+    };
+    let topology = &present.interval.topology;
+    let origin = topology.volumes.iter().find(|other| other.vg == *vg && other.lv == *origin)?;
+    if volume.is_some_and(|volume| volume.kind != VolumeKind::Snapshot) || origin.pool.is_some() {
+        return None;
+    }
+    let devices = topology.devices.iter();
+    let mut sketch = charts::copying(devices.filter(|pv| pv.is_pv && pv.vg.as_ref() == Some(vg)));
+    let subject = Subject::Volume(origin.uuid.to_string());
+    let written = Quantity::Device(DeviceQuantity::WrittenBytes);
+    sketch.traces.push(charts::trace(format!("written to {}", origin.lv), &subject, written, Look::Fill));
+    sketch.title = "COW copying and the origin's writes".into();
+    Some(sketch)
 }
 
 fn describe(volume: &Volume, present: &Present) -> String {
@@ -105,20 +135,23 @@ fn last_job<'a>(present: &'a Present, jobs: &'a [Job], vg: &str, lv: &str) -> Op
 }
 
 fn notice(found: Option<(&Volume, &VolumeState)>, last: Option<&Job>, present: &Present) -> Option<String> {
-    let time = |at| moment(at, present.interval.at);
+    let now = present.interval.at;
+    let time = |at| zoned_moment(at, now);
     let Some((volume, _)) = found else {
         let Some(job) = last else {
             return Some("This volume no longer exists. Its history remains.".into());
         };
-        let since = job.ended_at.map_or_else(String::new, |at| format!(" since {} UTC", time(at)));
+        let since = job.ended_at.map_or_else(String::new, |at| format!(" since {}", time(at)));
         let peak = job
             .peak_fill_percent
             .map_or_else(String::new, |peak| format!(" It was {} full at most.", percent_text(peak)));
         return Some(format!("This snapshot no longer exists{since}.{peak} Its history remains."));
     };
     let job = present.job_of(volume)?;
-    let style = AccountStyle { time: &time, is_monitored: present.is_monitored() };
-    Some(format!("Invalid since {} UTC.{}", time(job.died_at?), unmounted_at_its_death(job, &style)))
+    let (time_of, zone) = (|at| moment(at, now), zone_name(now));
+    let style = AccountStyle { time: &time_of, zone: &zone, is_monitored: present.is_monitored() };
+    let unmounted = unmounted_at_its_death(job, &style).map_or_else(String::new, |text| format!(" {text}"));
+    Some(format!("Invalid since {}.{unmounted}", time(job.died_at?)))
 }
 
 /// Mounts, tags and policies, on one line.
@@ -158,6 +191,53 @@ fn growth(volume: &Volume, policies: Option<Policies>) -> Option<String> {
         }
         at => format!("LVM would extend it at {at} %, but dmeventd does not monitor it"),
     })
+}
+
+/// The volumes of a pool, and the layout.
+fn tables(present: &Present, volume: &Volume) -> Vec<Table> {
+    let mut tables = vec![layout(volume)];
+    if volume.kind == VolumeKind::ThinPool {
+        tables.insert(0, by_use(present, volume));
+    }
+    tables.retain(|table| !table.is_empty());
+    tables
+}
+
+/// What of a volume is mapped in its pool, in bytes.
+fn mapped(volume: &Volume, state: &VolumeState) -> Option<u64> {
+    Some((volume.size? as f64 * state.fill?.percent() / 100.0) as u64)
+}
+
+/// A pool's volumes, the one with the most data first.
+fn by_use(present: &Present, pool: &Volume) -> Table {
+    let mut volumes: Vec<_> = present.interval.thin_volumes(pool).collect();
+    volumes.sort_by_key(|(volume, state)| std::cmp::Reverse(mapped(volume, state)));
+    let row = |(volume, state): (&Volume, &VolumeState)| {
+        let of_pool = mapped(volume, state).zip(pool.size).map(|(used, size)| used as f64 / size as f64);
+        vec![
+            Cell::link(&volume.lv, rows::volume_href(&volume.vg, &volume.lv)),
+            size(mapped(volume, state)).into(),
+            Cell::known(of_pool.map(|part| percent_text(part * 100.0))),
+            size(volume.size).into(),
+        ]
+    };
+    let columns = [
+        Column::name("Volume in this pool"),
+        Column::number("Mapped"),
+        Column::number("Of the pool"),
+        Column::number("Size"),
+    ];
+    Table::new("Volumes by use", columns, volumes.into_iter().map(row))
+}
+
+/// The sum of the sizes of a pool's volumes, against what it can have.
+fn overcommitment(present: &Present, pool: &Volume) -> Option<KeyFigure> {
+    let sizes = present.interval.thin_volumes(pool).map(|(volume, _)| volume.size);
+    let (promised, has) = (sizes.sum::<Option<u64>>()?, pool.size.filter(|size| *size > 0)?);
+    let free = present.interval.topology.group(&pool.vg)?.free;
+    let spare = free.map_or_else(String::new, |free| format!(", {} free in {}", size(Some(free)), pool.vg));
+    let detail = format!("{} promised of {}{spare}", size(Some(promised)), size(Some(has)));
+    Some(KeyFigure::new("Overcommitment", format!("{:.2} ×", promised as f64 / has as f64), detail))
 }
 
 /// The segments as `lvs --segments` lists them.
@@ -220,6 +300,7 @@ fn key_figures(present: &Present, volume: &Volume, state: &VolumeState) -> Vec<K
     }
     figures.extend(filled("In sync", state.sync, "of the mirror or RAID".into()));
     figures.extend(filled("Metadata", state.metadata, rows::used_of_size(state.metadata, None)));
+    figures.extend((volume.kind == VolumeKind::ThinPool).then(|| overcommitment(present, volume)).flatten());
     let interval = &present.interval;
     let work = interval.device_of(volume).and_then(|done| done.work);
     let rate = |quantity: DeviceQuantity| rate(quantity.value(work, interval.elapsed_us));

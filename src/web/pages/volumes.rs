@@ -8,7 +8,7 @@ use super::{Answer, Content, Refresh, rows};
 use crate::present::Present;
 use crate::series::quantity::DeviceQuantity;
 use crate::table::{Cell, Column, Table};
-use crate::topology::{Group, Volume, VolumeState};
+use crate::topology::{Device, Group, Volume, VolumeState};
 use crate::units::{Fill, percent_text};
 use crate::verdict::grade_of;
 use crate::web::Site;
@@ -23,6 +23,7 @@ struct Volumes {
 
 struct GroupView {
     name: String,
+    href: String,
     space: String,
     /// Names and addresses.
     pvs: Vec<(String, String)>,
@@ -37,11 +38,24 @@ pub async fn page(State(site): State<Site>) -> Answer {
         groups: groups.iter().map(|group| group_view(&present, group)).collect(),
         nothing: super::overview::nothing_to_watch(&present),
     };
-    Content::new("Volumes", "/volumes", Some(Refresh::each_second("/volumes/list")), &page)
+    let refresh = Some(Refresh::each_second("/volumes/list"));
+    Content::new("Volumes", "/volumes", refresh, &page)?.with_filter("volume, kind or state")
 }
 
 fn group_view(present: &Present, group: &Group) -> GroupView {
-    let space = match group.size {
+    GroupView {
+        name: group.name.clone(),
+        href: rows::group_href(&group.name),
+        space: space(group),
+        pvs: pvs(present, group).map(|pv| (pv.name.to_string(), super::devices::device_href(pv))).collect(),
+        missing_pvs: group.missing_pvs,
+        volumes: volumes(present, &group.name, ""),
+    }
+}
+
+/// How large the group is, and how much of it is free.
+pub fn space(group: &Group) -> String {
+    match group.size {
         Some(_) => {
             let spare = group.spare.map(|spare| format!(" · {} spare for metadata", size(Some(spare))));
             let tags = (!group.tags.is_empty()).then(|| format!(" · tags {}", group.tags.join(", ")));
@@ -49,20 +63,18 @@ fn group_view(present: &Present, group: &Group) -> GroupView {
             format!("{space}{}{}", spare.unwrap_or_default(), tags.unwrap_or_default())
         }
         None => "free space unknown: LVM's report is missing".into(),
-    };
-    let devices = &present.interval.topology.devices;
-    let pv = |name: &String| {
-        let device = devices.iter().find(|device| *device.name == **name)?;
-        Some((name.clone(), super::devices::device_href(device)))
-    };
-    let volumes = present.interval.volumes().filter(|(volume, _)| volume.vg == group.name);
-    GroupView {
-        name: group.name.clone(),
-        space,
-        pvs: group.pvs.iter().filter_map(pv).collect(),
-        missing_pvs: group.missing_pvs,
-        volumes: Table::new("", columns(), volumes.map(|(volume, state)| row(present, volume, state))),
     }
+}
+
+/// The group's PVs, as far as they are present.
+pub fn pvs<'a>(present: &'a Present, group: &'a Group) -> impl Iterator<Item = &'a Device> {
+    let devices = &present.interval.topology.devices;
+    group.pvs.iter().filter_map(|name| devices.iter().find(|device| *device.name == **name))
+}
+
+pub fn volumes(present: &Present, group: &str, title: &'static str) -> Table {
+    let volumes = present.interval.volumes().filter(|(volume, _)| volume.vg == group);
+    Table::new(title, columns(), volumes.map(|(volume, state)| row(present, volume, state)))
 }
 
 fn columns() -> [Column; 8] {

@@ -14,7 +14,7 @@ pub struct DeviceBody {
     pub device: String,
     /// An identity independent of the name: device-mapper UUID, WWID or serial number.
     pub uuid: String,
-    /// The displayed name: `vg0/mysql`, `PV of vg0`.
+    /// The displayed name: `vg0/mysql`, `sda · PV of vg0`.
     pub label: String,
     pub kind: DeviceKind,
     pub vg: Option<String>,

@@ -22,6 +22,7 @@ pub use volume::VolumeBody;
 
 use crate::interval::Interval;
 use crate::present::{Percentiles, Present};
+use crate::remote_write::RemoteWriteState;
 use crate::series::quantity::HostQuantity;
 use crate::source::own::{OwnCost, own_cost};
 use crate::source::variant_name;
@@ -42,6 +43,8 @@ pub struct StatusBody {
     /// The resource usage of cowbell.
     pub process: OwnCost,
     pub store: StoreBody,
+    /// `null` without a receiver in `[remote_write]`.
+    pub remote_write: Option<RemoteWriteState>,
     /// Hints on the setup of cowbell.
     pub notes: Vec<String>,
 }
@@ -85,6 +88,7 @@ impl StatusBody {
             parts: parts(present),
             process: own_cost(),
             store: StoreBody::new(present),
+            remote_write: present.remote_write.clone(),
             notes: present.notes.clone(),
         }
     }

@@ -5,19 +5,22 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::marks::{gone, marks};
+use super::nearest::{Nearest, later, nearest};
 use super::{Sketch, Trace, View};
 use crate::alert::Pace;
-use crate::chart::{self, Band, Chart, Forecast, LegendEntry, Line, Size, TimeLabels};
+use crate::chart::{self, Band, Chart, Forecast, LegendEntry, Line, Picture, Size, TimeLabels};
 use crate::forecast::Eta;
 use crate::job::Job;
 use crate::present::Present;
-use crate::series::quantity::{Quantity, VolumeQuantity};
+use crate::series::quantity::{DeviceQuantity, Quantity, VolumeQuantity};
 use crate::series::{Range, Series};
 use crate::store::{Gap, SeriesKey, Subject};
 use crate::units::count_text;
 use crate::web::Site;
 use crate::web::answer::{Partial, Problem};
-use crate::web::pages::moment;
+use crate::web::pages::{moment, zoned_moment};
+use crate::web::zone;
 
 /// The part of the range that a forecast may add, and in which steps.
 const MOST_FUTURE: f64 = 0.4;
@@ -26,6 +29,29 @@ const FUTURE_STEP: f64 = 0.1;
 const FUTURE_MARGIN: f64 = 1.2;
 const FULL_PERCENT: f64 = 100.0;
 
+/// The charts of a page, all over the same range.
+#[derive(Default)]
+pub struct Charts {
+    pub figures: Vec<Figure>,
+    /// `None` if time counts from the start of jobs.
+    pub window: Option<Window>,
+    /// Where there is data, if this range has none.
+    pub nearest: Option<Nearest>,
+}
+
+/// The range that was requested and the last tick, in milliseconds since 1970.
+pub struct Window {
+    pub from: i64,
+    pub to: i64,
+    pub now: i64,
+}
+
+impl From<Vec<Figure>> for Charts {
+    fn from(figures: Vec<Figure>) -> Self {
+        Self { figures, ..Self::default() }
+    }
+}
+
 /// A chart with its legend.
 pub struct Figure {
     pub title: String,
@@ -33,6 +59,8 @@ pub struct Figure {
     pub svg: String,
     /// Reasons of gaps; the first chart of a page has them for all charts.
     pub gaps: Vec<String>,
+    /// Of a stacked chart, the sum of each line's points.
+    pub sums: Vec<f64>,
 }
 
 /// Reads all series in one pass and draws the charts. Sketches without traces are left out.
@@ -42,16 +70,28 @@ pub async fn draw(
     range: Range,
     jobs: &[Job],
     sketches: Vec<Sketch>,
-) -> Result<Vec<Figure>, Problem> {
+) -> Result<Charts, Problem> {
     let sketches: Vec<Sketch> = sketches.into_iter().filter(|sketch| !sketch.traces.is_empty()).collect();
-    let wanted: Vec<SeriesKey> =
-        sketches.iter().flat_map(|sketch| &sketch.traces).map(|trace| trace.wanted.clone()).collect();
+    let traces = sketches.iter().flat_map(|sketch| &sketch.traces);
+    let mut wanted: Vec<SeriesKey> = traces.map(|trace| trace.wanted.clone()).collect();
+    // Of the host, to see which devices are gone.
+    let host = Quantity::Device(DeviceQuantity::ReadBytes);
+    wanted.push(SeriesKey { subject: Subject::Total, quantity: host });
     let stored = site.store.series(&wanted, range, view.points()).await;
     let in_memory = || site.store.series_in_memory(&wanted, range, view.points());
-    let Partial { found, missing } =
+    let Partial { mut found, missing } =
         Partial::or_from_memory(stored, in_memory, "only the last minutes are drawn")?;
-    let mut series = found.into_iter();
+    let host = found.pop().flatten().unwrap_or_default();
+    wanted.pop();
     let present = site.present()?;
+    let nearest = nearest(site, &present, &wanted, range, &found).await;
+    let common_marks = marks(site, &present, range).await;
+    let window = Window {
+        from: range.from.as_millisecond(),
+        to: range.to.as_millisecond(),
+        now: present.interval.at.as_millisecond(),
+    };
+    let mut series = found.into_iter();
     let is_live = range.contains(present.interval.at) || range.to == present.interval.at;
     let paces = if is_live { present.paces.clone() } else { HashMap::new() };
     let range = with_future(range, &sketches, &paces);
@@ -64,30 +104,45 @@ pub async fn draw(
             area,
         };
         let keys: Vec<SeriesKey> = sketch.traces.iter().map(|trace| trace.wanted.clone()).collect();
-        let lines: Vec<Line> = sketch.traces.into_iter().zip(series.by_ref()).map(line).collect();
+        let mut lines: Vec<Line> = sketch.traces.into_iter().zip(series.by_ref()).map(line).collect();
+        let sums = if sketch.stacked { label_shares(&mut lines) } else { Vec::new() };
         let forecasts =
             keys.iter().zip(&lines).filter_map(|(key, line)| forecast(pace(key, &paces)?.full?, line));
+        let mut marks = gone(&host, lines.iter().map(|line| (&*line.label, &line.series)));
+        marks.extend(common_marks.iter().cloned());
         let chart = Chart {
             forecasts: forecasts.collect(),
             title: sketch.title,
             range,
-            time_labels: TimeLabels::Clock,
+            time_labels: TimeLabels::Clock(zone::current()),
             size: Size { width: view.width(), height: sketch.height },
             left: sketch.left,
             right: sketch.right,
             lines,
             bands: jobs.iter().map(|job| band(job, present.interval.at)).collect(),
-            marks: Vec::new(),
+            marks,
+            stacked: sketch.stacked,
             thresholds: sketch.thresholds,
         };
-        let (legend, svg) = (chart::legend(&chart), chart::draw(&chart));
-        Figure { legend, svg, title: chart.title, gaps: Vec::new() }
+        let Picture { svg, legend } = chart::draw(&chart);
+        Figure { legend, svg, title: chart.title, gaps: Vec::new(), sums }
     });
     let mut figures: Vec<Figure> = figures.collect();
     if let Some(first) = figures.first_mut() {
         first.gaps = missing.into_iter().chain(gaps(&present, range)).collect();
     }
-    Ok(figures)
+    Ok(Charts { figures, window: Some(window), nearest })
+}
+
+/// Appends its share to the label of each line, and returns the sum of each.
+fn label_shares(lines: &mut [Line]) -> Vec<f64> {
+    let sum = |line: &Line| line.series.points.iter().filter_map(|point| point.avg).sum::<f64>();
+    let sums: Vec<f64> = lines.iter().map(sum).collect();
+    let all: f64 = sums.iter().sum();
+    for (line, sum) in lines.iter_mut().zip(&sums).filter(|_| all > 0.0) {
+        line.label = format!("{} ({:.0} %)", line.label, sum / all * 100.0);
+    }
+    sums
 }
 
 /// The gaps of the range.
@@ -97,9 +152,9 @@ fn gaps(present: &Present, range: Range) -> Vec<String> {
     let gaps = present.store.stock.gaps.iter().filter(shown);
     gaps.map(|gap| {
         let (from, to) =
-            (moment(at(gap.from_ms), present.interval.at), moment(at(gap.to_ms), present.interval.at));
+            (moment(at(gap.from_ms), present.interval.at), zoned_moment(at(gap.to_ms), present.interval.at));
         format!(
-            "From {from} to {to} UTC, {} could not be stored: {}.",
+            "From {from} to {to}, {} could not be stored: {}.",
             count_text(gap.ticks, "tick", "ticks"),
             gap.reason
         )
@@ -139,12 +194,6 @@ fn forecast(eta: Eta, line: &Line) -> Option<Forecast> {
         side: line.side,
         look: line.look,
     })
-}
-
-/// Saturates, since some forecasts are years ahead.
-fn later(at: Timestamp, seconds: f64) -> Timestamp {
-    Timestamp::from_millisecond(at.as_millisecond().saturating_add((seconds * 1000.0) as i64))
-        .unwrap_or(Timestamp::MAX)
 }
 
 fn band(job: &Job, now: Timestamp) -> Band {

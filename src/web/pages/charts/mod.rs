@@ -1,6 +1,8 @@
 //! The charts of all pages: their titles, axes and series.
 
 mod draw;
+mod marks;
+mod nearest;
 mod view;
 
 use crate::alert::Severity;
@@ -11,8 +13,8 @@ use crate::present::Present;
 use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity};
 use crate::store::{SeriesKey, Subject};
 use crate::topology::{Device, Volume, VolumeKind};
-pub use draw::{Figure, draw};
-pub use view::{ChoiceLink, View};
+pub use draw::{Charts, Figure, draw};
+pub use view::{ChoiceLink, RangeTools, View};
 
 pub const BYTES: Axis = Axis { unit: Unit::BytesPerSecond, max: None };
 const PERCENT: Axis = Axis { unit: Unit::Percent, max: Some(100.0) };
@@ -33,6 +35,8 @@ pub struct Sketch {
     pub right: Option<Axis>,
     pub traces: Vec<Trace>,
     pub thresholds: Vec<Threshold>,
+    /// Whether the lines lie on each other; then each label has its share of the sum.
+    pub stacked: bool,
     /// In pixels.
     pub height: u32,
 }
@@ -41,7 +45,15 @@ const HEIGHT: u32 = 140;
 
 impl Sketch {
     pub fn new(title: impl Into<String>, left: Axis, traces: Vec<Trace>) -> Self {
-        Self { title: title.into(), left, right: None, traces, thresholds: Vec::new(), height: HEIGHT }
+        Self {
+            title: title.into(),
+            left,
+            right: None,
+            traces,
+            thresholds: Vec::new(),
+            stacked: false,
+            height: HEIGHT,
+        }
     }
 }
 
@@ -54,6 +66,16 @@ pub fn throughput(title: &str, subject: &Subject) -> Sketch {
     let read = trace("read", subject, Quantity::Device(DeviceQuantity::ReadBytes), Look::Read);
     let written = trace("written", subject, Quantity::Device(DeviceQuantity::WrittenBytes), Look::Write);
     Sketch::new(title, BYTES, vec![Trace { area: true, ..read }, written])
+}
+
+/// What each PV reads or writes, on top of each other.
+pub fn by_pv(title: &str, pvs: &[&Device], quantity: DeviceQuantity) -> Sketch {
+    let trace = |(pv, number): (&&Device, u8)| {
+        let subject = Subject::Device(pv.identity.to_string());
+        trace(&*pv.name, &subject, Quantity::Device(quantity), Look::Other(number))
+    };
+    let traces = pvs.iter().zip(0_u8..).map(trace).collect();
+    Sketch { stacked: true, ..Sketch::new(title, BYTES, traces) }
 }
 
 /// Whether there is or was a thick snapshot, and so COW copying.

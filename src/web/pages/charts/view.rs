@@ -1,16 +1,19 @@
 //! The query of a page with charts: time range and width.
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
 use serde::Deserialize;
 
+use super::nearest::later;
 use crate::chart;
+use crate::job::Job;
 use crate::present::Present;
 use crate::series::Range;
 use crate::series::when::TimeQuery;
 use crate::store::Level;
 use crate::web::answer::Problem;
-use crate::web::escaped;
-use crate::web::pages::{Refresh, fragment_url, is_moving};
+use crate::web::pages::{Refresh, fragment_url, is_moving, span_text};
+use crate::web::{escaped, zone};
 
 /// The default width of a chart.
 const WIDTH: u32 = 1_000;
@@ -29,12 +32,16 @@ const SPANS: [(&str, &str); 7] = [
 const DEFAULT_SPAN: &str = "-15m";
 /// The default range is no longer than there is something to see, but at least so long.
 const LEAST_S: f64 = 30.0;
+/// It grows in steps of this, so that the axis does not move at each tick.
+const GROWTH_S: f64 = 10.0;
 
 /// The query.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct View {
     pub from: Option<String>,
     pub to: Option<String>,
+    /// Of ends without one, which are those of the fields.
+    pub zone: Option<String>,
     /// For lists: the place after which the page starts.
     pub before: Option<String>,
     pub width: Option<u32>,
@@ -42,7 +49,11 @@ pub struct View {
 
 impl View {
     pub fn span(&self) -> TimeQuery {
-        TimeQuery { from: self.from.clone(), to: self.to.clone() }
+        let zoned = |end: &str| match &self.zone {
+            Some(zone) if end.parse::<DateTime>().is_ok() => format!("{end}[{zone}]"),
+            _ => end.into(),
+        };
+        TimeQuery { from: self.from.as_deref().map(zoned), to: self.to.as_deref().map(zoned) }
     }
 
     pub fn range(&self, present: &Present) -> Result<Range, Problem> {
@@ -60,7 +71,7 @@ impl View {
 
     /// The query as text, without the width.
     pub fn query(&self) -> String {
-        let pairs = [("from", &self.from), ("to", &self.to), ("before", &self.before)];
+        let pairs = [("from", &self.from), ("to", &self.to), ("zone", &self.zone), ("before", &self.before)];
         let pairs = pairs.iter().filter_map(|(key, value)| Some((*key, value.as_deref()?)));
         pairs.map(|(key, value)| format!("{key}={}", escaped(value))).collect::<Vec<_>>().join("&")
     }
@@ -70,14 +81,30 @@ impl View {
         Some(if is_moving(&self.span()) { Refresh::of_range(url, range) } else { Refresh::once(url) })
     }
 
-    pub fn ranges(&self) -> Vec<ChoiceLink> {
-        let current = self.from.as_deref().unwrap_or(DEFAULT_SPAN);
-        let link = |(name, from): (&'static str, &str)| ChoiceLink {
-            name,
-            href: format!("?from={from}"),
-            is_current: self.to.is_none() && from == current,
+    /// The presets, and with a running job, from its start to now.
+    pub fn ranges(&self, range: Range, jobs: &[Job]) -> RangeTools {
+        let running = jobs.iter().find(|job| job.is_running()).map(|job| self.since(job, "running job"));
+        let presets = SPANS.into_iter().map(|(name, from)| self.choice(name, from));
+        RangeTools { running, ..RangeTools::new(presets.collect(), range) }
+    }
+
+    /// The ranges of a job's page.
+    pub fn ranges_of(&self, job: &Job, range: Range) -> RangeTools {
+        let whole = ChoiceLink {
+            name: "whole job",
+            href: format!("/jobs/{}", job.id),
+            is_current: self.from.is_none() && self.to.is_none(),
         };
-        SPANS.into_iter().map(link).collect()
+        RangeTools::new(vec![whole, self.since(job, "from its start to now")], range)
+    }
+
+    fn since(&self, job: &Job, name: &'static str) -> ChoiceLink {
+        self.choice(name, &job.started_at.to_string())
+    }
+
+    fn choice(&self, name: &'static str, from: &str) -> ChoiceLink {
+        let current = self.from.as_deref().unwrap_or(DEFAULT_SPAN);
+        ChoiceLink { name, href: format!("?from={from}"), is_current: self.to.is_none() && from == current }
     }
 
     pub fn width(&self) -> u32 {
@@ -86,6 +113,35 @@ impl View {
 
     pub(super) fn points(&self) -> usize {
         self.width() as usize / PIXELS_PER_POINT
+    }
+}
+
+/// Selects a range: presets, and fields for its ends.
+#[derive(Default)]
+pub struct RangeTools {
+    pub choices: Vec<ChoiceLink>,
+    /// Comes last, so that it moves nothing when it appears.
+    pub running: Option<ChoiceLink>,
+    /// The range in words.
+    pub span: String,
+    /// Its ends and their time zone, for the fields.
+    pub from: String,
+    pub to: String,
+    pub zone: String,
+}
+
+impl RangeTools {
+    /// Adds the page's usual range, first.
+    pub fn with(mut self, name: &'static str, is_current: bool) -> Self {
+        self.choices.iter_mut().for_each(|choice| choice.is_current &= !is_current);
+        self.choices.insert(0, ChoiceLink { name, href: "?".into(), is_current });
+        self
+    }
+
+    fn new(choices: Vec<ChoiceLink>, range: Range) -> Self {
+        let field = |at: Timestamp| zone::local(at).strftime("%FT%T").to_string();
+        let [from, to] = [range.from, range.to].map(field);
+        Self { choices, running: None, span: span_text(range), from, to, zone: zone::name() }
     }
 }
 
@@ -100,7 +156,6 @@ pub struct ChoiceLink {
 fn first(present: &Present) -> Timestamp {
     let stored = present.store.stock.since[Level::Ticks as usize];
     let first = stored.map_or(present.started_at, |stored| stored.min(present.started_at));
-    let least_ms = (LEAST_S * 1000.0) as i64;
-    let latest = Timestamp::from_millisecond(present.interval.at.as_millisecond().saturating_sub(least_ms));
-    first.min(latest.unwrap_or(first))
+    let length_s = Range { from: first, to: present.interval.at }.seconds().max(LEAST_S);
+    later(present.interval.at, -(length_s / GROWTH_S).ceil() * GROWTH_S)
 }

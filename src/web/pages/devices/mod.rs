@@ -9,7 +9,7 @@ use axum::extract::State;
 use super::charts::ChoiceLink;
 use super::{Answer, Content, Refresh, shown, text};
 use crate::present::Present;
-use crate::topology::Device;
+use crate::topology::{Device, DeviceKind};
 use crate::web::Site;
 use crate::web::answer::ParsedQuery;
 use figures::{Cell, Figures};
@@ -112,18 +112,19 @@ fn sort(rows: &mut [(&Device, Figures)], query: &Query) {
 }
 
 fn row(device: &Device, figures: &Figures, query: &Query) -> Row {
-    let is_named = device.label != *device.name;
+    let is_named = device.label.starts_with(&*device.name);
     Row {
         label: device.label.clone(),
-        detail: text::joined([is_named.then(|| device.name.to_string()), device.model.clone()]),
+        detail: text::joined([(!is_named).then(|| device.name.to_string()), device.model.clone()]),
         href: device_href(device),
         cells: figures.cells(query, false),
     }
 }
 
-/// The address of a device's page; it does not depend on the device's name.
+/// The address of a device's page: the name of its volume, or the kernel's.
 pub fn device_href(device: &Device) -> String {
-    format!("/devices/{}", crate::web::escaped(&device.identity))
+    let name = if device.kind == DeviceKind::Dm { &*device.label } else { &*device.name };
+    format!("/devices/{}", crate::web::escaped(name))
 }
 
 fn heads(query: &Query) -> Vec<Head> {

@@ -1,0 +1,268 @@
+//! The task: one live request and one of the backlog at a time. Its only state is what was settled; ticks stay in the store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use super::backoff::Backoff;
+use super::encoding::{ExternalLabels, encoded};
+use super::plan::{self, LIVE_EVERY_MS};
+use super::receiver::{Failure, Receiver};
+use super::state::RemoteWriteState;
+use crate::store::{
+    Position, Progress, SampleBatch, SegmentSamples, Span, StoreReader, in_words, on_a_thread,
+};
+
+/// Samples of a request, or one tick. Receivers take some megabytes at once.
+const MOST_SAMPLES: usize = 5_000;
+/// How often new ticks are looked for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a kind of failure is logged.
+const LOG_AGAIN: Duration = Duration::from_secs(3600);
+/// After the store could not be read.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+pub struct Task {
+    sending: Arc<Sending>,
+    progress: Option<Progress>,
+    state: RemoteWriteState,
+    backoff: Backoff,
+    /// When each status, or that there was none, was logged.
+    logged: HashMap<Option<u16>, Instant>,
+    progresses: watch::Sender<Option<Progress>>,
+    states: watch::Sender<RemoteWriteState>,
+}
+
+/// What a request needs.
+struct Sending {
+    receiver: Receiver,
+    labels: ExternalLabels,
+    store: StoreReader,
+}
+
+/// One request at a time.
+#[derive(Default)]
+struct Lane {
+    request: JoinSet<Outcome>,
+    /// The segment of the last request, since the next one is likely to be of it too.
+    segment: Option<SegmentSamples>,
+    /// Since the store could not be read.
+    paused_until: Option<Instant>,
+}
+
+/// The end of a request.
+struct Outcome {
+    segment: Option<SegmentSamples>,
+    result: Result<Sent, String>,
+}
+
+/// Ticks that were sent, with how many samples, and the answer.
+struct Sent {
+    span: Span,
+    samples: u64,
+    answer: Result<(), Failure>,
+}
+
+impl Task {
+    pub fn new(
+        receiver: Receiver,
+        labels: ExternalLabels,
+        store: StoreReader,
+        progresses: watch::Sender<Option<Progress>>,
+        states: watch::Sender<RemoteWriteState>,
+    ) -> Self {
+        Self {
+            sending: Arc::new(Sending { receiver, labels, store }),
+            progress: None,
+            state: RemoteWriteState::default(),
+            backoff: Backoff::default(),
+            logged: HashMap::new(),
+            progresses,
+            states,
+        }
+    }
+
+    /// Until it is aborted.
+    pub async fn serve(mut self) {
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut live, mut backlog) = (Lane::default(), Lane::default());
+        loop {
+            let newest = self.sending.store.newest(LIVE_EVERY_MS);
+            if let Some((newest, before)) = newest {
+                self.begin(newest).await;
+                self.start(&mut live, &mut backlog, newest, before);
+            }
+            self.publish(newest.map(|(newest, _)| newest));
+            tokio::select! {
+                _ = looks.tick() => {}
+                Some(ended) = live.request.join_next() => self.settle(ended.ok(), &mut live),
+                Some(ended) = backlog.request.join_next() => self.settle(ended.ok(), &mut backlog),
+            }
+        }
+    }
+
+    /// Finds out what an earlier process sent. Without one, ticks are sent from the newest on.
+    async fn begin(&mut self, newest: Position) {
+        if self.progress.is_some() {
+            return;
+        }
+        match self.sending.store.progress().await {
+            // After a power cut, the store may lack ticks that were sent.
+            Ok(Some(stored)) if plan::end(&stored) > newest => self.progress = Some(plan::begun_at(newest)),
+            Ok(Some(stored)) => {
+                self.progress = Some(stored);
+                // It needs not be stored again.
+                self.progresses.send_if_modified(|progress| {
+                    progress.clone_from(&self.progress);
+                    false
+                });
+            }
+            Ok(None) => {
+                let before_newest = Position { at_ms: newest.at_ms - 1, ..newest };
+                self.progress = Some(plan::begun_at(before_newest));
+            }
+            Err(error) => self.state.failure = Some(in_words(&error)),
+        }
+    }
+
+    fn start(&self, live: &mut Lane, backlog: &mut Lane, newest: Position, before: Option<Position>) {
+        let (Some(progress), now) = (&self.progress, Instant::now()) else { return };
+        if self.backoff.allows_live(now) && live.is_free(now) {
+            live.start(plan::live(progress, newest, before), &self.sending);
+        }
+        if self.backoff.allows_backlog(now) && backlog.is_free(now) {
+            backlog.start(plan::backlog(progress), &self.sending);
+        }
+    }
+
+    /// Takes the end of a request; `None` if it panicked.
+    fn settle(&mut self, outcome: Option<Outcome>, lane: &mut Lane) {
+        let (Some(outcome), Some(progress)) = (outcome, &mut self.progress) else {
+            lane.paused_until = Some(Instant::now() + STORE_PAUSE);
+            return;
+        };
+        lane.segment = outcome.segment;
+        let Sent { span, samples, answer } = match outcome.result {
+            Ok(sent) => sent,
+            Err(sentence) => {
+                lane.paused_until = Some(Instant::now() + STORE_PAUSE);
+                self.state.failure = Some(sentence);
+                return;
+            }
+        };
+        match answer {
+            Err(failure) if !failure.is_final() => {
+                self.state.failed_requests += 1;
+                self.backoff.fail(Instant::now(), failure.pause);
+                self.fail(&failure);
+            }
+            Err(failure) => {
+                plan::settle(progress, span);
+                self.state.refused_requests += 1;
+                self.state.dropped_samples += samples;
+                self.backoff.succeed();
+                self.fail(&failure);
+            }
+            Ok(()) => {
+                plan::settle(progress, span);
+                self.state.sent_samples += samples;
+                self.state.failure = None;
+                self.backoff.succeed();
+            }
+        }
+    }
+
+    /// Shows a failure, and logs each kind once an hour: a receiver that is down fails every few seconds.
+    fn fail(&mut self, failure: &Failure) {
+        self.state.failure = Some(failure.sentence.clone());
+        let (now, sentence) = (Instant::now(), &failure.sentence);
+        let before = self.logged.get(&failure.status);
+        if before.is_some_and(|before| now.duration_since(*before) < LOG_AGAIN) {
+            return;
+        }
+        self.logged.insert(failure.status, now);
+        match failure.is_final() {
+            true => {
+                tracing::error!("the receiver of [remote_write] refuses ticks, which are dropped: {sentence}")
+            }
+            false => tracing::warn!(
+                "cannot send ticks to the receiver of [remote_write], trying again: {sentence}"
+            ),
+        }
+    }
+
+    fn publish(&mut self, newest: Option<Position>) {
+        if let (Some(progress), Some(newest)) = (&self.progress, newest) {
+            let behind = |position: Position| Some((newest.at_ms - position.at_ms).max(0));
+            self.state.behind_ms = behind(progress.done);
+            self.state.newest_behind_ms = behind(plan::end(progress));
+        }
+        self.states.send_if_modified(|state| replace(state, &self.state));
+        self.progresses.send_if_modified(|progress| replace(progress, &self.progress));
+    }
+}
+
+/// Whether it was another one.
+fn replace<T: Clone + PartialEq>(old: &mut T, new: &T) -> bool {
+    let is_new = old != new;
+    if is_new {
+        old.clone_from(new);
+    }
+    is_new
+}
+
+impl Lane {
+    fn is_free(&self, now: Instant) -> bool {
+        self.request.is_empty() && self.paused_until.is_none_or(|until| until <= now)
+    }
+
+    fn start(&mut self, span: Option<Span>, sending: &Arc<Sending>) {
+        let mut segment = self.segment.take();
+        let Some(span) = span else { return };
+        let sending = Arc::clone(sending);
+        self.request.spawn(async move {
+            let result = sending.send(span, &mut segment).await.map_err(|error| in_words(&error));
+            Outcome { segment, result }
+        });
+    }
+}
+
+impl Sending {
+    /// Sends the first ticks of a span. `segment` is used if it continues there, and replaced otherwise.
+    async fn send(&self, span: Span, segment: &mut Option<SegmentSamples>) -> anyhow::Result<Sent> {
+        let held = segment.take().filter(|held| held.continues(span.after));
+        let mut encoded = self.encoded(span, held).await?;
+        if encoded.is_none() {
+            encoded = self.encoded(span, self.store.samples_after(span.after).await?).await?;
+        }
+        let Some((held, batch, body)) = encoded else {
+            // Ticks that retention has deleted, or none at all.
+            return Ok(Sent { span, samples: 0, answer: Ok(()) });
+        };
+        *segment = Some(held);
+        let span = Span { after: span.after, to: batch.to };
+        let answer = if batch.samples == 0 { Ok(()) } else { self.receiver.send(body).await };
+        Ok(Sent { span, samples: batch.samples as u64, answer })
+    }
+
+    /// The first ticks of a span as the body of a request; `None` if the segment has none of them.
+    async fn encoded(
+        &self,
+        span: Span,
+        segment: Option<SegmentSamples>,
+    ) -> anyhow::Result<Option<(SegmentSamples, SampleBatch, Vec<u8>)>> {
+        let Some(segment) = segment else { return Ok(None) };
+        let labels = self.labels.clone();
+        let work = on_a_thread(move || {
+            let Some(batch) = segment.batch(span, MOST_SAMPLES) else { return Ok(None) };
+            let body = encoded(&batch.series, &labels)?;
+            Ok(Some((segment, batch, body)))
+        });
+        work.await?
+    }
+}

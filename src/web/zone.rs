@@ -1,0 +1,67 @@
+//! The time zone in which pages show times: that of the reader's browser, which a cookie names, or else UTC.
+//!
+//! It belongs to a request, as a locale does. API, exports, reports and stored sentences are in UTC.
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+/// As cowbell.js sets it.
+const COOKIE: &str = "zone";
+
+tokio::task_local! {
+    static ZONE: TimeZone;
+}
+
+/// Answers a request in the zone of its reader.
+pub async fn enter(request: Request, next: Next) -> Response {
+    let zone = asked(request.headers()).and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC);
+    ZONE.scope(zone, next.run(request)).await
+}
+
+/// The name of the zone that a reader asks for.
+pub fn asked(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+    let mut pairs =
+        cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find_map(|(name, value)| (name == COOKIE).then_some(value))
+}
+
+/// Of the request that is answered; UTC outside of one.
+pub fn current() -> TimeZone {
+    ZONE.try_with(TimeZone::clone).unwrap_or(TimeZone::UTC)
+}
+
+/// Its name in the database of time zones.
+pub fn name() -> String {
+    current().iana_name().unwrap_or("UTC").into()
+}
+
+/// A time where the reader is.
+pub fn local(at: Timestamp) -> Zoned {
+    at.to_zoned(current())
+}
+
+/// As beside a time: `UTC`, `CET`, or `+03` where a zone has no letters.
+pub fn abbreviation(zone: &TimeZone, at: Timestamp) -> String {
+    zone.to_offset_info(at).abbreviation().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_names_the_zone_among_others() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(asked(&headers), None);
+        headers.append(header::COOKIE, "a=b; zone=Europe/Berlin; other=x".parse().unwrap());
+        assert_eq!(asked(&headers), Some("Europe/Berlin"));
+        for name in ["../../etc/passwd", "/etc/passwd", "", "Nowhere/At All", "zone"] {
+            assert!(TimeZone::get(name).is_err(), "{name}");
+        }
+    }
+}

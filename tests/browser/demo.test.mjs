@@ -1,0 +1,130 @@
+// The demo tells its story soon, says that it is a recording, and can be played again.
+
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+
+import { becomes, openBrowser, openPage } from "./browser.mjs";
+import { startDaemon } from "./daemon.mjs";
+
+const STORY_MS = 20_000;
+
+let browser;
+before(async () => (browser = await openBrowser()));
+after(() => browser?.close());
+
+const banner = (page) => page.locator(".demo");
+const lastTick = async (daemon) => Date.parse((await daemon.json("/api/v1/status")).ticks.last_at);
+const verdict = (page) => page.locator(".verdict").innerText();
+
+describe("the demo, as people start it", () => {
+  let daemon, began;
+  before(async () => {
+    began = Date.now();
+    daemon = await startDaemon("demo");
+  });
+  after(() => daemon?.stop());
+
+  it("shows within 20 s that the snapshot will be full before the backup is done", async () => {
+    const page = await openPage(browser);
+    await page.goto(daemon.url);
+    assert.match(await banner(page).innerText(), /This is a recording of .*, played 60 times as fast/);
+    await page.waitForFunction(
+      () => document.body.dataset.grade === "critical" && /will overflow in/.test(document.querySelector(".verdict").innerText),
+      null,
+      { timeout: STORY_MS - (Date.now() - began) },
+    );
+    assert.match(await page.title(), /^✖ /);
+    assert.match(await verdict(page), /data_snapshot/);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  });
+
+  it("pauses, and fills a screen on the wall", async () => {
+    const page = await openPage(browser);
+    await page.goto(`${daemon.url}/?kiosk`);
+    await becomes(page, "live");
+    assert.ok(await banner(page).isVisible());
+    await page.keyboard.press("p");
+    await becomes(page, "paused");
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  });
+});
+
+describe("the button of the demo's banner", () => {
+  let daemon;
+  before(async () => (daemon = await startDaemon("demo", "--speed", "300")));
+  after(() => daemon?.stop());
+
+  for (const javaScriptEnabled of [true, false]) {
+    it(`begins anew, ${javaScriptEnabled ? "with" : "without"} scripts`, async () => {
+      const page = await openPage(browser, { javaScriptEnabled });
+      const first = await lastTick(daemon);
+      while ((await lastTick(daemon)) < first + 300_000) await page.waitForTimeout(50);
+      const before = await lastTick(daemon);
+      await page.goto(`${daemon.url}/jobs`);
+      await page.getByRole("button", { name: "Play it again" }).click();
+      await page.waitForURL(`${daemon.url}/`);
+      assert.ok((await lastTick(daemon)) < before);
+      if (javaScriptEnabled) await becomes(page, "live");
+      assert.ok(await banner(page).isVisible());
+      assert.deepEqual(page.faults, []);
+      await page.context().close();
+    });
+  }
+
+  it("moves nothing when the page comes to life", async () => {
+    const page = await openPage(browser);
+    await page.goto(daemon.url, { waitUntil: "domcontentloaded" });
+    const [place, next] = [await banner(page).boundingBox(), await page.locator("#main").boundingBox()];
+    await page.waitForFunction(() => ["live", "ended"].includes(document.body.dataset.live));
+    assert.deepEqual([await banner(page).boundingBox(), (await page.locator("#main").boundingBox()).y], [place, next.y]);
+    await page.context().close();
+  });
+});
+
+describe("a live page", () => {
+  let daemon;
+  before(async () => (daemon = await startDaemon("demo")));
+  after(() => daemon?.stop());
+
+  it("is sent only what is new, shows all of it, and is sent the whole after one that does not fit", async () => {
+    const page = await openPage(browser);
+    const answers = [];
+    let isWrong = false;
+    await page.route(/width=/, async (route) => {
+      const response = await route.fetch();
+      const headers = response.headers();
+      const { "x-patch-of": of, "x-rendering": rendering } = headers;
+      answers.push({ of, rendering, asked: route.request().headers()["x-rendering"], size: (await response.body()).length });
+      const spoilt = isWrong && of;
+      if (spoilt) isWrong = false;
+      await route.fulfill({ response, headers: spoilt ? { ...headers, "x-patch-of": "0000000000000000" } : headers });
+    });
+    await page.goto(daemon.url);
+    const until = async (isDone) => {
+      for (const end = Date.now() + 15_000; !isDone(); await page.waitForTimeout(50)) assert.ok(Date.now() < end, String(isDone));
+    };
+    await until(() => answers.filter(({ of }) => of).length > 3);
+    isWrong = true;
+    const count = answers.length;
+    await until(() => !isWrong && answers.slice(count).some(({ asked }) => asked === "none"));
+    await until(() => answers.at(-1).of);
+    const [whole, patch] = [answers.findLast(({ of }) => !of), answers.findLast(({ of }) => of)];
+    assert.ok(patch.size < whole.size, `${patch.size} of ${whole.size} bytes`);
+    await page.waitForFunction(() => document.body.dataset.live === "ended", null, { timeout: 60_000 });
+    await page.waitForTimeout(1500);
+    const fresh = await page.evaluate(async () => {
+      const now = document.getElementById("now");
+      const width = Math.max(240, Math.floor(now.clientWidth / 20) * 20);
+      const text = await (await fetch(`${now.getAttribute("hx-get")}?width=${width}`)).text();
+      const html = new DOMParser().parseFromString(`<div id=now>${text}</div>`, "text/html");
+      return [...html.querySelectorAll("#now svg.chart path, #now td, #now .verdict")].map((one) => one.getAttribute("d") ?? one.textContent);
+    });
+    const after = await page.evaluate(() => [...document.querySelectorAll("#now svg.chart path, #now td, #now .verdict")].map((one) => one.getAttribute("d") ?? one.textContent));
+    assert.deepEqual(after, fresh);
+    assert.ok(fresh.length > 10);
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  });
+});
