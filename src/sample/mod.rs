@@ -12,6 +12,7 @@ pub mod mounts;
 pub mod mylvmbackup;
 pub mod processes;
 pub mod sysfs;
+pub mod touched;
 pub mod usage;
 
 use std::collections::{BTreeMap, HashSet};
@@ -27,6 +28,7 @@ use host::{CpuTimes, Paging};
 use mounts::Mount;
 use processes::Maker;
 use sysfs::BlockDevice;
+use touched::Region;
 use usage::Usage;
 
 /// Each distinct parse error is logged once, up to this many.
@@ -58,6 +60,8 @@ pub struct Sample {
     pub failed_processes: Vec<FailedProcess>,
     /// Devices with a read error in the kernel's log since the last tick.
     pub read_errors: Vec<String>,
+    /// Regions of statistics and what was written there, only in the tick of their reading, about once a minute.
+    pub touched: Option<Vec<Region>>,
     pub slow: SlowParts,
 }
 
@@ -197,6 +201,11 @@ impl Sampler {
                 require_parsed(&unparsed)?;
             }
             Part::KernelLog => sample.read_errors = kernel_log::devices_with_read_errors(text),
+            Part::Touched => {
+                let (regions, unparsed) = touched::parse(text);
+                sample.touched = Some(regions);
+                require_parsed(&unparsed)?;
+            }
             Part::Mounts => {
                 let (mounts, unparsed) = mounts::parse(text);
                 self.forget_unmounted(&mounts);

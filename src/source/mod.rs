@@ -105,6 +105,9 @@ pub enum Part {
     Exits,
     /// New errors in the kernel's log, a line each
     KernelLog,
+    /// Regions of cowbell's device-mapper statistics, with the areas written to since the previous reading, formatted by
+    /// `live/touched.rs`
+    Touched,
 }
 
 impl Part {
