@@ -69,6 +69,7 @@ fn present() -> Present {
         jobs: Vec::new(),
         curves: Arc::default(),
         outlooks: OnceLock::new(),
+        measured: Arc::default(),
         alerts: Vec::new(),
         paces: growing().map(|index| (uuid(index), pace)).collect(),
         races: growing().take(BACKUPS).map(|index| (uuid(index), race)).collect::<HashMap<_, _>>(),
@@ -98,6 +99,7 @@ fn interval() -> Interval {
         write_ms: 2_345_678,
         busy_ms: 345_678,
         queue_ms: 3_456_789,
+        ..Counters::default()
     };
     Interval {
         at: Timestamp::UNIX_EPOCH,
@@ -117,6 +119,7 @@ fn interval() -> Interval {
         backups: Arc::default(),
         failed_processes: Vec::new(),
         read_errors: Vec::new(),
+        touched: None,
     }
 }
 

@@ -28,6 +28,8 @@ pub mod series;
 pub mod forecast;
 /// Jobs: when they ran, what they cost, and why.
 pub mod job;
+/// How large a snapshot has to be, by its age.
+pub mod sizing;
 /// Alert rules: what was raised and cleared in a tick.
 pub mod alert;
 /// Delivers alerts, with limits and retries.

@@ -19,6 +19,7 @@ use crate::job::sizing::never_overflows;
 use crate::notify::{Delivery, Silence};
 use crate::remote_write::RemoteWriteState;
 use crate::sample::PartState;
+use crate::sizing::{MeasuredVolumes, Question, SizeAdvice, advise};
 use crate::source::dm::usage_unknown;
 use crate::source::{Part, variant_name};
 use crate::store::Health;
@@ -48,6 +49,8 @@ pub struct Present {
     pub curves: Arc<Curves>,
     /// The forecasts of running backups by job, from when they are first needed.
     pub outlooks: OnceLock<HashMap<i64, Outlook>>,
+    /// What was measured of volumes, by UUID.
+    pub measured: Arc<MeasuredVolumes>,
     pub alerts: Vec<Alert>,
     /// How fast snapshots and pools fill that grow, by UUID.
     pub paces: HashMap<Arc<str>, Pace>,
@@ -120,6 +123,13 @@ impl Present {
         let running = self.jobs.iter().filter(|job| job.is_running());
         let outlook = |job: &Job| forecast(job, &self.interval, &self.curves, ended());
         running.filter_map(|job| Some((job.id, outlook(job)?))).collect()
+    }
+
+    /// How large a snapshot of this volume has to be; `None` of a volume that has none, or if nothing is known.
+    pub fn size_advice(&self, volume: &Volume, planned_bytes: Option<u64>) -> Option<SizeAdvice> {
+        let ended = self.jobs.iter().rev().map(Arc::as_ref);
+        let question = Question::of_volume(volume, &self.interval, &self.measured, ended)?;
+        advise(&Question { planned_bytes, ..question })
     }
 
     /// Whether LVM's dmeventd monitors snapshots, and unmounts invalid ones.

@@ -109,6 +109,7 @@ impl Machine {
             backups: Arc::default(),
             failed_processes: Vec::new(),
             read_errors: Vec::new(),
+            touched: None,
         }
     }
 

@@ -29,6 +29,7 @@ pub use crate::config::{Rule, Severity};
 use crate::forecast::Outlook;
 use crate::interval::Interval;
 use crate::job::JobTracker;
+use crate::sizing::MeasuredVolumes;
 use crate::topology::{Topology, Volume};
 pub use own::Own;
 use own::OwnCounts;
@@ -110,6 +111,8 @@ pub struct Situation<'a> {
     pub jobs: &'a JobTracker,
     /// The running backup that needs most of a snapshot or pool, and its forecast.
     pub outlook: &'a dyn Fn(&Volume) -> Option<(i64, Outlook)>,
+    /// What was measured of volumes, by UUID.
+    pub measured: &'a MeasuredVolumes,
 }
 
 /// How long cowbell runs: a clock that is set forward makes nothing older.

@@ -12,7 +12,8 @@ use crate::config::{RuleSettings, Thresholds};
 use crate::job::backup_run::BackupRun;
 use crate::job::earlier::past_runs;
 use crate::job::{Job, JobKind, MOST_EARLIER_RUNS};
-use crate::topology::VolumeKind;
+use crate::sizing::{Question, Risk, advise};
+use crate::topology::{Volume, VolumeKind};
 use crate::units::{duration_text, size_text};
 
 /// Fewer earlier runs do not show what is usual.
@@ -52,6 +53,9 @@ impl Rules {
             for backups in &all {
                 changed.extend(self.judge_size(backups, now.interval.at));
                 changed.extend(self.judge_age(backups, now.interval.at));
+            }
+            for volume in &now.interval.topology.volumes {
+                changed.extend(self.judge_next_size(volume, now));
             }
             let is_known = |alert: &Alert| {
                 all.iter().any(|backups| (&backups.vg, &backups.lv) == (&alert.vg, &alert.lv))
@@ -133,6 +137,25 @@ impl Rules {
         };
         let cleared = || format!("The last backup of {uuid} read {}, or a week has passed.", size_text(read));
         self.settle(&finding, at, &Texts { raised, cleared, job: Some(last.id) })
+    }
+
+    /// Whether the next snapshot is large enough, as far as that is known.
+    fn judge_next_size(&mut self, volume: &Volume, now: &Situation) -> Option<Alert> {
+        let (vg, lv, at) = (&*volume.vg, &*volume.lv, now.interval.at);
+        let thresholds = self.settings.of(Rule::SnapshotSmall, vg, lv)?;
+        let ended = now.jobs.ended().iter().rev().map(|job| &**job);
+        let advice = advise(&Question::of_volume(volume, now.interval, now.measured, ended)?)?;
+        let planned = advice.planned.filter(|_| advice.has_backups)?;
+        let evaluation = if planned.risk == Risk::Likely { WARNING } else { Evaluation::Clear };
+        let uuid = &*volume.uuid;
+        let finding =
+            Finding { rule: Rule::SnapshotSmall, vg, lv, uuid, thresholds, evaluation, value: None };
+        let texts = Texts {
+            raised: || format!("The next snapshot is likely to overflow. {}", planned.text),
+            cleared: || planned.text.clone(),
+            job: None,
+        };
+        self.settle(&finding, at, &texts)
     }
 
     fn judge_age(&mut self, backups: &Backups, at: Timestamp) -> Option<Alert> {

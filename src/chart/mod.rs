@@ -84,14 +84,14 @@ pub enum TimeLabels {
 }
 
 /// In pixels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     pub width: u32,
     pub height: u32,
 }
 
 /// A vertical axis; it starts at zero.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Axis {
     pub unit: Unit,
     /// A fixed upper end; otherwise the largest value decides. Larger values are drawn at the upper edge.

@@ -1,8 +1,8 @@
-//! One quantity against another: a point for each pair, and a line through them.
+//! One quantity against another: points, a line through them, curves, and a band around one.
 
 use plotters::coord::cartesian::Cartesian2d;
 use plotters::drawing::DrawingAreaErrorKind;
-use plotters::element::{Circle, PathElement, Text};
+use plotters::element::{Circle, PathElement, Polygon, Text};
 use plotters::prelude::IntoDrawingArea;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, TextStyle};
@@ -21,6 +21,7 @@ const RIGHT: i32 = 14;
 const LABEL_DISTANCE: i32 = 6 * TENTHS;
 const DOT: i32 = 2 * TENTHS;
 
+#[derive(Default)]
 pub struct Scatter {
     /// The label for screen readers.
     pub title: String,
@@ -32,6 +33,10 @@ pub struct Scatter {
     pub points: Vec<(f64, f64)>,
     /// Slope and intercept.
     pub line: Option<(f64, f64)>,
+    /// In the order of the horizontal axis.
+    pub curves: Vec<(Look, Vec<(f64, f64)>)>,
+    /// The lower and the upper value at each place.
+    pub band: Vec<(f64, f64, f64)>,
 }
 
 /// The chart as one `<svg>` element. Points that are not finite are left out.
@@ -46,7 +51,10 @@ pub fn scatter(scatter: &Scatter) -> String {
 fn paint(scatter: &Scatter, out: &mut String) -> Result<(), DrawingAreaErrorKind<std::convert::Infallible>> {
     let known = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
     let points: Vec<(f64, f64)> = scatter.points.iter().filter(known).copied().collect();
-    let most = |value: fn(&(f64, f64)) -> f64| points.iter().map(value).reduce(f64::max);
+    let tops = scatter.band.iter().map(|(at, _, high)| (*at, *high));
+    let all = points.iter().chain(scatter.curves.iter().flat_map(|(_, curve)| curve)).copied().chain(tops);
+    let all: Vec<(f64, f64)> = all.filter(|point| known(&point)).collect();
+    let most = |value: fn(&(f64, f64)) -> f64| all.iter().map(value).reduce(f64::max);
     let [width, height] =
         [scatter.size.width as i32 - LEFT - RIGHT, scatter.size.height as i32 - TOP - BOTTOM].map(f64::from);
     let x = Scale::new(scatter.x.unit, scatter.x.max, most(|point| point.0), width / 2.0);
@@ -77,6 +85,17 @@ fn paint(scatter: &Scatter, out: &mut String) -> Result<(), DrawingAreaErrorKind
     }
     let (right, _) = plot.map_coordinate(&(x.max, 0.0));
     text(&scatter.x_name, (right, bottom + 3 * LABEL_DISTANCE), HPos::Right, VPos::Top)?;
+    let place = |(at, value): (f64, f64)| (at.clamp(0.0, x.max), value.clamp(0.0, y.max));
+    let below = scatter.band.iter().map(|(at, low, _)| place((*at, *low)));
+    let above = scatter.band.iter().rev().map(|(at, _, high)| place((*at, *high)));
+    let band: Vec<(f64, f64)> = below.chain(above).collect();
+    if band.len() > 2 {
+        plot.draw(&Polygon::new(band, ink::line(Role::Envelope, Look::Read, 0).filled()))?;
+    }
+    for (number, (look, curve)) in scatter.curves.iter().enumerate() {
+        let curve: Vec<(f64, f64)> = curve.iter().filter(known).map(|point| place(*point)).collect();
+        plot.draw(&PathElement::new(curve, ink::line(Role::Line, *look, number)))?;
+    }
     for (at, value) in points {
         let place = (at.clamp(0.0, x.max), value.clamp(0.0, y.max));
         plot.draw(&Circle::new(place, DOT, ink::line(Role::Dot, Look::Read, 0).filled()))?;
@@ -104,6 +123,7 @@ mod tests {
             y: Axis { unit: Unit::BytesPerSecond, max: None },
             points,
             line,
+            ..Scatter::default()
         })
     }
 

@@ -3,8 +3,10 @@
 use crate::units::{Prefix, bytes_text, grouped, number_text, three_figures};
 
 /// The unit of an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
+    /// In multiples of 1024.
+    Bytes,
     /// In multiples of 1024.
     BytesPerSecond,
     /// KiB per second, as in `vmstat`'s `bi` and `bo`.
@@ -14,6 +16,7 @@ pub enum Unit {
     /// Values from 0 to 1, shown as percent.
     Share,
     Milliseconds,
+    #[default]
     Count,
 }
 
@@ -24,6 +27,7 @@ pub struct Multiple {
     pub name: &'static str,
 }
 
+const SIZES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 const BYTES: [&str; 5] = ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"];
 const COUNTS: [&str; 4] = ["", "thousand", "million", "billion"];
 
@@ -31,6 +35,7 @@ impl Unit {
     /// A value for display: `312 MiB/s`, `41.0 %`.
     pub fn value_text(self, value: f64) -> String {
         match self {
+            Self::Bytes => bytes_text(value, Prefix::Binary),
             Self::BytesPerSecond => format!("{}/s", bytes_text(value, Prefix::Binary)),
             Self::KibPerSecond => format!("{} KiB/s", grouped(value, 0)),
             Self::Percent => format!("{value:.1} %"),
@@ -42,13 +47,13 @@ impl Unit {
 
     /// Whether steps are powers of two.
     pub fn is_binary(self) -> bool {
-        self == Self::BytesPerSecond
+        matches!(self, Self::Bytes | Self::BytesPerSecond)
     }
 
     /// The minimum upper end of an axis, so that tiny values look tiny.
     pub fn least(self) -> f64 {
         match self {
-            Self::BytesPerSecond => 65_536.0,
+            Self::Bytes | Self::BytesPerSecond => 65_536.0,
             Self::KibPerSecond => 50.0,
             Self::Percent | Self::Count => 1.0,
             Self::Share => 0.01,
@@ -59,6 +64,7 @@ impl Unit {
     /// The multiple that gives labels at this `step` short, preferably whole numbers.
     pub fn multiple(self, step: f64) -> Multiple {
         match self {
+            Self::Bytes => largest_below(step, 1024.0, &SIZES),
             Self::BytesPerSecond => largest_below(step, 1024.0, &BYTES),
             // Uses vmstat's unit as long as the labels fit beside the plot.
             Self::KibPerSecond if step < 2e5 => Multiple { by: 1.0, name: "KiB/s" },

@@ -9,7 +9,9 @@ use std::path::Path;
 use crate::client;
 use crate::config::{Config, check_address};
 use crate::notify;
+use crate::sample::mylvmbackup::{BackupPlan, size_bytes};
 use crate::sample::{diskstats, host, lvm, sysfs};
+use crate::sizing::Risk;
 use crate::source::files::Root;
 use crate::source::{dm, lvm as report};
 use crate::store;
@@ -136,9 +138,22 @@ async fn tonights_backup(config: &Config, root: &Root, report: Option<lvm::Repor
     let (plan, mut findings) = backup::plan(root);
     if let Some(plan) = plan {
         findings.extend(backup::check(root, &plan, report).await);
+        findings.extend(size(config, &plan).await);
         findings.extend(hooks::check(config, root, &plan, daemon_runs(config).await).await);
     }
     findings
+}
+
+/// Whether the planned snapshot is large enough; `None` if no daemon runs, or if it does not know.
+async fn size(config: &Config, plan: &BackupPlan) -> Option<Finding> {
+    let bytes = size_bytes(&plan.size).filter(|_| !plan.is_thin)?;
+    let daemon = client::Daemon::at(config.listen.0, false);
+    let origin = format!("{}/{}", plan.group, plan.origin);
+    let planned = client::size::ask(&daemon, &origin, Some(bytes)).await.ok()?.planned?;
+    Some(match planned.risk {
+        Risk::Low => Finding::Good(planned.text),
+        Risk::Possible | Risk::Likely => Finding::Missing(planned.text),
+    })
 }
 
 async fn daemon_runs(config: &Config) -> bool {

@@ -9,6 +9,7 @@ pub mod follow;
 pub mod job;
 mod plain;
 pub mod run;
+pub mod size;
 pub mod status;
 pub mod terminal;
 pub mod commands;

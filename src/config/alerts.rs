@@ -82,8 +82,8 @@ impl Alerts {
 }
 
 /// The keys of `[alerts]` and of `[[alerts.for]]`, where the last rules, those about cowbell itself, make no sense.
-const GENERAL_KEYS: [&str; 21] = with_rules("for");
-const SPECIAL_KEYS: [&str; 17] = with_rules("lv");
+const GENERAL_KEYS: [&str; Rule::ALL.len() + 1] = with_rules("for");
+const SPECIAL_KEYS: [&str; 18] = with_rules("lv");
 
 const fn with_rules<const COUNT: usize>(first: &'static str) -> [&'static str; COUNT] {
     let mut names = [first; COUNT];

@@ -31,6 +31,8 @@ pub enum Rule {
     BackupSlow,
     /// A backup read less than half of what earlier ones read.
     BackupSmall,
+    /// The next snapshot of a backup is likely to overflow.
+    SnapshotSmall,
     /// A backup holds the global read lock of the database.
     LockHeld,
     /// A part of the machine cannot be read.
@@ -93,7 +95,7 @@ impl Thresholds {
 }
 
 impl Rule {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::SnapshotFill,
         Self::PoolData,
         Self::PoolMetadata,
@@ -109,6 +111,7 @@ impl Rule {
         Self::BackupMissing,
         Self::BackupSlow,
         Self::BackupSmall,
+        Self::SnapshotSmall,
         Self::LockHeld,
         Self::PartFailed,
         Self::DataOld,
@@ -116,7 +119,7 @@ impl Rule {
         Self::StoreFailed,
     ];
     /// [`Rule::name`] of each, in the same order.
-    pub(super) const NAMES: [&'static str; 20] = [
+    pub(super) const NAMES: [&'static str; 21] = [
         "snapshot_fill",
         "pool_data",
         "pool_metadata",
@@ -132,6 +135,7 @@ impl Rule {
         "backup_missing",
         "backup_slow",
         "backup_small",
+        "snapshot_small",
         "lock_held",
         "part_failed",
         "data_old",
@@ -190,6 +194,8 @@ impl Rule {
             },
             // A forecast may change its mind.
             Self::FullBeforeDone => Thresholds { hold_s: 10.0, keep_firing_s: 60.0, ..Thresholds::STATE },
+            // At most one a day.
+            Self::SnapshotSmall => Thresholds { keep_firing_s: 24.0 * 3600.0, ..Thresholds::STATE },
             Self::SnapshotAge => limit(24.0 * 3600.0),
             Self::SnapshotLeftOver => limit(1800.0),
             Self::LockHeld => limit(10.0),

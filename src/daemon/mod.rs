@@ -26,6 +26,7 @@ use crate::notify::{Notifier, Silence};
 use crate::pipeline::Observer;
 use crate::present::{Present, forecast};
 use crate::remote_write::RemoteWrite;
+use crate::sizing::{MeasuredVolumes, Tracker};
 use crate::source::clock::micros;
 use crate::source::{Reading, Source};
 use crate::store::{Progress, StartState, StoreWriter, WriteOp};
@@ -94,6 +95,8 @@ struct Watcher {
     last: Option<Arc<Interval>>,
     jobs: JobTracker,
     curves: Arc<Curves>,
+    measured: Arc<MeasuredVolumes>,
+    touched: Tracker,
     /// The number of invalid hook messages, and the last error.
     invalid_hooks: (u64, String),
     rules: Rules,
@@ -122,6 +125,8 @@ impl Watcher {
             last: None,
             jobs,
             curves: Arc::default(),
+            measured: Arc::new(known.measured),
+            touched: Tracker::default(),
             invalid_hooks: Default::default(),
             rules,
             silences: known.silences,
@@ -224,7 +229,8 @@ impl Watcher {
             let users = users.get(&*volume.uuid)?.iter().copied();
             worst_outlook(users, interval, jobs, curves)
         };
-        let mut alerts = self.rules.judge(&Situation { interval, jobs, outlook: &outlook });
+        let measured = &*self.measured;
+        let mut alerts = self.rules.judge(&Situation { interval, jobs, outlook: &outlook, measured });
         alerts.extend(self.judge_own(interval, outlets));
         self.notify(&alerts, outlets);
         let jobs = self.jobs.advance(interval);
@@ -232,6 +238,9 @@ impl Watcher {
         self.judge_jobs(jobs, interval.at, outlets).await;
         for alert in alerts {
             outlets.store.append(WriteOp::Alert(Box::new(alert))).await;
+        }
+        for (uuid, curve) in self.touched.advance(interval, &mut self.measured) {
+            outlets.store.append(WriteOp::Curve(uuid, curve)).await;
         }
     }
 

@@ -16,6 +16,7 @@ use crate::sample::backups::{BackupProcess, FailedProcess};
 use crate::sample::diskstats::{Counters, DeviceLine, Number};
 use crate::sample::lvm::Policies;
 use crate::sample::processes::Maker;
+use crate::sample::touched::Region;
 use crate::sample::usage::Usage;
 use crate::topology::{Device, Topology, Volume, VolumeState};
 use crate::units::Sectors;
@@ -46,6 +47,8 @@ pub struct Interval {
     pub failed_processes: Vec<FailedProcess>,
     /// Devices with a read error in the kernel's log since the last tick.
     pub read_errors: Vec<String>,
+    /// The measured parts of volumes; `None` in ticks that did not read them.
+    pub touched: Option<Vec<Region>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -156,6 +159,7 @@ impl Interval {
             backups: Arc::clone(&now.sample.slow.backups),
             failed_processes: now.sample.failed_processes.clone(),
             read_errors: now.sample.read_errors.clone(),
+            touched: now.sample.touched.clone(),
         }
     }
 

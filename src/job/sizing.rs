@@ -9,7 +9,7 @@ use super::words::size;
 /// LVM's default extent; sizes are multiples of it.
 pub const DEFAULT_EXTENT: u64 = 4 * 1024 * 1024;
 /// LVM's default chunk.
-const DEFAULT_CHUNK: u64 = 4 * 1024;
+pub const DEFAULT_CHUNK: u64 = 4 * 1024;
 /// The size of a copied chunk's entry in the COW area's exception tables.
 const BYTES_OF_AN_EXCEPTION: u64 = 16;
 /// The default ratio of size to peak: nights differ, and an overflow loses the backup.
@@ -74,13 +74,17 @@ pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits) -> Option<Sizing> {
     Some(sizing)
 }
 
-/// The size of a COW area that holds every chunk of its origin, and the kernel's tables: a header, and one chunk of
-/// exceptions per area. Source: dm-snap-persistent.c.
+/// The size of a COW area that holds every chunk of its origin. Source: dm-snap-persistent.c.
 pub fn never_overflows(origin_bytes: u64, chunk: Option<u64>) -> u64 {
     let chunk = chunk.filter(|chunk| *chunk >= BYTES_OF_AN_EXCEPTION).unwrap_or(DEFAULT_CHUNK);
-    let chunks = origin_bytes.div_ceil(chunk);
-    let areas = chunks / (chunk / BYTES_OF_AN_EXCEPTION) + 1;
-    (1 + chunks + areas).saturating_mul(chunk)
+    cow_bytes(origin_bytes.div_ceil(chunk), chunk)
+}
+
+/// The size of a COW area with so many copied chunks: a header, and one chunk of exceptions for each area.
+pub fn cow_bytes(chunks: u64, chunk: u64) -> u64 {
+    let chunk = chunk.max(BYTES_OF_AN_EXCEPTION);
+    let tables = chunks / (chunk / BYTES_OF_AN_EXCEPTION) + 1;
+    (1 + chunks).saturating_add(tables).saturating_mul(chunk)
 }
 
 impl Sizing {
@@ -114,7 +118,7 @@ fn times(margin: f64) -> String {
 }
 
 /// A size for `lvcreate`: a whole number in powers of 1024.
-fn lvm_size(bytes: u64) -> String {
+pub fn lvm_size(bytes: u64) -> String {
     let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M")];
     let fits = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
     fits.map_or_else(

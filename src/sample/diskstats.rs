@@ -44,6 +44,8 @@ pub struct Counters {
     pub busy_ms: u32,
     /// Sum of all requests' times.
     pub queue_ms: u32,
+    /// 0 on kernels before 4.18, which do not count them.
+    pub sectors_discarded: Sectors,
 }
 
 impl Counters {
@@ -70,6 +72,7 @@ fn device_line(stat: DiskStat) -> Option<DeviceLine> {
             write_ms: low_word(stat.time_writing),
             busy_ms: low_word(stat.time_in_progress),
             queue_ms: low_word(stat.weighted_time_in_progress),
+            sectors_discarded: Sectors(stat.sectors_discarded.unwrap_or_default()),
         },
     })
 }

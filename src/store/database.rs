@@ -21,6 +21,7 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
         (1, "schema", include_str!("../../migrations/0001_schema.sql")),
         (2, "deliveries", include_str!("../../migrations/0002_deliveries.sql")),
         (3, "remote_write", include_str!("../../migrations/0003_remote_write.sql")),
+        (4, "size_curve", include_str!("../../migrations/0004_size_curve.sql")),
     ];
     Migrator::with_migrations(migrations.map(migration).into())
 });

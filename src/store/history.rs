@@ -14,15 +14,16 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, FromRow, Row, Sqlite, SqliteConnection};
 
 use super::StoreReader;
-use super::deliveries;
 use super::readers::{ReadError, Reader};
 use super::records::{readable, readable_records};
 use super::seal::last_instant;
 use super::tick::Tick;
+use super::{curves, deliveries};
 use crate::alert::Alert;
 use crate::job::{Job, JobKind};
 use crate::notify::{Delivery, Silence, Unfinished};
 use crate::series::Range;
+use crate::sizing::MeasuredVolumes;
 
 /// Ended jobs that may continue after a start, if their volumes reappear.
 const JOBS_TO_RESUME: i64 = 200;
@@ -45,6 +46,8 @@ pub struct StartState {
     /// The deliveries of open alerts, and alerts whose end may be undelivered.
     pub unfinished: Unfinished,
     pub silences: Vec<Silence>,
+    /// What was measured of volumes, by UUID.
+    pub measured: MeasuredVolumes,
     /// The last tick that was stored.
     pub last_tick_at: Option<Timestamp>,
 }
@@ -274,7 +277,9 @@ pub async fn start_state(connection: &mut SqliteConnection) -> anyhow::Result<(S
     let last_tick_ms = last_instant(connection).await?;
     let last_tick_at = last_tick_ms.and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok());
     let damage = damaged_jobs.into_iter().chain(damaged_alerts).collect();
-    let state = StartState { jobs, last_job_id, alerts, last_alert_id, unfinished, silences, last_tick_at };
+    let measured = curves::curves(connection).await?;
+    let state =
+        StartState { jobs, last_job_id, alerts, last_alert_id, unfinished, silences, measured, last_tick_at };
     Ok((state, damage))
 }
 

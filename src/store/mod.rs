@@ -6,6 +6,7 @@
 mod backup;
 mod catalog;
 mod codec;
+mod curves;
 mod damage;
 mod database;
 mod deliveries;

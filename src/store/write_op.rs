@@ -10,6 +10,7 @@ use super::tick::Tick;
 use crate::alert::Alert;
 use crate::job::Job;
 use crate::notify::{Delivery, Silence};
+use crate::sizing::Curve;
 use crate::source::{NoteCommand, RemoveCommand};
 
 /// One thing to store.
@@ -32,6 +33,8 @@ pub enum WriteOp {
     Import(Box<Job>, Arc<[u8]>),
     /// What the receiver of remote write has.
     Sent(Progress),
+    /// What was measured of the volume with this UUID.
+    Curve(Arc<str>, Arc<Curve>),
 }
 
 /// Why an operation is not stored: a sentence.

@@ -147,6 +147,11 @@ impl Volume {
         format!("{}/{}", self.vg, self.lv)
     }
 
+    /// Whether it is a volume of which snapshots are made.
+    pub fn may_have_snapshots(&self) -> bool {
+        !self.is_snapshot() && !matches!(self.kind, VolumeKind::ThinPool | VolumeKind::VdoPool)
+    }
+
     /// Whether it is a thick or thin snapshot.
     pub fn is_snapshot(&self) -> bool {
         self.kind == VolumeKind::Snapshot || self.kind == VolumeKind::ThinSnapshot

@@ -129,6 +129,7 @@ fn routes(site: &Site) -> Router<Site> {
         .route("/api/v1/status", get(api::status))
         .route("/api/v1/devices", get(api::devices))
         .route("/api/v1/volumes", get(api::volumes))
+        .route("/api/v1/volumes/{vg}/{lv}/size", get(api::size))
         .route("/api/v1/vm", get(api::vm))
         .route("/api/v1/jobs", get(api::jobs))
         .route("/api/v1/jobs/{id}", get(api::job).put(api::put_job).delete(api::delete_job))

@@ -15,6 +15,7 @@ use super::{api, live, metrics, pages};
         api::status,
         api::devices,
         api::volumes,
+        api::size,
         api::vm,
         api::jobs,
         api::job,

@@ -50,6 +50,7 @@ impl Tick {
             backups: Arc::default(),
             failed_processes: Vec::new(),
             read_errors: Vec::new(),
+            touched: None,
         }
     }
 }

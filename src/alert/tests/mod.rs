@@ -96,6 +96,7 @@ impl Machine {
             backups: Arc::default(),
             failed_processes: Vec::new(),
             read_errors: Vec::new(),
+            touched: None,
         }
     }
 
@@ -104,8 +105,12 @@ impl Machine {
         let interval = self.interval(state.into_iter().collect());
         self.last_s = Some(self.seconds);
         let outlook = |_: &Volume| self.backup.clone().map(|outlook| (7, outlook));
-        let changed =
-            self.rules.judge(&Situation { interval: &interval, jobs: &self.jobs, outlook: &outlook });
+        let changed = self.rules.judge(&Situation {
+            interval: &interval,
+            jobs: &self.jobs,
+            outlook: &outlook,
+            measured: &MeasuredVolumes::new(),
+        });
         self.note(&changed);
     }
 

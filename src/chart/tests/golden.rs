@@ -76,6 +76,7 @@ fn falling() -> Scatter {
             .map(|step| (f64::from(step) * 2.0, 2e8 - f64::from(step * (step % 5 + 1)) * 5e5))
             .collect(),
         line: Some((-0.7e6, 2e8)),
+        ..Scatter::default()
     }
 }
 

@@ -33,6 +33,7 @@ fn finding(rule: Rule) -> Option<String> {
         Rule::BackupMissing => format!("There was no good backup of {VOLUME} for too long."),
         Rule::BackupSlow => format!("The backup of {VOLUME} runs much longer than earlier ones."),
         Rule::BackupSmall => format!("The backup of {VOLUME} read much less than it usually does."),
+        Rule::SnapshotSmall => format!("The next snapshot of {VOLUME} is likely to overflow."),
         Rule::LockHeld => {
             format!("The backup of {VOLUME} holds the global read lock of the database: all writes wait.")
         }

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use super::{End, Writer};
+use crate::store::curves::write_curve;
 use crate::store::damage;
 use crate::store::deliveries::{write_delivery, write_silence};
 use crate::store::records::{remove_job, write_alert, write_imported, write_job, write_note};
@@ -229,5 +230,6 @@ async fn write_one(connection: &mut SqliteConnection, op: &WriteOp) -> anyhow::R
         WriteOp::Remove(removed) => remove_job(connection, &removed.key).await,
         WriteOp::Import(job, file) => write_imported(connection, job, file).await,
         WriteOp::Sent(progress) => write_progress(connection, progress).await,
+        WriteOp::Curve(uuid, curve) => write_curve(connection, uuid, curve).await,
     }
 }

@@ -21,6 +21,7 @@ use crate::job::Job;
 use crate::report::account::{Account, AccountStyle};
 use crate::series::when::{TimeQuery, including_latest};
 use crate::series::{DEFAULT_POINTS, MOST_POINTS, Point};
+use crate::sizing::SizeAdvice;
 use crate::store::{JobPage, JobQuery, SeriesKey};
 
 pub use body::{
@@ -59,6 +60,42 @@ pub async fn devices(State(site): State<Site>) -> Result<Json<Vec<DeviceBody>>, 
 #[utoipa::path(get, path = "/api/v1/volumes", tag = "now", responses((status = 200, body = Vec<VolumeBody>), (status = 503, body = ProblemBody)))]
 pub async fn volumes(State(site): State<Site>) -> Result<Json<Vec<VolumeBody>>, Problem> {
     Ok(Json(VolumeBody::all(&*site.present()?)))
+}
+
+/// The query of a size.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SizeQuery {
+    /// The bytes of the next snapshot, if they are not those of the last one
+    planned: Option<u64>,
+}
+
+/// How large a snapshot of this volume has to be, by age and chunk size.
+#[utoipa::path(get, path = "/api/v1/volumes/{vg}/{lv}/size", tag = "now",
+    params(("vg" = String, Path, description = "The volume group"), ("lv" = String, Path, description = "The volume"), SizeQuery),
+    responses((status = 200, body = SizeAdvice), (status = 400, body = ProblemBody), (status = 404, description = "There is no such volume, or nothing is known of its snapshots", body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub async fn size(
+    State(site): State<Site>,
+    Path((vg, lv)): Path<(String, String)>,
+    ParsedQuery(query): ParsedQuery<SizeQuery>,
+) -> Result<Json<SizeAdvice>, Problem> {
+    let present = site.present()?;
+    let volume = present.interval.topology.volumes.iter().find(|volume| volume.vg == vg && volume.lv == lv);
+    let volume = volume
+        .ok_or_else(|| Problem::NotFound(format!("there is no volume {vg}/{lv}; `lvs` lists all volumes")))?;
+    if !volume.may_have_snapshots() {
+        return Err(Problem::NotFound(format!(
+            "{vg}/{lv} is a {}: expected a volume of which snapshots are made",
+            volume.kind.text()
+        )));
+    }
+    let advice = present.size_advice(volume, query.planned);
+    Ok(Json(advice.ok_or_else(|| {
+        Problem::NotFound(format!(
+            "nothing is known of snapshots of {vg}/{lv}: wait until one has ended, or measure its writes with `cowbell size \
+             {vg}/{lv} --watch on`"
+        ))
+    })?))
 }
 
 /// Paging, CPU time and pressure in the last tick.

@@ -7,6 +7,7 @@ use super::charts::{self, Charts, RangeTools, View};
 use super::phases::Phases;
 use super::relation::RelationView;
 use super::rows::JobTable;
+use super::size::SizeView;
 use super::text::{self, rate, size};
 use super::{Answer, Content};
 use crate::interval::Interval;
@@ -41,6 +42,8 @@ pub struct Subjects {
     pub charts: Charts,
     /// Of a snapshot.
     pub relation: Option<RelationView>,
+    /// Of an origin.
+    pub size: Option<SizeView>,
     pub phases: Option<Phases>,
     /// Notes on a job, the layout of a volume, or the volumes of a group or pool.
     pub tables: Vec<Table>,

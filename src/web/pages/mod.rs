@@ -16,6 +16,7 @@ mod phases;
 mod relation;
 pub mod report;
 mod rows;
+mod size;
 pub mod status;
 mod text;
 pub mod volume;

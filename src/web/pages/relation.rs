@@ -40,6 +40,7 @@ fn view(figures: &Figures, width: u32) -> Option<RelationView> {
             line: known
                 .filter(|found| found.trend != Trend::Unclear)
                 .map(|found| (found.slope, found.intercept)),
+            ..Scatter::default()
         }),
     })
 }

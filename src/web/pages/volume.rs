@@ -8,6 +8,7 @@ use super::charts::{self, Sketch, View};
 use super::device::{KeyFigure, Subjects};
 use super::relation;
 use super::rows::{self, JobTable};
+use super::size as snapshot_size;
 use super::text::{self, rate, size};
 use super::{Answer, Content, job, moment, zone_name, zoned_moment};
 use crate::alert::Rule;
@@ -82,6 +83,7 @@ pub async fn page(
             Some(job) => relation::of_job(&site, job, view.width()).await?,
             None => None,
         },
+        size: found.and_then(|(volume, _)| snapshot_size::of_volume(&present, volume, view.width())),
         links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, &present)),
         ..Subjects::default()

@@ -1,0 +1,84 @@
+//! How the COW area of one snapshot grew, at a few ages: enough to know what the next one needs.
+
+use jiff::Timestamp;
+
+use super::Job;
+use super::sizing::DEFAULT_CHUNK;
+use crate::topology::VolumeState;
+
+/// The ages in minutes at which the usage of a COW area is kept.
+pub const AGES_MIN: [u16; 20] =
+    [1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 600, 720, 1080, 1440];
+
+/// Bytes by age in seconds, in order of age.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Growth(pub Vec<(f64, f64)>);
+
+/// A run that ended a little before an age still tells what that age needs: at most as much more as it is longer.
+const MOST_EXTRAPOLATED: f64 = 1.25;
+
+impl Growth {
+    /// The bytes at an age, between known ages on a straight line; `None` beyond the last one.
+    pub fn at(&self, age_s: f64) -> Option<f64> {
+        let after = self.0.iter().position(|(age, _)| *age >= age_s);
+        let Some(after) = after else {
+            let (age, bytes) = *self.0.last()?;
+            return (age > 0.0 && age_s <= age * MOST_EXTRAPOLATED).then(|| bytes * age_s / age);
+        };
+        let (x0, y0) = after.checked_sub(1).map_or((0.0, 0.0), |before| self.0[before]);
+        let (x1, y1) = self.0[after];
+        let part = if x1 > x0 { (age_s - x0) / (x1 - x0) } else { 1.0 };
+        Some(y0 + (y1 - y0) * part)
+    }
+}
+
+/// A finished snapshot of the origin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    pub chunk: u64,
+    pub growth: Growth,
+    pub seconds: f64,
+    /// Its size, if known.
+    pub cow_bytes: Option<u64>,
+    /// It was full before its end, so later ages are not known.
+    pub overflowed: bool,
+    /// Whether a backup read it.
+    pub is_backup: bool,
+}
+
+impl Job {
+    /// Keeps the used bytes of a thick snapshot at each age that it has reached.
+    pub(super) fn record_growth(&mut self, at: Timestamp, state: &VolumeState) {
+        let Some(fill) = state.fill.filter(|fill| fill.unit > 0) else { return };
+        if !self.setup.is_thick() || self.partly_seen || self.died_at.is_some() {
+            return;
+        }
+        let age_s = self.seconds(at);
+        let reached = AGES_MIN.iter().filter(|age| f64::from(**age) * 60.0 <= age_s).count();
+        // An age that was missed needed at most what is used now.
+        if reached > self.growth.len() {
+            self.growth.resize(reached, fill.used_bytes());
+        }
+    }
+
+    /// What it tells of the next snapshot; `None` of one that is not thick, or was not seen as a whole.
+    pub fn run(&self) -> Option<Run> {
+        let seconds = self.seconds(self.ended_at?);
+        if !self.setup.is_thick() || self.partly_seen || self.is_imported() {
+            return None;
+        }
+        let ages = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0);
+        let points = ages.zip(&self.growth).map(|(age, bytes)| (age, *bytes as f64));
+        let mut growth: Vec<(f64, f64)> = points.take_while(|(age, _)| *age < seconds).collect();
+        let end = self.setup.peak_bytes.filter(|_| self.died_at.is_none() && seconds > 0.0);
+        growth.extend(end.map(|bytes| (seconds, bytes as f64)));
+        Some(Run {
+            chunk: self.setup.chunk_bytes.unwrap_or(DEFAULT_CHUNK),
+            growth: Growth(growth),
+            seconds,
+            cow_bytes: self.setup.cow_bytes,
+            overflowed: self.died_at.is_some(),
+            is_backup: self.is_backup(),
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! How large a snapshot has to be: the answer, and its table.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::table::{Cell, Column, Table};
+use crate::units::{duration_text, size_text};
+
+/// How large a snapshot has to be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SizeAdvice {
+    /// `vg0/mysql`
+    pub origin: String,
+    pub is_thin: bool,
+    /// Whether a backup of it is known.
+    pub has_backups: bool,
+    /// The usual length of its backups, in seconds.
+    pub usual_s: Option<f64>,
+    /// By age, then by chunk size.
+    pub rows: Vec<SizeRow>,
+    /// For the chunk size of its snapshots.
+    pub curve: Vec<CurvePoint>,
+    pub planned: Option<Planned>,
+    /// How this is known.
+    pub basis: String,
+    /// What it does not hold.
+    pub limits: String,
+    /// What the volume group or pool has.
+    pub room: Option<String>,
+    /// Lines for `mylvmbackup.conf`.
+    pub setting: Option<String>,
+}
+
+/// The bytes that snapshots of this age and chunk size needed, or would have needed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SizeRow {
+    pub age_s: f64,
+    pub chunk_bytes: u64,
+    /// The windows or runs that it is known from.
+    pub windows: usize,
+    pub median_bytes: u64,
+    pub largest_bytes: u64,
+    pub suggested_bytes: u64,
+}
+
+/// The band of all windows at an age.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CurvePoint {
+    pub age_s: f64,
+    pub least_bytes: f64,
+    pub median_bytes: f64,
+    pub largest_bytes: f64,
+}
+
+/// The next snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Planned {
+    pub bytes: u64,
+    pub age_s: f64,
+    pub risk: Risk,
+    pub text: String,
+}
+
+/// Whether the next snapshot is large enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Risk {
+    /// No window needed more.
+    Low,
+    /// Some window needed more.
+    Possible,
+    /// Half of the windows needed more.
+    Likely,
+}
+
+impl SizeAdvice {
+    /// By age and chunk size.
+    pub fn table(&self) -> Table {
+        let columns = [
+            Column::name("Age"),
+            Column::number("Chunk"),
+            Column::number("Median"),
+            Column::number("Largest"),
+            Column::number(if self.is_thin { "Pool grows by" } else { "Suggested" }),
+            Column::number("Windows"),
+        ];
+        let row = |row: &SizeRow| {
+            let age = duration_text(row.age_s);
+            let is_usual = Some(row.age_s) == self.usual_s;
+            vec![
+                Cell::from(if is_usual { format!("{age} (usual)") } else { age }),
+                size_text(row.chunk_bytes).into(),
+                size_text(row.median_bytes).into(),
+                size_text(row.largest_bytes).into(),
+                size_text(row.suggested_bytes).into(),
+                row.windows.to_string().into(),
+            ]
+        };
+        Table::new("The size that a snapshot needs", columns, self.rows.iter().map(row))
+    }
+}

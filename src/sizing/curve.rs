@@ -1,0 +1,45 @@
+//! How many chunks were written within each age, up to one moment.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::job::growth::{AGES_MIN, Growth};
+use crate::job::sizing::cow_bytes;
+
+/// As stored, an hour apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    pub at: Timestamp,
+    /// Whether the chunks are those of a thin pool, which needs no exception tables of its own.
+    pub is_thin: bool,
+    /// For how long it was measured without a gap, in minutes.
+    pub measured_min: u32,
+    /// How long before `at` the volume last had discards, in minutes: they count as writes, but a snapshot copies nothing.
+    pub discarded_min: Option<u32>,
+    pub chunks: Vec<ChunkCurve>,
+}
+
+/// Of one chunk size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChunkCurve {
+    pub bytes: u64,
+    /// The chunks that were written within each of [`AGES_MIN`], as far as it was measured.
+    pub counts: Vec<u64>,
+}
+
+impl Curve {
+    /// The growth of a snapshot with chunks of this size that would have reached each age now. Windows with discards are
+    /// left out: they would make it too large.
+    pub fn growth(&self, chunk: u64) -> Option<Growth> {
+        let of_chunk = self.chunks.iter().find(|of| of.bytes == chunk)?;
+        let ages = AGES_MIN.iter().zip(&of_chunk.counts);
+        let has_discards = |age: u16| self.discarded_min.is_some_and(|before| before < u32::from(age));
+        let known = ages.take_while(|(age, _)| !has_discards(**age));
+        let point = |(age, count): (&u16, &u64)| (f64::from(*age) * 60.0, self.bytes(*count, chunk) as f64);
+        Some(Growth(known.map(point).collect())).filter(|growth| !growth.0.is_empty())
+    }
+
+    fn bytes(&self, chunks: u64, chunk: u64) -> u64 {
+        if self.is_thin { chunks.saturating_mul(chunk) } else { cow_bytes(chunks, chunk) }
+    }
+}

@@ -1,0 +1,25 @@
+//! How large a snapshot's COW area has to be, by the age that the snapshot reaches.
+//!
+//! A snapshot copies each chunk of its origin at the first write after it was made. So a snapshot of age T needs the
+//! chunks that were written at least once within T, however often. Two sources tell how many: finished snapshots of the
+//! origin, and device-mapper statistics, which count the areas that were written. Functions of their arguments.
+
+mod advice;
+mod advise;
+mod areas;
+mod curve;
+mod measured;
+mod question;
+mod text;
+#[cfg(test)]
+mod tests;
+
+pub use advice::{CurvePoint, Planned, Risk, SizeAdvice, SizeRow};
+pub use advise::advise;
+pub use areas::Areas;
+pub use curve::{ChunkCurve, Curve};
+pub use measured::{MOST_CURVES, Measured, MeasuredVolumes, Now, Tracker};
+pub use question::Question;
+
+/// The chunk sizes that a curve has, as far as they are multiples of the measured areas.
+pub const CHUNKS: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10];

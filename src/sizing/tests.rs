@@ -1,0 +1,195 @@
+//! Sizes from runs and from measured areas.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::*;
+use crate::job::growth::{Growth, Run};
+use crate::job::sizing::cow_bytes;
+use jiff::Timestamp;
+
+const MIB: u64 = 1 << 20;
+
+fn at(minute: i64) -> Timestamp {
+    Timestamp::from_second(1_772_330_400 + 60 * minute).unwrap()
+}
+
+/// A list of a single range.
+fn only(areas: Range<usize>) -> Vec<Range<usize>> {
+    vec![areas]
+}
+
+fn counts(areas: &Areas, bytes: u64) -> Vec<u64> {
+    areas.curve(at(0)).chunks.into_iter().find(|of| of.bytes == bytes).unwrap().counts
+}
+
+/// The same as counting the distinct areas of the last minutes, for each age.
+#[test]
+fn all_ages_follow_from_the_last_minute_of_each_area() {
+    let writes = [vec![0..3, 7..8], only(2..5), vec![], vec![9..12, 0..1], only(2..3)];
+    let mut areas = Areas::new(16, 4096, false);
+    for written in &writes {
+        areas.advance(1, written, false);
+    }
+    let distinct = |minutes: usize| {
+        let mut seen: Vec<usize> = writes[5 - minutes..].iter().flatten().cloned().flatten().collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen.len() as u64
+    };
+    assert_eq!(counts(&areas, 4096), [distinct(1), distinct(2), distinct(3), distinct(5)]);
+    assert_eq!(counts(&areas, 16384)[3], 3, "areas 0, 2 and 3 are in the first chunk, and so on");
+}
+
+#[test]
+fn ages_beyond_the_measured_time_are_unknown() {
+    let mut areas = Areas::new(4, 65536, false);
+    assert_eq!(counts(&areas, 65536), Vec::<u64>::new());
+    areas.advance(1, &only(0..1), false);
+    assert_eq!(counts(&areas, 65536), [1]);
+    assert_eq!(areas.curve(at(0)).chunks.len(), 3, "smaller chunks than the areas are unknown");
+}
+
+#[test]
+fn minutes_are_numbered_again_after_weeks() {
+    let mut areas = Areas::new(8, 4096, false);
+    areas.advance(1, &only(0..8), false);
+    for _ in 0..70_000 {
+        areas.advance(1, &[], false);
+    }
+    areas.advance(1, &only(3..5), false);
+    let counts = counts(&areas, 4096);
+    assert_eq!((counts.len(), counts[0], counts[19]), (20, 2, 2));
+}
+
+#[test]
+fn a_missed_reading_belongs_to_the_next_one() {
+    let mut areas = Areas::new(8, 4096, false);
+    areas.advance(1, &only(0..1), false);
+    areas.advance(3, &only(1..2), false);
+    assert_eq!(counts(&areas, 4096), [1, 1, 1]);
+}
+
+#[test]
+fn windows_with_discards_are_left_out() {
+    let mut areas = Areas::new(8, 4096, false);
+    areas.advance(1, &only(0..8), true);
+    areas.advance(1, &only(0..1), false);
+    areas.advance(1, &only(0..1), false);
+    let growth = areas.curve(at(0)).growth(4096).unwrap();
+    assert_eq!(growth.0.len(), 2, "the third minute had discards");
+}
+
+#[test]
+fn a_growth_is_known_between_its_points_and_a_little_beyond() {
+    let growth = Growth(vec![(60.0, 100.0), (120.0, 150.0)]);
+    assert_eq!([30.0, 60.0, 90.0, 120.0].map(|age| growth.at(age)), [50.0, 100.0, 125.0, 150.0].map(Some));
+    assert_eq!((growth.at(144.0), growth.at(151.0)), (Some(180.0), None));
+}
+
+fn run(minutes: f64, mib: u64, overflowed: bool) -> Run {
+    let end = (minutes * 60.0, (mib * MIB) as f64);
+    Run {
+        chunk: 4096,
+        growth: Growth(if overflowed { vec![(60.0, 10.0)] } else { vec![end] }),
+        seconds: minutes * 60.0,
+        cow_bytes: Some(64 * MIB),
+        overflowed,
+        is_backup: true,
+    }
+}
+
+fn question(runs: Vec<Run>) -> Question<'static> {
+    Question {
+        vg: "vg0",
+        lv: "mysql",
+        extent: 4 * MIB,
+        origin_bytes: Some(1024 * MIB),
+        free: Some(256 * MIB),
+        runs,
+        ..Question::default()
+    }
+}
+
+#[test]
+fn finished_snapshots_tell_the_size_of_the_next_one() {
+    let advice = advise(&question(vec![run(60.0, 20, false), run(60.0, 30, false)])).unwrap();
+    assert_eq!((advice.usual_s, advice.setting.as_deref()), (Some(3600.0), Some("[lvm]\nlvsize=60M")));
+    let row = &advice.rows[0];
+    assert_eq!((row.windows, row.median_bytes / MIB, row.largest_bytes / MIB), (2, 25, 30));
+    let planned = advice.planned.unwrap();
+    assert_eq!(
+        (planned.risk, &*planned.text),
+        (
+            Risk::Low,
+            "64.0 MiB for a snapshot like the last one of vg0/mysql is enough for 1 h 00 min: the most that was needed is \
+             30.0 MiB."
+        )
+    );
+    assert_eq!(advice.basis, "Known from 2 finished snapshots of vg0/mysql.");
+    assert_eq!(advice.room.as_deref(), Some("Volume group vg0 has 256 MiB free."));
+}
+
+#[test]
+fn a_size_that_half_of_the_runs_exceed_is_likely_to_overflow() {
+    let with = |runs, planned_bytes| {
+        let question = Question { planned_bytes: Some(planned_bytes), ..question(runs) };
+        advise(&question).unwrap().planned.unwrap().risk
+    };
+    let runs = vec![run(60.0, 20, false), run(60.0, 30, false), run(60.0, 40, false)];
+    assert_eq!(with(runs.clone(), 48 * MIB), Risk::Low);
+    assert_eq!(with(runs.clone(), 36 * MIB), Risk::Possible);
+    assert_eq!(with(runs, 24 * MIB), Risk::Likely);
+    // It needed more than its size, which is 64 MiB.
+    assert_eq!(with(vec![run(60.0, 20, false), run(60.0, 64, true)], 64 * MIB), Risk::Likely);
+}
+
+/// Each hour the volume writes another 1,000 areas, and 100 the same in each minute.
+fn measured(hours: u32) -> Measured {
+    let mut areas = Areas::new(1 << 16, 4096, false);
+    let mut measured = Measured::default();
+    for hour in 0..hours {
+        for minute in 0..60 {
+            let start = 1000 + (hour * 60 + minute) as usize * 20;
+            areas.advance(1, &[0..100, start..start + 20], false);
+        }
+        measured.add(Arc::new(areas.curve(at(i64::from(hour) * 60))));
+    }
+    measured
+}
+
+#[test]
+fn measured_windows_tell_all_ages_and_chunk_sizes() {
+    let measured = measured(6);
+    let question = Question { measured: Some(&measured), ..question(vec![run(60.0, 4, false)]) };
+    let advice = advise(&question).unwrap();
+    let of = |hours: f64, chunk| {
+        advice.rows.iter().find(|row| row.age_s == hours * 3600.0 && row.chunk_bytes == chunk).unwrap()
+    };
+    let (hour, three) = (of(1.0, 4096), of(3.0, 4096));
+    assert_eq!((hour.windows, three.windows), (7, 4));
+    assert_eq!(three.median_bytes, cow_bytes(100 + 3 * 60 * 20, 4096));
+    // 100 areas are 7 chunks of 64 KiB, and 3600 neighbouring ones 225 or 226.
+    let chunks = (three.median_bytes, of(3.0, 65536).median_bytes);
+    assert!((cow_bytes(232, 65536)..=cow_bytes(234, 65536)).contains(&chunks.1), "{chunks:?}");
+    assert_eq!(three.suggested_bytes, 20 * MIB, "1.2 times 15 MiB, in whole extents");
+    assert!(advice.rows.iter().all(|row| row.age_s < 12.0 * 3600.0), "12 h were never measured");
+    assert!(
+        advice
+            .basis
+            .starts_with("Known from 1 finished snapshot of vg0/mysql, and from 6 measured windows since")
+    );
+}
+
+#[test]
+fn nothing_known_is_no_advice() {
+    assert_eq!(advise(&question(Vec::new())), None);
+    assert_eq!(advise(&Question { measured: Some(&Measured::default()), ..question(Vec::new()) }), None);
+}
+
+/// No size beyond that of a full copy is suggested.
+#[test]
+fn a_suggestion_is_at_most_a_full_copy() {
+    let small = Question { origin_bytes: Some(32 * MIB), ..question(vec![run(60.0, 30, false)]) };
+    assert_eq!(advise(&small).unwrap().rows[0].suggested_bytes, 36 * MIB);
+}

@@ -1,0 +1,107 @@
+//! The sentences of the advice on a snapshot's size.
+
+use super::Measured;
+use super::advice::{Risk, SizeRow};
+use super::question::Question;
+use crate::job::sizing::lvm_size;
+use crate::units::{count_text, duration_text, size_text};
+
+/// How the sizes are known.
+pub fn basis(question: &Question) -> String {
+    let runs = question.runs.len();
+    let finished = || {
+        format!(
+            "{} of {}/{}",
+            count_text(runs, "finished snapshot", "finished snapshots"),
+            question.vg,
+            question.lv
+        )
+    };
+    match (runs, question.measured.and_then(measuring)) {
+        (0, Some(measuring)) => format!("Known from {measuring}."),
+        (_, Some(measuring)) => format!("Known from {}, and from {measuring}.", finished()),
+        (_, None) => format!("Known from {}.", finished()),
+    }
+}
+
+fn measuring(measured: &Measured) -> Option<String> {
+    let curves = measured.all().count();
+    let first = measured.all().next()?;
+    let windows = count_text(curves, "measured window", "measured windows");
+    Some(match &measured.now {
+        Some(now) => {
+            format!("{windows}; writes are measured since {}", now.since.strftime("%Y-%m-%d %H:%M UTC"))
+        }
+        None => format!(
+            "{windows} since {}; writes are not measured now",
+            first.at.strftime("%Y-%m-%d %H:%M UTC")
+        ),
+    })
+}
+
+/// What the sizes do not hold.
+pub fn limits(question: &Question) -> String {
+    let mut text =
+        "This holds if writing stays as on the recorded days. Bursts not seen before are not in it"
+            .to_string();
+    text.push_str(match question.measured {
+        Some(_) => ", nor is the load of the backup itself.",
+        None => ".",
+    });
+    let uncovered = question.measured.and_then(|measured| measured.now.as_ref()).zip(question.origin_bytes);
+    if let Some((now, bytes)) = uncovered.filter(|(now, bytes)| now.covered < *bytes) {
+        text.push_str(&format!(
+            " The last {} of the volume are not measured: run `cowbell size {}/{} --watch off`, then `--watch on`.",
+            size_text(bytes - now.covered),
+            question.vg,
+            question.lv
+        ));
+    }
+    text
+}
+
+/// What the volume group or the pool has.
+pub fn room(question: &Question, row: Option<&SizeRow>) -> Option<String> {
+    let free = question.free?;
+    let place = if question.is_thin { "The pool".into() } else { format!("Volume group {}", question.vg) };
+    let has = format!("{place} has {} free", size_text(free));
+    Some(match row.map(|row| row.suggested_bytes) {
+        Some(needed) if needed > free => format!("{has}, less than the suggested {}.", size_text(needed)),
+        _ => format!("{has}."),
+    })
+}
+
+pub fn setting(bytes: u64) -> String {
+    format!("[lvm]\nlvsize={}", lvm_size(bytes))
+}
+
+/// Whether the next snapshot is large enough.
+pub fn planned(
+    question: &Question,
+    bytes: u64,
+    row: &SizeRow,
+    (more, all): (usize, usize),
+    risk: Risk,
+) -> String {
+    let origin = format!("{}/{}", question.vg, question.lv);
+    let whose = if question.planned_bytes.is_some() {
+        "the planned snapshot"
+    } else {
+        "a snapshot like the last one"
+    };
+    let (size, age) = (size_text(bytes), duration_text(row.age_s));
+    match risk {
+        Risk::Low => format!(
+            "{size} for {whose} of {origin} is enough for {age}: the most that was needed is {}.",
+            size_text(row.largest_bytes)
+        ),
+        Risk::Possible => format!(
+            "{size} for {whose} of {origin} may be too small: {more} of {all} windows of {age} needed more. Use {}.",
+            size_text(row.suggested_bytes)
+        ),
+        Risk::Likely => format!(
+            "{size} for {whose} of {origin} is likely to overflow within {age}: {more} of {all} windows needed more. Use {}.",
+            size_text(row.suggested_bytes)
+        ),
+    }
+}
