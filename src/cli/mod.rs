@@ -152,11 +152,12 @@ fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
     let found = configuration(&cli.common, needs_configuration(cli.command.as_ref()));
     let config = match (found, &mut cli.command) {
         (Ok(config), _) => config,
-        // The command runs even with an invalid configuration.
+        // These commands run even with an invalid configuration.
         (Err(error), Some(Command::Run(_))) => {
             complain(&format!("cowbell run: {error}; using the default address of the daemon"));
             Config::default()
         }
+        (Err(_), Some(Command::Size(_) | Command::CreateRegion(_))) => Config::default(),
         (Err(error), Some(Command::SupportBundle(bundle))) => {
             bundle.problem = Some(error.to_string());
             Config::default()

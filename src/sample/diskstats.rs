@@ -113,6 +113,12 @@ mod tests {
     }
 
     #[test]
+    fn queues_are_requests_in_flight() {
+        let found = queues("nonsense\n 254       0 vda 10 1 80 5 20 2 160 6 3 7 11 1 2 3 4\n");
+        assert_eq!(found, [Queue { name: "vda".into(), in_flight: 3, completed: 30 }]);
+    }
+
+    #[test]
     fn an_invalid_line_affects_no_other() {
         let text = "8 0 sda 1 0 8 1 1 0 8 1 0 1 1\nnonsense\n8 1 sda1 x 0 8 1 1 0 8 1 0 1 1\n8 16 sdb 1 0 8 1 1 0 8 1 0 1 1\n";
         let (devices, unparsed) = parse(text);

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -44,8 +45,10 @@ pub fn require_none() -> anyhow::Result<()> {
 }
 
 fn lock() -> anyhow::Result<File> {
-    let options = || File::options().read(true).write(true).create(true).truncate(false).open(LOCK);
-    let mut file = options().with_context(|| format!("cannot open {LOCK}"))?;
+    // Whoever can open it could hold the lock.
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let mut file = options.open(LOCK).with_context(|| format!("cannot open {LOCK}"))?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let mut pid = String::new();
         file.read_to_string(&mut pid).with_context(|| format!("cannot read {LOCK}"))?;

@@ -19,7 +19,7 @@ use crate::source::dm::call;
 use crate::source::dm::stats::{MAX_REGIONS, StatsReader};
 use crate::source::dm::watch;
 use crate::source::files::Root;
-use crate::units::{count_text, grouped, size_text, took_text};
+use crate::units::{count_text, grouped, size_text};
 use budget::{ByteSize, Plan};
 use subject::{Found, Subject};
 
@@ -83,10 +83,10 @@ async fn watch_on(volume: &str, command: &Size, root: &Root) -> anyhow::Result<(
     queue::require_short(&subject, root).await?;
     let took = creator::create(&subject, plan).await?;
     print(&format!(
-        "{volume} is watched; starting took {}. cowbell reads the counters every minute while it runs. After the first \
+        "{volume} is watched; starting took {:.1} ms. cowbell reads the counters every minute while it runs. After the first \
          hours, see the size of a snapshot with:\n    cowbell size {volume}\nTo end this:\n    cowbell size {volume} \
          --watch off\n",
-        took_text(took.as_secs_f64())
+        took.as_secs_f64() * 1000.0
     ))
 }
 

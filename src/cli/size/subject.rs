@@ -59,7 +59,7 @@ pub async fn find(name: &str, root: &Root) -> anyhow::Result<Found> {
         return Ok(Found::Inactive);
     };
     let is_pool = |pool: &&Volume| pool.vg == vg && Some(&pool.lv) == volume.pool.as_ref();
-    let pool = topology.volumes.iter().position(|pool| is_pool(&pool));
+    let pool = topology.volumes.iter().position(|pool| volume.kind == VolumeKind::Thin && is_pool(&pool));
     let Number { major, minor } = device.number;
     let size = device.size.with_context(|| format!("the size of {vg}/{lv} is unknown"))?;
     Ok(Found::Active(Subject {
