@@ -150,11 +150,7 @@ impl Rules {
         let uuid = &*volume.uuid;
         let finding =
             Finding { rule: Rule::SnapshotSmall, vg, lv, uuid, thresholds, evaluation, value: None };
-        let texts = Texts {
-            raised: || format!("The next snapshot is likely to overflow. {}", planned.text),
-            cleared: || planned.text.clone(),
-            job: None,
-        };
+        let texts = Texts { raised: || planned.text.clone(), cleared: || planned.text.clone(), job: None };
         self.settle(&finding, at, &texts)
     }
 

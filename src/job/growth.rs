@@ -32,6 +32,18 @@ impl Growth {
     }
 }
 
+impl Run {
+    /// The bytes that the snapshot needed at an age; `None` beyond its end. One that overflowed needed more than it had: at
+    /// least as much more as the age is beyond its overflow.
+    pub fn need(&self, age_s: f64) -> Option<f64> {
+        let beyond = || {
+            let (age, bytes) = *self.growth.0.last().filter(|_| self.overflowed)?;
+            (age > 0.0).then(|| bytes * age_s / age)
+        };
+        self.growth.at(age_s).or_else(beyond)
+    }
+}
+
 /// A finished snapshot of the origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -69,9 +81,15 @@ impl Job {
         }
         let ages = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0);
         let points = ages.zip(&self.growth).map(|(age, bytes)| (age, *bytes as f64));
-        let mut growth: Vec<(f64, f64)> = points.take_while(|(age, _)| *age < seconds).collect();
-        let end = self.setup.peak_bytes.filter(|_| self.died_at.is_none() && seconds > 0.0);
-        growth.extend(end.map(|bytes| (seconds, bytes as f64)));
+        let (end_s, end_bytes) = match self.died_at {
+            None => (seconds, self.setup.peak_bytes),
+            Some(at) => {
+                let ms = at.as_millisecond() - self.started_at.as_millisecond();
+                (ms as f64 / 1000.0, self.setup.cow_bytes)
+            }
+        };
+        let mut growth: Vec<(f64, f64)> = points.take_while(|(age, _)| *age < end_s).collect();
+        growth.extend(end_bytes.filter(|_| end_s > 0.0).map(|bytes| (end_s, bytes as f64)));
         Some(Run {
             chunk: self.setup.chunk_bytes.unwrap_or(DEFAULT_CHUNK),
             growth: Growth(growth),

@@ -26,7 +26,7 @@ pub fn advise(question: &Question) -> Option<SizeAdvice> {
     let rows: Vec<SizeRow> =
         ages.iter().flat_map(|age| chunks.iter().filter_map(|chunk| row(question, *age, *chunk))).collect();
     let main = main_chunk(question).or(chunks.first().copied())?;
-    let curve = curve(question, main);
+    let curve = curve(question, main, usual_s);
     if rows.is_empty() && curve.is_empty() {
         return None;
     }
@@ -75,7 +75,7 @@ fn needs(question: &Question, age_s: f64, chunk: u64) -> (Vec<f64>, Vec<f64>) {
     let growths = curves.filter(|curve| f64::from(curve.measured_min) * 60.0 >= age_s);
     let windows = growths.filter_map(|curve| curve.growth(chunk)?.at(age_s));
     let runs = question.runs.iter().filter(|run| run.chunk == chunk);
-    (windows.collect(), runs.filter_map(|run| run.growth.at(age_s)).collect())
+    (windows.collect(), runs.filter_map(|run| run.need(age_s)).collect())
 }
 
 fn row(question: &Question, age_s: f64, chunk: u64) -> Option<SizeRow> {
@@ -99,9 +99,10 @@ fn row(question: &Question, age_s: f64, chunk: u64) -> Option<SizeRow> {
     })
 }
 
-fn curve(question: &Question, chunk: u64) -> Vec<CurvePoint> {
-    let point = |age: &u16| {
-        let age_s = f64::from(*age) * 60.0;
+fn curve(question: &Question, chunk: u64, usual_s: Option<f64>) -> Vec<CurvePoint> {
+    let mut ages: Vec<f64> = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0).chain(usual_s).collect();
+    ages.sort_by(f64::total_cmp);
+    let point = |age_s: f64| {
         let (windows, runs) = needs(question, age_s, chunk);
         let all = Sorted::new(windows.into_iter().chain(runs))?;
         Some(CurvePoint {
@@ -111,7 +112,7 @@ fn curve(question: &Question, chunk: u64) -> Vec<CurvePoint> {
             largest_bytes: all.most(),
         })
     };
-    AGES_MIN.iter().map_while(point).collect()
+    ages.into_iter().map_while(point).collect()
 }
 
 /// The size of the last snapshot of a backup, or else of the last one.
@@ -125,10 +126,7 @@ fn last_size(question: &Question) -> Option<u64> {
 fn planned(question: &Question, row: &SizeRow) -> Option<Planned> {
     let bytes = question.planned_bytes.or(last_size(question)).filter(|_| !question.is_thin)?;
     let (windows, runs) = needs(question, row.age_s, row.chunk_bytes);
-    let mut needs: Vec<f64> = windows.into_iter().chain(runs).collect();
-    // A run that overflowed needed more than it had, but not known how much.
-    let overflowed = question.runs.iter().filter(|run| run.overflowed && run.chunk == row.chunk_bytes);
-    needs.extend(overflowed.filter_map(|run| Some(run.cow_bytes? as f64 + 1.0)));
+    let needs: Vec<f64> = windows.into_iter().chain(runs).collect();
     let more = needs.iter().filter(|need| **need > bytes as f64).count();
     let risk = match more {
         0 => Risk::Low,

@@ -88,10 +88,10 @@ fn a_growth_is_known_between_its_points_and_a_little_beyond() {
 }
 
 fn run(minutes: f64, mib: u64, overflowed: bool) -> Run {
-    let end = (minutes * 60.0, (mib * MIB) as f64);
+    let end_s = minutes * if overflowed { 30.0 } else { 60.0 };
     Run {
         chunk: 4096,
-        growth: Growth(if overflowed { vec![(60.0, 10.0)] } else { vec![end] }),
+        growth: Growth(vec![(end_s, (mib * MIB) as f64)]),
         seconds: minutes * 60.0,
         cow_bytes: Some(64 * MIB),
         overflowed,
@@ -122,8 +122,8 @@ fn finished_snapshots_tell_the_size_of_the_next_one() {
         (planned.risk, &*planned.text),
         (
             Risk::Low,
-            "64.0 MiB for a snapshot like the last one of vg0/mysql is enough for 1 h 00 min: the most that was needed is \
-             30.0 MiB."
+            "64.0 MiB, as the last one had, is enough for the next snapshot of vg0/mysql: the most that was needed within \
+             1 h 00 min is 30.0 MiB."
         )
     );
     assert_eq!(advice.basis, "Known from 2 finished snapshots of vg0/mysql.");
@@ -140,8 +140,9 @@ fn a_size_that_half_of_the_runs_exceed_is_likely_to_overflow() {
     assert_eq!(with(runs.clone(), 48 * MIB), Risk::Low);
     assert_eq!(with(runs.clone(), 36 * MIB), Risk::Possible);
     assert_eq!(with(runs, 24 * MIB), Risk::Likely);
-    // It needed more than its size, which is 64 MiB.
+    // Full after half an hour, it would have needed 128 MiB.
     assert_eq!(with(vec![run(60.0, 20, false), run(60.0, 64, true)], 64 * MIB), Risk::Likely);
+    assert_eq!(with(vec![run(60.0, 20, false), run(60.0, 64, true)], 129 * MIB), Risk::Low);
 }
 
 /// Each hour the volume writes another 1,000 areas, and 100 the same in each minute.

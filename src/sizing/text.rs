@@ -84,24 +84,18 @@ pub fn planned(
     risk: Risk,
 ) -> String {
     let origin = format!("{}/{}", question.vg, question.lv);
-    let whose = if question.planned_bytes.is_some() {
-        "the planned snapshot"
-    } else {
-        "a snapshot like the last one"
-    };
+    let whose = if question.planned_bytes.is_some() { "as planned" } else { "as the last one had" };
     let (size, age) = (size_text(bytes), duration_text(row.age_s));
+    let needed = || {
+        let (all, suggested) = (count_text(all, "case", "cases"), size_text(row.suggested_bytes));
+        format!("{size}, {whose}, is less than {more} of {all} needed within {age}. Use {suggested}.")
+    };
     match risk {
         Risk::Low => format!(
-            "{size} for {whose} of {origin} is enough for {age}: the most that was needed is {}.",
+            "{size}, {whose}, is enough for the next snapshot of {origin}: the most that was needed within {age} is {}.",
             size_text(row.largest_bytes)
         ),
-        Risk::Possible => format!(
-            "{size} for {whose} of {origin} may be too small: {more} of {all} windows of {age} needed more. Use {}.",
-            size_text(row.suggested_bytes)
-        ),
-        Risk::Likely => format!(
-            "{size} for {whose} of {origin} is likely to overflow within {age}: {more} of {all} windows needed more. Use {}.",
-            size_text(row.suggested_bytes)
-        ),
+        Risk::Possible => format!("The next snapshot of {origin} may overflow: {}", needed()),
+        Risk::Likely => format!("The next snapshot of {origin} is likely to overflow: {}", needed()),
     }
 }

@@ -58,6 +58,7 @@ mod rules;
 mod run;
 mod service;
 mod shipped;
+mod sizing;
 mod status;
 mod status_words;
 mod stopping;

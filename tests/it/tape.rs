@@ -17,6 +17,8 @@ pub const BEGIN: Timestamp = Timestamp::constant(1_772_330_400, 0);
 
 const VG: &str = "ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiO";
 const DATA: &str = "Awjex8GFrOcwLcVpnJPutSGr7JdKI9hT";
+/// The device-mapper's UUID of `vg0/data`.
+pub const DATA_DM_UUID: &str = "LVM-ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiOAwjex8GFrOcwLcVpnJPutSGr7JdKI9hT";
 const SNAPSHOT: &str = "YSAcT6J7pWWXJAvygnkLAzEHyRzaUS5D";
 /// As `lvs` writes the snapshot's UUID.
 pub const SNAPSHOT_UUID: &str = "YSAcT6-J7pW-WXJA-vygn-kLAz-EHyR-zaUS5D";

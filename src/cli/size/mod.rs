@@ -15,6 +15,8 @@ use clap::{Args, ValueEnum};
 use rustix::io::Errno;
 
 use super::printing::print;
+use crate::client::job::Form;
+use crate::client::{self, Daemon};
 use crate::source::dm::call;
 use crate::source::dm::stats::{MAX_REGIONS, StatsReader};
 use crate::source::dm::watch;
@@ -28,6 +30,9 @@ pub struct Size {
     /// The volume, such as vg0/mysql
     #[arg(value_name = "VG/LV", required_unless_present = "clean")]
     volume: Option<String>,
+    /// Print JSON, as in the API
+    #[arg(long, conflicts_with_all = ["watch", "clean"])]
+    json: bool,
     /// Start or end counting which parts of the volume are written to
     #[arg(long, value_name = "on|off", hide_possible_values = true)]
     watch: Option<Switch>,
@@ -51,18 +56,16 @@ enum Switch {
     Off,
 }
 
-pub async fn size(command: Size, root: &Root) -> anyhow::Result<()> {
+pub async fn size(command: Size, daemon: &Daemon, root: &Root) -> anyhow::Result<()> {
     match (command.volume.as_deref(), command.watch) {
         (None, _) => clean(),
-        (Some(volume), None) => needed(volume),
+        (Some(volume), None) => {
+            let form = if command.json { Form::Json } else { Form::Text };
+            print(&client::size::size(daemon, volume, form).await?)
+        }
         (Some(volume), Some(Switch::On)) => watch_on(volume, &command, root).await,
         (Some(volume), Some(Switch::Off)) => watch_off(volume, root).await,
     }
-}
-
-/// How large a snapshot of the volume has to be.
-fn needed(volume: &str) -> anyhow::Result<()> {
-    bail!("expected --watch on or --watch off for {volume}")
 }
 
 async fn watch_on(volume: &str, command: &Size, root: &Root) -> anyhow::Result<()> {
