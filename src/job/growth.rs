@@ -33,12 +33,12 @@ impl Growth {
 }
 
 impl Run {
-    /// The bytes that the snapshot needed at an age; `None` beyond its end. One that overflowed needed more than it had: at
-    /// least as much more as the age is beyond its overflow.
+    /// The bytes that the snapshot needed at an age; `None` beyond its end. From its overflow to its end it needed more than
+    /// it had, taken to grow as before on average.
     pub fn need(&self, age_s: f64) -> Option<f64> {
         let beyond = || {
             let (age, bytes) = *self.growth.0.last().filter(|_| self.overflowed)?;
-            (age > 0.0).then(|| bytes * age_s / age)
+            (age > 0.0 && age_s <= self.seconds * MOST_EXTRAPOLATED).then(|| bytes * age_s / age)
         };
         self.growth.at(age_s).or_else(beyond)
     }

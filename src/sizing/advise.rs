@@ -79,15 +79,15 @@ fn needs(question: &Question, age_s: f64, chunk: u64) -> (Vec<f64>, Vec<f64>) {
 }
 
 fn row(question: &Question, age_s: f64, chunk: u64) -> Option<SizeRow> {
+    let most = question.origin_bytes.filter(|_| !question.is_thin);
+    let most = most.map_or(f64::INFINITY, |origin| never_overflows(origin, Some(chunk)) as f64);
     let (windows, runs) = needs(question, age_s, chunk);
-    let all = Sorted::new(windows.iter().chain(&runs).copied())?;
+    let all = Sorted::new(windows.iter().chain(&runs).map(|bytes| bytes.min(most)))?;
     let measured = Sorted::new(windows.iter().copied()).filter(|_| windows.len() >= LEAST_WINDOWS);
     let wished = match measured {
         Some(measured) => (measured.percentile(SHARE) * MARGIN).max(all.most()),
         None => all.most() * MARGIN_OF_RUNS,
     };
-    let most = question.origin_bytes.filter(|_| !question.is_thin);
-    let most = most.map_or(f64::INFINITY, |origin| never_overflows(origin, Some(chunk)) as f64);
     let extent = question.extent.max(1);
     Some(SizeRow {
         age_s,

@@ -143,6 +143,12 @@ fn a_size_that_half_of_the_runs_exceed_is_likely_to_overflow() {
     // Full after half an hour, it would have needed 128 MiB.
     assert_eq!(with(vec![run(60.0, 20, false), run(60.0, 64, true)], 64 * MIB), Risk::Likely);
     assert_eq!(with(vec![run(60.0, 20, false), run(60.0, 64, true)], 129 * MIB), Risk::Low);
+    // What it would have needed after its end is not known.
+    assert_eq!(
+        advise(&question(vec![run(60.0, 64, true)])).unwrap().rows.len(),
+        2,
+        "60 min, which is also asked for"
+    );
 }
 
 /// Each hour the volume writes another 1,000 areas, and 100 the same in each minute.

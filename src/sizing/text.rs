@@ -87,8 +87,10 @@ pub fn planned(
     let whose = if question.planned_bytes.is_some() { "as planned" } else { "as the last one had" };
     let (size, age) = (size_text(bytes), duration_text(row.age_s));
     let needed = || {
-        let (all, suggested) = (count_text(all, "case", "cases"), size_text(row.suggested_bytes));
-        format!("{size}, {whose}, is less than {more} of {all} needed within {age}. Use {suggested}.")
+        let suggested = size_text(row.suggested_bytes);
+        format!(
+            "{size}, {whose}, is less than was needed within {age} in {more} of {all} cases. Use {suggested}."
+        )
     };
     match risk {
         Risk::Low => format!(
