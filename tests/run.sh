@@ -133,7 +133,8 @@ step 'systemd unit' verify_unit
 step 'browser tests' browser_tests
 [[ $mode != --all ]] || step 'proxies: nginx and Caddy' tests/proxies
 [[ $mode != --all ]] || ((EUID != 0)) || step 'receivers: Alertmanager, Exim and a command' tests/receivers
-[[ $mode != --all ]] || ((EUID != 0)) || step 'fleet: Prometheus and Alertmanager' tests/fleet/run
+((EUID != 0)) || step 'fleet: metrics, rules and history for promtool' tests/fleet/run
+[[ $mode != --all ]] || ((EUID != 0)) || step 'fleet: three hosts with Prometheus and Alertmanager' tests/fleet/hosts
 [[ $mode != --all ]] || ((EUID != 0)) || step 'fleet: remote write' tests/fleet/remote
 if ((EUID == 0)); then
     step 'lab: scenarios on real LVM hosts' tests/lab/all "$@"
