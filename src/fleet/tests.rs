@@ -1,4 +1,4 @@
-//! How many series a device and a volume have at most.
+//! What all families have in common, how many series a device and a volume have at most, and labels of any letters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
@@ -20,6 +20,10 @@ use crate::units::{Fill, Sectors};
 
 const MOST_OF_DEVICE: usize = 40;
 const MOST_OF_VOLUME: usize = 25;
+/// What the names of numbers end in, except flags, which are 0 or 1.
+const UNITS: [&str; 10] =
+    ["pvs", "bytes", "seconds", "ratio", "requests", "ticks", "entries", "samples", "jobs", "alerts"];
+const FLAGS: [&str; 3] = ["cowbell_store_failed", "cowbell_part_failed", "cowbell_backup_last_trustworthy"];
 
 const KINDS: [VolumeKind; 13] = [
     VolumeKind::Linear,
@@ -204,5 +208,46 @@ fn a_device_and_a_volume_of_any_kind_have_few_series() {
     for kind in KINDS {
         let series = count(format!("uuid=\"{}\"", uuid(kind)), false);
         assert!((10..=MOST_OF_VOLUME).contains(&series), "{kind:?} has {series}: {text}");
+    }
+}
+
+#[test]
+fn each_family_has_a_type_a_sentence_and_its_unit() {
+    let text = metrics(Arc::new(present()), Format::OpenMetrics).unwrap();
+    let mut described: BTreeMap<&str, [Option<&str>; 3]> = BTreeMap::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix("# ")).filter(|line| *line != "EOF") {
+        let [keyword, name, rest] = line.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let place = ["HELP", "TYPE", "UNIT"].iter().position(|known| *known == keyword).unwrap();
+        assert_eq!(described.entry(name).or_default()[place].replace(rest), None, "{line}");
+    }
+    assert!(described.len() > 40, "{described:?}");
+    for (name, [help, kind, unit]) in described {
+        assert!(help.is_some_and(|help| help.ends_with('.')), "{name}: {help:?}");
+        let has_unit = unit.is_some_and(|unit| UNITS.contains(&unit) && name.ends_with(&format!("_{unit}")));
+        let has_none = matches!(kind, Some("info" | "stateset")) || FLAGS.contains(&name);
+        assert_eq!((has_unit, unit.is_some()), (!has_none, !has_none), "{name} is a {kind:?} in {unit:?}");
+    }
+}
+
+/// The letters that LVM allows in names, and those that the kernel allows in names of devices and models.
+#[test]
+fn labels_of_any_letters_come_back() {
+    let lvm = "aZ09+_.-snap";
+    let kernel = "# HELP !\u{1}\t\n\"\\n\\{}=,'#\u{7f}é\u{fffd}\u{1F514}/dm-3 # EOF";
+    let mut present = present();
+    let interval = Arc::get_mut(&mut present.interval).unwrap();
+    let topology = Arc::get_mut(&mut interval.topology).unwrap();
+    topology.volumes[0].lv = lvm.into();
+    topology.devices[0].name = kernel.into();
+    topology.devices[0].model = Some(kernel.into());
+    let plain = metrics(Arc::new(self::present()), Format::OpenMetrics).unwrap();
+    for format in [Format::OpenMetrics, Format::Classic] {
+        let text = metrics(Arc::new(present.clone()), format).unwrap();
+        let escaped = kernel.replace('\\', r"\\").replace('"', "\\\"").replace('\n', "\\n");
+        for (label, value) in [("device", &*escaped), ("model", &escaped), ("lv", lvm)] {
+            assert!(text.contains(&format!("{label}=\"{value}\"")), "{label} in {text}");
+        }
+        let samples = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(samples(&text), samples(&plain));
     }
 }
