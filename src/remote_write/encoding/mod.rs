@@ -72,7 +72,7 @@ fn samples(series: &SeriesSamples) -> Vec<Sample> {
 #[cfg(test)]
 mod tests {
     use super::version_1::{Label, TimeSeries, WriteRequest};
-    use super::version_2::{Metadata, MetricType, Request};
+    use super::version_2::{GAUGE, Metadata, Request};
     use super::*;
 
     fn decoded(body: &[u8]) -> WriteRequest {
@@ -179,7 +179,7 @@ mod tests {
                 samples.iter().map(|sample| (sample.timestamp, sample.value.to_bits())).collect::<Vec<_>>()
             };
             assert_eq!(bits(&series.samples), bits(&expected.samples));
-            let metadata = Metadata { metric_type: MetricType::Gauge.into(), unit_place: 10 };
+            let metadata = Metadata { metric_type: GAUGE, unit_place: 10 };
             assert_eq!(series.metadata, Some(metadata));
         }
         assert_eq!(request.timeseries.len(), 2);

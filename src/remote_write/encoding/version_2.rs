@@ -31,18 +31,14 @@ pub struct TimeSeries {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Metadata {
-    #[prost(enumeration = "MetricType", tag = "1")]
+    #[prost(int32, tag = "1")]
     pub metric_type: i32,
     #[prost(uint32, tag = "4")]
     pub unit_place: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
-#[repr(i32)]
-pub enum MetricType {
-    Unspecified = 0,
-    Gauge = 2,
-}
+/// A type of metrics. All stored quantities have it.
+pub const GAUGE: i32 = 2;
 
 /// The places of texts in [`Request::symbols`].
 #[derive(Default)]
@@ -67,9 +63,7 @@ pub fn request(series: &[SeriesSamples], external: &ExternalLabels) -> Request {
     let timeseries = series.iter().map(|series| {
         let labels = labels(series, external).into_iter().flat_map(|(name, value)| [name.into(), value]);
         let label_places = labels.map(|text| symbols.place(text)).collect();
-        // All stored quantities are gauges.
-        let metadata =
-            Metadata { metric_type: MetricType::Gauge.into(), unit_place: symbols.place(series.unit.into()) };
+        let metadata = Metadata { metric_type: GAUGE, unit_place: symbols.place(series.unit.into()) };
         TimeSeries { label_places, samples: samples(series), metadata: Some(metadata) }
     });
     let timeseries = timeseries.collect();
