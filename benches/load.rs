@@ -1,7 +1,8 @@
-//! Ticks while many clients read: `cargo bench --bench load -- SECONDS`.
+//! Ticks while many clients read: `cargo bench --bench load -- SECONDS`, or `-- scrapes SECONDS`.
 //!
 //! 200 readers request pages and API paths again and again, and 500 clients hold live streams. The server may refuse
 //! connections; ticks may not be late, and memory may not grow. A stream that was there before shows each tick's time.
+//! With `scrapes`, one client reads `/metrics` 100 times a second, of 100 devices and with ten ticks a second.
 //! Nothing here is asserted: machines differ. Results are kept in `benches/RESULTS.md`.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -32,6 +33,12 @@ const PATHS: [&str; 11] = [
     "/metrics",
 ];
 const LIVE: &str = "/api/v1/live";
+/// Between two ticks.
+const INTERVAL_MS: i64 = 1000;
+const SCRAPED_INTERVAL_MS: i64 = 100;
+/// Between two scrapes.
+const SCRAPE_EVERY: Duration = Duration::from_millis(10);
+const SCRAPED_DEVICES: usize = 100;
 /// Between two requests of a reader.
 const PAUSE: Duration = Duration::from_millis(100);
 /// A client that was refused tries again after this.
@@ -44,12 +51,59 @@ static REFUSED_READERS: AtomicU64 = AtomicU64::new(0);
 static REFUSED_STREAMS: AtomicU64 = AtomicU64::new(0);
 
 fn main() {
-    let seconds = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(300);
+    let seconds = std::env::args().filter_map(|argument| argument.parse().ok()).next();
+    match std::env::args().any(|argument| argument == "scrapes") {
+        true => scrapes(seconds.unwrap_or(60)),
+        false => many_clients(seconds.unwrap_or(300)),
+    }
+}
+
+fn scrapes(seconds: usize) {
     let folder = tempfile::tempdir().expect("a folder for the database");
-    let mut daemon = start(folder.path());
+    let root = folder.path().join("root");
+    std::fs::create_dir_all(root.join("proc")).expect("a folder for the devices");
+    let devices = (0..SCRAPED_DEVICES).map(|number| format!("8 {number} sd{number} 1 0 8 1 1 0 8 1 0 1 1\n"));
+    std::fs::write(root.join("proc/diskstats"), devices.collect::<String>()).expect("a file of devices");
+    let root = root.to_str().expect("a path in UTF-8");
+    let interval = format!("{SCRAPED_INTERVAL_MS}ms");
+    let mut daemon = start(folder.path(), &["--root", root, "--interval", &interval]);
+    let ticks = seconds * 1000 / usize::try_from(SCRAPED_INTERVAL_MS).expect("a positive interval");
+    let mut events = events();
+    let quiet = lateness(events.by_ref().take(ticks).collect(), SCRAPED_INTERVAL_MS);
+    let scraper = thread::spawn(scrape);
+    let loaded = lateness(events.take(ticks).collect(), SCRAPED_INTERVAL_MS);
+    STOP.store(true, Relaxed);
+    let mut times = scraper.join().expect("the scraper ends");
+    daemon.kill().and_then(|()| daemon.wait()).expect("the daemon ends");
+    times.sort_unstable();
+    let (count, median, slow) = (times.len(), times[times.len() / 2], times[times.len() * 99 / 100]);
+    println!(
+        "| seconds | scrapes | a scrape: p50, p99 | late: p50, p99, max; missed, of {ticks} | the same without scrapes |\n|---|---|---|---|---|"
+    );
+    println!("| {seconds} | {count} | {median:.1?}, {slow:.1?} | {loaded} | {quiet} |");
+}
+
+/// How long each scrape took.
+fn scrape() -> Vec<Duration> {
+    let (began, mut times) = (Instant::now(), Vec::new());
+    for number in 0.. {
+        thread::sleep((SCRAPE_EVERY * number).saturating_sub(began.elapsed()));
+        if STOP.load(Relaxed) {
+            break;
+        }
+        let sent = Instant::now();
+        get("/metrics").expect("the daemon answers");
+        times.push(sent.elapsed());
+    }
+    times
+}
+
+fn many_clients(seconds: usize) {
+    let folder = tempfile::tempdir().expect("a folder for the database");
+    let mut daemon = start(folder.path(), &[]);
     // Before the others, since it may not be refused.
     let mut events = events();
-    let quiet = lateness(events.by_ref().take(seconds.min(30)).collect());
+    let quiet = lateness(events.by_ref().take(seconds.min(30)).collect(), INTERVAL_MS);
     let before = rss_mib(&daemon);
     let clients = clients();
     let watching = thread::spawn(move || events.take(seconds).collect());
@@ -58,7 +112,7 @@ fn main() {
         thread::sleep(Duration::from_secs(1));
         memory.push(rss_mib(&daemon));
     }
-    let loaded = lateness(watching.join().expect("the ticks arrive"));
+    let loaded = lateness(watching.join().expect("the ticks arrive"), INTERVAL_MS);
     STOP.store(true, Relaxed);
     daemon.kill().and_then(|()| daemon.wait()).expect("the daemon ends");
     clients.into_iter().for_each(|client| client.join().expect("a client ends"));
@@ -76,10 +130,11 @@ fn main() {
     );
 }
 
-fn start(folder: &Path) -> Child {
+fn start(folder: &Path, arguments: &[&str]) -> Child {
     let daemon = Command::new(env!("CARGO_BIN_EXE_cowbell"))
         .args(["serve", "--listen", &format!("127.0.0.1:{PORT}"), "--config", "/dev/null", "--db"])
         .arg(folder.join("cowbell.db"))
+        .args(arguments)
         .stdout(Stdio::null())
         .spawn()
         .expect("the daemon starts");
@@ -97,14 +152,14 @@ fn events() -> impl Iterator<Item = i64> + Send {
     ticks.skip(1)
 }
 
-/// How late ticks were, compared with the earliest one. They are due every second.
-fn lateness(ticks: Vec<i64>) -> String {
-    let first = ticks[0];
-    let offsets = ticks.iter().map(|at| (at - first + 500).rem_euclid(1000) - 500);
+/// How late ticks were, compared with the earliest one. They are due every so many milliseconds.
+fn lateness(ticks: Vec<i64>, interval_ms: i64) -> String {
+    let (first, half) = (ticks[0], interval_ms / 2);
+    let offsets = ticks.iter().map(|at| (at - first + half).rem_euclid(interval_ms) - half);
     let earliest = offsets.clone().min().unwrap_or_default();
     let mut late: Vec<i64> = offsets.map(|offset| offset - earliest).collect();
     late.sort_unstable();
-    let missed = ticks.windows(2).filter(|pair| pair[1] - pair[0] > 1500).count();
+    let missed = ticks.windows(2).filter(|pair| pair[1] - pair[0] > interval_ms + half).count();
     format!(
         "{}, {}, {} ms; {missed}",
         late[late.len() / 2],
@@ -134,11 +189,16 @@ fn again(client: impl Fn() -> Option<()>, refused: &AtomicU64) {
 
 /// `None` if the server refused.
 fn read(path: &str) -> Option<()> {
-    let mut answer = Vec::new();
-    open(path)?.read_to_end(&mut answer).ok()?;
-    answer.starts_with(b"HTTP/1.1 200").then(|| ANSWERED.fetch_add(1, Relaxed))?;
+    get(path)?;
+    ANSWERED.fetch_add(1, Relaxed);
     thread::sleep(PAUSE);
     Some(())
+}
+
+fn get(path: &str) -> Option<()> {
+    let mut answer = Vec::new();
+    open(path)?.read_to_end(&mut answer).ok()?;
+    answer.starts_with(b"HTTP/1.1 200").then_some(())
 }
 
 /// Holds a stream until the server ends it.

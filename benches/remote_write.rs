@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use cowbell::config;
 use cowbell::pipeline::Observer;
-use cowbell::remote_write::{ExternalLabels, encoded};
+use cowbell::remote_write::{ExternalLabels, Version, encoded};
 use cowbell::source::own::own_cost;
 use cowbell::source::recording::{Player, Speed};
 use cowbell::store::{self, Position, SeriesSamples, Span, StoreReader, TickOrigin};
@@ -190,7 +190,7 @@ impl Load {
         }
         let labels =
             ExternalLabels { instance: format!("db{host}.example"), machine_id: format!("{host:032x}") };
-        let body = encoded(&batch, &labels).expect("a body");
+        let body = encoded(Version::One, &batch, &labels).expect("a body");
         self.counts.bytes.fetch_add(body.len() as u64, Relaxed);
         let request = self.client.post(format!("http://{RECEIVER}/api/v1/write")).body(body);
         let is_taken = request.send().await.is_ok_and(|answer| answer.status().is_success());

@@ -22,7 +22,7 @@ needed() {
 	systemd-analyze systemd
 	END
     ((EUID != 0)) || needed_by_the_lab
-    [[ $mode != --all ]] || needed_by_the_packages
+    [[ $mode != --all ]] || needed_by_all
 }
 
 needed_by_the_lab() {
@@ -48,8 +48,9 @@ needed_by_the_lab() {
 	END
 }
 
-needed_by_the_packages() {
+needed_by_all() {
     cat <<-END
+	go golang-go
 	python3 python3-venv
 	debootstrap debootstrap
 	readelf binutils
@@ -110,6 +111,10 @@ browser_tests() {
     )
 }
 
+boards_against_schema() {
+    (cd tests/fleet/schema && go run . ../../../systemd/grafana/*.json)
+}
+
 packages_under_systemd() {
     tests/lab/service --package target/package/cowbell_*.deb --release bookworm
     tests/lab/service --package target/package/cowbell_*.deb --release trixie
@@ -133,7 +138,9 @@ step 'systemd unit' verify_unit
 step 'browser tests' browser_tests
 [[ $mode != --all ]] || step 'proxies: nginx and Caddy' tests/proxies
 [[ $mode != --all ]] || ((EUID != 0)) || step 'receivers: Alertmanager, Exim and a command' tests/receivers
-[[ $mode != --all ]] || ((EUID != 0)) || step 'fleet: Prometheus and Alertmanager' tests/fleet/run
+((EUID != 0)) || step 'fleet: metrics, rules and history for promtool' tests/fleet/run
+[[ $mode != --all ]] || step 'fleet: boards against the schema of Grafana' boards_against_schema
+[[ $mode != --all ]] || ((EUID != 0)) || step 'fleet: three hosts with Prometheus and Alertmanager' tests/fleet/hosts
 [[ $mode != --all ]] || ((EUID != 0)) || step 'fleet: remote write' tests/fleet/remote
 if ((EUID == 0)); then
     step 'lab: scenarios on real LVM hosts' tests/lab/all "$@"

@@ -43,8 +43,10 @@ const STARTED: Family = Family {
     unit: "seconds",
     help: "When the running backup started.",
 };
-const OUTCOME: LabelFamily =
-    LabelFamily { name: "cowbell_backup_last_outcome", help: "Outcome of the last backup that ended." };
+const OUTCOME: LabelFamily = LabelFamily {
+    name: "cowbell_backup_last_outcome",
+    help: "Outcome of the last backup that ended; absent if unknown.",
+};
 const RUNNING: Family = Family { name: "cowbell_running", unit: "jobs", help: "Running jobs." };
 
 type JobGauge = (Family, fn(&Job) -> Option<f64>);
@@ -72,14 +74,14 @@ const OF_LAST: [JobGauge; 3] = [
         },
     ),
 ];
-const OUTCOMES: [Outcome; 7] = [
+/// Without [`Outcome::Unknown`]: what is unknown has no samples.
+const OUTCOMES: [Outcome; 6] = [
     Outcome::Succeeded,
     Outcome::Failed,
     Outcome::Untrustworthy,
     Outcome::Incomplete,
     Outcome::Overflowed,
     Outcome::Abandoned,
-    Outcome::Unknown,
 ];
 
 const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Family {

@@ -12,6 +12,8 @@ mod family;
 mod own;
 mod rules;
 mod volumes;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;

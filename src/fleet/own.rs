@@ -27,9 +27,14 @@ const COUNTERS: [(Family, Value); 8] = [
     (family("cowbell_remote_write_sent", "samples", "Samples that the receiver took."), |present, _| {
         Some(present.remote_write.as_ref()?.sent_samples as f64)
     }),
-    (family("cowbell_remote_write_dropped", "samples", "Samples that it refused for good."), |present, _| {
-        Some(present.remote_write.as_ref()?.dropped_samples as f64)
-    }),
+    (
+        family(
+            "cowbell_remote_write_dropped",
+            "samples",
+            "Samples that it refused for good or did not write.",
+        ),
+        |present, _| Some(present.remote_write.as_ref()?.dropped_samples as f64),
+    ),
     (family("cowbell_remote_write_failed", "requests", "Requests that are sent again."), |present, _| {
         Some(present.remote_write.as_ref()?.failed_requests as f64)
     }),

@@ -16,7 +16,7 @@ use crate::units::Fill;
 pub const FILL: Family = Family {
     name: "cowbell_volume_fill",
     unit: "ratio",
-    help: "Used share of the COW area, the pool's data, or the thin volume, to the hundredth of a percent as in lvs.",
+    help: "Used share of the COW area, the pool's data, the thin volume, or the cache, to the hundredth of a percent as in lvs.",
 };
 pub const METADATA_FILL: Family = Family {
     name: "cowbell_volume_metadata_fill",
@@ -61,15 +61,15 @@ const GAUGES: [(Family, VolumeValue); 7] = [
         gauge(
             "cowbell_volume_used",
             "bytes",
-            "Used part of the COW area, the pool's data, or the thin volume.",
+            "Used part of the COW area, the pool's data, the thin volume, or the cache.",
         ),
         |_, state| used(state.fill),
     ),
     (FILL, |_, state| ratio(state.fill)),
-    (gauge("cowbell_volume_metadata_used", "bytes", "Used part of the pool's metadata."), |_, state| {
-        used(state.metadata)
+    (gauge("cowbell_volume_metadata_used", "bytes", "Used part of the pool's metadata."), |volume, state| {
+        used(metadata(volume, state))
     }),
-    (METADATA_FILL, |_, state| ratio(state.metadata)),
+    (METADATA_FILL, |volume, state| ratio(metadata(volume, state))),
     (gauge("cowbell_volume_sync", "ratio", "Share of the mirror or RAID that is in sync."), |_, state| {
         ratio(state.sync)
     }),
@@ -179,15 +179,12 @@ fn is_possible(kind: VolumeKind, state: State) -> bool {
         State::Merging | State::MergeFailed => {
             matches!(kind, Kind::Snapshot | Kind::Linear | Kind::Striped | Kind::Mirror | Kind::Raid)
         }
-        State::ReadOnly | State::OutOfData | State::NeedsCheck => is_pool(kind),
-        State::Failed => is_pool(kind) || matches!(kind, Kind::Snapshot | Kind::Thin | Kind::ThinSnapshot),
+        State::OutOfData => kind == Kind::ThinPool,
+        State::NeedsCheck => matches!(kind, Kind::ThinPool | Kind::Cache),
+        State::ReadOnly => matches!(kind, Kind::ThinPool | Kind::VdoPool | Kind::Cache),
+        State::Failed => !matches!(kind, Kind::Linear | Kind::Striped | Kind::Mirror | Kind::Raid),
         State::Degraded => matches!(kind, Kind::Mirror | Kind::Raid),
     }
-}
-
-fn is_pool(kind: VolumeKind) -> bool {
-    use VolumeKind as Kind;
-    matches!(kind, Kind::ThinPool | Kind::VdoPool | Kind::Cache | Kind::Writecache)
 }
 
 fn encode_groups(groups: &[Group], families: &mut Families) -> fmt::Result {
@@ -196,6 +193,11 @@ fn encode_groups(groups: &[Group], families: &mut Families) -> fmt::Result {
         families.gauges(family, labels.iter().zip(groups.iter().map(value)))?;
     }
     Ok(())
+}
+
+/// Only of pools: the metadata of a cache does not fill up.
+fn metadata(volume: &Volume, state: &VolumeState) -> Option<Fill> {
+    state.metadata.filter(|_| matches!(volume.kind, VolumeKind::ThinPool | VolumeKind::VdoPool))
 }
 
 /// The bytes of a pool are unknown without its chunk size.

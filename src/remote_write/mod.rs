@@ -1,4 +1,5 @@
-//! Sends stored ticks to a receiver of Prometheus remote write 1.0, such as VictoriaMetrics, Mimir or Prometheus.
+//! Sends stored ticks to a receiver of Prometheus remote write, such as VictoriaMetrics, Mimir or Prometheus: 2.0 if it knows
+//! that, and 1.0 otherwise.
 //!
 //! Ticks are read from the store at every look, so nothing is kept for a receiver that is down. What was missed in an outage
 //! follows in order, beside the newest ticks. The task never waits for the loop, nor the loop for it; what was sent goes
@@ -20,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::config::{self, ConfigError};
 use crate::store::{Progress, StoreReader};
-pub use encoding::{ExternalLabels, encoded};
+pub use encoding::{ExternalLabels, Version, encoded};
 use receiver::Receiver;
 pub use state::RemoteWriteState;
 use task::Task;

@@ -9,7 +9,7 @@ use crate::units::{count_text, duration_text};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RemoteWriteState {
     pub sent_samples: u64,
-    /// Samples in refused requests.
+    /// Samples in refused requests, and those that the receiver says it has not written.
     pub dropped_samples: u64,
     /// Requests that the receiver refused for good.
     pub refused_requests: u64,

@@ -9,9 +9,9 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::backoff::Backoff;
-use super::encoding::{ExternalLabels, encoded};
+use super::encoding::{ExternalLabels, Version, encoded};
 use super::plan::{self, LIVE_EVERY_MS};
-use super::receiver::{Failure, Receiver};
+use super::receiver::{Answer, Failure, Receiver};
 use super::state::RemoteWriteState;
 use crate::store::{
     Position, Progress, SampleBatch, SegmentSamples, Span, StoreReader, in_words, on_a_thread,
@@ -60,11 +60,19 @@ struct Outcome {
     result: Result<Sent, String>,
 }
 
-/// Ticks that were sent, with how many samples, and the answer.
+/// Ticks that were sent, with how many samples, and how many of them were written.
 struct Sent {
     span: Span,
     samples: u64,
-    answer: Result<(), Failure>,
+    written: Result<u64, Failure>,
+}
+
+/// The first ticks of a span as the body of a request.
+struct Encoded {
+    segment: SegmentSamples,
+    batch: SampleBatch,
+    version: Version,
+    body: Vec<u8>,
 }
 
 impl Task {
@@ -147,7 +155,7 @@ impl Task {
             return;
         };
         lane.segment = outcome.segment;
-        let Sent { span, samples, answer } = match outcome.result {
+        let Sent { span, samples, written } = match outcome.result {
             Ok(sent) => sent,
             Err(sentence) => {
                 lane.paused_until = Some(Instant::now() + STORE_PAUSE);
@@ -155,7 +163,7 @@ impl Task {
                 return;
             }
         };
-        match answer {
+        match written {
             Err(failure) if !failure.is_final() => {
                 self.state.failed_requests += 1;
                 self.backoff.fail(Instant::now(), failure.pause);
@@ -168,9 +176,10 @@ impl Task {
                 self.backoff.succeed();
                 self.fail(&failure);
             }
-            Ok(()) => {
+            Ok(written) => {
                 plan::settle(progress, span);
-                self.state.sent_samples += samples;
+                self.state.sent_samples += written;
+                self.state.dropped_samples += samples - written;
                 self.state.failure = None;
                 self.backoff.succeed();
             }
@@ -235,33 +244,38 @@ impl Lane {
 impl Sending {
     /// Sends the first ticks of a span. `segment` is used if it continues there, and replaced otherwise.
     async fn send(&self, span: Span, segment: &mut Option<SegmentSamples>) -> anyhow::Result<Sent> {
-        let held = segment.take().filter(|held| held.continues(span.after));
-        let mut encoded = self.encoded(span, held).await?;
-        if encoded.is_none() {
-            encoded = self.encoded(span, self.store.samples_after(span.after).await?).await?;
+        loop {
+            let held = segment.take().filter(|held| held.continues(span.after));
+            let mut encoded = self.encoded(span, held).await?;
+            if encoded.is_none() {
+                encoded = self.encoded(span, self.store.samples_after(span.after).await?).await?;
+            }
+            let Some(Encoded { segment: held, batch, version, body }) = encoded else {
+                // Ticks that retention has deleted, or none at all.
+                return Ok(Sent { span, samples: 0, written: Ok(0) });
+            };
+            *segment = Some(held);
+            let (span, samples) = (Span { after: span.after, to: batch.to }, batch.samples as u64);
+            if samples == 0 {
+                return Ok(Sent { span, samples, written: Ok(0) });
+            }
+            let written = match self.receiver.send(version, body).await {
+                Answer::Taken(written) => Ok(written.unwrap_or(samples).min(samples)),
+                Answer::Failed(failure) => Err(failure),
+                Answer::WrongVersion => continue,
+            };
+            return Ok(Sent { span, samples, written });
         }
-        let Some((held, batch, body)) = encoded else {
-            // Ticks that retention has deleted, or none at all.
-            return Ok(Sent { span, samples: 0, answer: Ok(()) });
-        };
-        *segment = Some(held);
-        let span = Span { after: span.after, to: batch.to };
-        let answer = if batch.samples == 0 { Ok(()) } else { self.receiver.send(body).await };
-        Ok(Sent { span, samples: batch.samples as u64, answer })
     }
 
-    /// The first ticks of a span as the body of a request; `None` if the segment has none of them.
-    async fn encoded(
-        &self,
-        span: Span,
-        segment: Option<SegmentSamples>,
-    ) -> anyhow::Result<Option<(SegmentSamples, SampleBatch, Vec<u8>)>> {
+    /// `None` if the segment has no tick of the span.
+    async fn encoded(&self, span: Span, segment: Option<SegmentSamples>) -> anyhow::Result<Option<Encoded>> {
         let Some(segment) = segment else { return Ok(None) };
-        let labels = self.labels.clone();
+        let (labels, version) = (self.labels.clone(), self.receiver.version());
         let work = on_a_thread(move || {
             let Some(batch) = segment.batch(span, MOST_SAMPLES) else { return Ok(None) };
-            let body = encoded(&batch.series, &labels)?;
-            Ok(Some((segment, batch, body)))
+            let body = encoded(version, &batch.series, &labels)?;
+            Ok(Some(Encoded { segment, batch, version, body }))
         });
         work.await?
     }

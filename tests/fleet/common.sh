@@ -60,3 +60,20 @@ begin() {
     trap clean_up EXIT
     ip link set lo up
 }
+
+# unpack_newest FOLDER PACKAGE: of Debian's newest suite, beside what is installed. Only for programs without libraries.
+unpack_newest() {
+    [[ ! -d $1 ]] || return 0
+    local mirror temporary apt
+    temporary=$(mktemp -d)
+    mkdir -p "$temporary"/lists/partial "$1.part"
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | head -n 1)
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror sid main" >"$temporary/sid.list"
+    apt=(apt-get -qq -o Dir::Etc::SourceList="$temporary/sid.list" -o Dir::Etc::SourceParts=/dev/null
+        -o Dir::State::Lists="$temporary/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=
+        -o Acquire::Languages=none -o APT::Sandbox::User=root)
+    "${apt[@]}" update
+    (cd "$1.part" && "${apt[@]}" download "$2/sid" && dpkg -x "$2"_*.deb . && rm "$2"_*.deb)
+    rm -r "$temporary"
+    mv "$1.part" "$1"
+}

@@ -15,6 +15,8 @@ use crate::store::stream::Stream;
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesSamples {
     pub name: String,
+    /// The base unit, which ends the name.
+    pub unit: &'static str,
     pub labels: Vec<(&'static str, String)>,
     /// The end of a tick in milliseconds since 1970, and its value. `None` where a known value is followed by an unknown one.
     pub samples: Vec<(i64, Option<f64>)>,
@@ -130,6 +132,6 @@ impl SegmentSamples {
     fn named(&self, source: &Source, samples: Vec<(i64, Option<f64>)>) -> SeriesSamples {
         let labels = labels(&self.topics.list[source.topic]).into_iter();
         let labels = labels.map(|(name, value)| (name, value.to_string())).collect();
-        SeriesSamples { name: source.metric.family.clone(), labels, samples }
+        SeriesSamples { name: source.metric.family.clone(), unit: source.metric.unit, labels, samples }
     }
 }
