@@ -15,6 +15,7 @@ mod progress;
 mod record;
 mod reload;
 pub mod serve;
+mod size;
 mod support;
 mod tar;
 mod verify_archive;
@@ -91,6 +92,11 @@ enum Command {
     Alert(client::alert::AlertCommand),
     /// Report what cowbell can read on this host, what it cannot, and how to fix that
     Check,
+    /// Find out how large a snapshot of a volume has to be
+    Size(size::Size),
+    /// Create a region of statistics; started by `cowbell size`
+    #[command(hide = true)]
+    CreateRegion(size::creator::CreateRegion),
     /// Read the archive of a backup through; exit status 0 sound, 1 damaged, 2 unknown
     VerifyArchive(verify_archive::VerifyArchive),
     /// Write stored data as CSV, JSON lines, OpenMetrics or a plain SQLite file
@@ -146,11 +152,12 @@ fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
     let found = configuration(&cli.common, needs_configuration(cli.command.as_ref()));
     let config = match (found, &mut cli.command) {
         (Ok(config), _) => config,
-        // The command runs even with an invalid configuration.
+        // These commands run even with an invalid configuration.
         (Err(error), Some(Command::Run(_))) => {
             complain(&format!("cowbell run: {error}; using the default address of the daemon"));
             Config::default()
         }
+        (Err(_), Some(Command::Size(_) | Command::CreateRegion(_))) => Config::default(),
         (Err(error), Some(Command::SupportBundle(bundle))) => {
             bundle.problem = Some(error.to_string());
             Config::default()
@@ -235,6 +242,8 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
         }
         Command::Job(command) => print(&job::job(&daemon, command).await?)?,
         Command::Alert(command) => print(&client::alert::run(&daemon, command).await?)?,
+        Command::Size(command) => size::size(command, &Root(root)).await?,
+        Command::CreateRegion(command) => size::creator::run(&command)?,
         Command::VerifyArchive(command) => {
             return Ok(verify_archive::verify_archive(&daemon, command).await);
         }

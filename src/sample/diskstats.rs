@@ -52,6 +52,24 @@ impl Counters {
     }
 }
 
+/// How many requests a device has in flight, and how many it has completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    pub name: String,
+    pub in_flight: u64,
+    pub completed: u64,
+}
+
+/// The queue of each device; invalid lines are left out.
+pub fn queues(text: &str) -> Vec<Queue> {
+    let queue = |stat: DiskStat| Queue {
+        name: stat.name,
+        in_flight: stat.in_progress,
+        completed: stat.reads.wrapping_add(stat.writes),
+    };
+    text.lines().filter_map(|line| DiskStat::from_line(line).ok()).map(queue).collect()
+}
+
 /// Parses `/proc/diskstats` of kernels 2.6.25 to today (14, 18 and 20 columns); also returns invalid lines.
 pub fn parse(text: &str) -> (Vec<DeviceLine>, Vec<String>) {
     super::parse_lines(text, |line| device_line(DiskStat::from_line(line).ok()?))
@@ -92,6 +110,12 @@ mod tests {
             assert_eq!(device.counters.sectors_written, Sectors(160));
             assert_eq!(device.counters.queue_ms, 11);
         }
+    }
+
+    #[test]
+    fn queues_are_requests_in_flight() {
+        let found = queues("nonsense\n 254       0 vda 10 1 80 5 20 2 160 6 3 7 11 1 2 3 4\n");
+        assert_eq!(found, [Queue { name: "vda".into(), in_flight: 3, completed: 30 }]);
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub enum Part {
     /// New errors in the kernel's log, a line each
     KernelLog,
     /// Regions of cowbell's device-mapper statistics, with the areas written to since the previous reading, formatted by
-    /// `live/touched.rs`
+    /// [`live::touched`]
     Touched,
 }
 

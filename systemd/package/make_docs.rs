@@ -62,5 +62,6 @@ fn write_pages(command: &Command, date: &str, folder: &Path) -> io::Result<()> {
     let mut file = fs::File::create(folder.join(format!("{name}.1")))?;
     let man = Man::new(command.clone()).title(name.to_uppercase()).date(date);
     man.source(concat!("cowbell ", env!("CARGO_PKG_VERSION"))).render(&mut file)?;
-    command.get_subcommands().try_for_each(|subcommand| write_pages(subcommand, date, folder))
+    let mut shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+    shown.try_for_each(|subcommand| write_pages(subcommand, date, folder))
 }

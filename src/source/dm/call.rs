@@ -1,5 +1,6 @@
-//! A single ioctl of the device-mapper and its result: `struct dm_ioctl` and the data after it. Only three commands are
-//! ever sent, and none of them changes anything. Source: `include/uapi/linux/dm-ioctl.h`.
+//! A single ioctl of the device-mapper and its result: `struct dm_ioctl` and the data after it. Only four commands are
+//! ever sent. The first three change nothing. The fourth is a message: those of [`super::stats`] change nothing either,
+//! and those of [`super::watch`] create and delete statistics. Source: `include/uapi/linux/dm-ioctl.h`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -20,6 +21,8 @@ pub const CONTROL: &str = "/dev/mapper/control";
 pub enum Command {
     ListDevices = 2,
     TableStatus = 12,
+    /// A text for a device; see [`Buffer::message`].
+    TargetMessage = 14,
     /// Makes the control device readable after the next event.
     ArmPoll = 16,
 }
@@ -28,14 +31,17 @@ pub const STATUS_TABLE: u32 = 1 << 0x4;
 const SUSPENDED: u32 = 1 << 1;
 const BUFFER_FULL: u32 = 1 << 8;
 pub const NO_FLUSH: u32 = 1 << 11;
+const DATA_OUT: u32 = 1 << 16;
 
 /// Size of `struct dm_ioctl`, which precedes the result.
 const HEADER: usize = 312;
+/// Size of `struct dm_target_msg` before its text: a sector, which messages on statistics ignore.
+const MESSAGE: usize = 8;
 /// Size of `struct dm_target_spec`.
 const TARGET: usize = 40;
 /// Initial buffer size, enough for one target; the kernel copies all of it in and out.
 const FIRST_BUFFER: usize = 512;
-/// Larger results are rejected.
+/// Larger results are rejected, as `EOVERFLOW`.
 const LARGEST_BUFFER: usize = 1024 * 1024;
 
 /// Opens the control device, or returns an error message.
@@ -61,18 +67,34 @@ impl Buffer {
         flags: u32,
         device: u64,
     ) -> Result<Response<'_>, CallError> {
+        self.exchange(control, command, flags, device, "")?;
+        Ok(Response::of(&self.0))
+    }
+
+    /// Sends a message to a device, which answers with a text. Statistics answer for every device, also a suspended one.
+    pub(super) fn message(&mut self, control: &File, device: u64, text: &str) -> Result<Response<'_>, Errno> {
+        self.exchange(control, Command::TargetMessage, 0, device, text)?;
+        Ok(Response::of(&self.0))
+    }
+
+    fn exchange(
+        &mut self,
+        control: &File,
+        command: Command,
+        flags: u32,
+        device: u64,
+        text: &str,
+    ) -> Result<(), Errno> {
         loop {
             self.0.fill(0);
-            request(&mut self.0, flags, device);
+            request(&mut self.0, flags, device, text);
             // SAFETY: the buffer is as long as its header says, and aligned for it.
             unsafe { rustix::ioctl::ioctl(control.as_fd(), Call { command, buffer: &mut self.0 })? };
             if Response::of(&self.0).flags() & BUFFER_FULL == 0 {
-                return Ok(Response::of(&self.0));
+                return Ok(());
             }
             if self.0.len() * 8 >= LARGEST_BUFFER {
-                return Err(CallError::Failed(format!(
-                    "the device-mapper's answer exceeds {LARGEST_BUFFER} bytes"
-                )));
+                return Err(Errno::OVERFLOW);
             }
             self.0 = vec![0; self.0.len() * 2];
         }
@@ -91,6 +113,9 @@ impl From<Errno> for CallError {
         match errno {
             Errno::NXIO => Self::Gone,
             Errno::ACCESS | Errno::PERM => Self::Failed(no_right().into()),
+            Errno::OVERFLOW => {
+                Self::Failed(format!("the device-mapper's answer exceeds {LARGEST_BUFFER} bytes"))
+            }
             _ => Self::Failed(format!("the device-mapper's ioctl failed: {errno}")),
         }
     }
@@ -114,8 +139,9 @@ fn why_not_opened(error: &std::io::Error) -> String {
     format!("cannot open {CONTROL}: {why}")
 }
 
-/// Fills in the fields of `struct dm_ioctl` for a request: version 4.0.0, sizes, flags, device.
-fn request(buffer: &mut [u64], flags: u32, device: u64) {
+/// Fills in the fields of `struct dm_ioctl` for a request: version 4.0.0, sizes, flags, device; and the message after it,
+/// which the buffer is large enough for.
+fn request(buffer: &mut [u64], flags: u32, device: u64, text: &str) {
     let size = u32::try_from(buffer.len() * 8).unwrap_or(u32::MAX);
     let mut word = |index: usize, low: u32, high: u32| {
         let bytes: [u8; 8] = [low.to_ne_bytes(), high.to_ne_bytes()].concat().try_into().unwrap_or_default();
@@ -126,6 +152,12 @@ fn request(buffer: &mut [u64], flags: u32, device: u64) {
     word(2, HEADER as u32, 0);
     word(3, 0, flags);
     buffer[5] = device;
+    // Its end is the first of the zeros that follow.
+    for (index, part) in text.as_bytes().chunks(8).enumerate() {
+        let mut bytes = [0; 8];
+        bytes[..part.len()].copy_from_slice(part);
+        buffer[(HEADER + MESSAGE) / 8 + index] = u64::from_ne_bytes(bytes);
+    }
 }
 
 struct Call<'a> {
@@ -184,6 +216,18 @@ impl<'a> Response<'a> {
         self.u32(28).unwrap_or_default()
     }
 
+    /// The device's UUID.
+    pub fn uuid(&self) -> Cow<'a, str> {
+        self.text(176)
+    }
+
+    /// The answer to a message, whose lines end in a newline; empty if it has none.
+    pub fn answer(&self) -> &'a str {
+        let bytes = self.bytes.get(HEADER..).filter(|_| self.flags() & DATA_OUT != 0).unwrap_or_default();
+        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+
     /// The records of a list: `dev: u64`, `next: u32` (offset from this record to the next), `name`.
     pub fn devices(&self) -> Vec<DeviceEntry> {
         let mut devices = Vec::new();
@@ -201,7 +245,7 @@ impl<'a> Response<'a> {
     /// Appends the device's line and its status lines; returns the types of its targets.
     pub fn describe(&self, device: u64, text: &mut String) -> Vec<Cow<'a, str>> {
         let state = if self.flags() & SUSPENDED == 0 { "active" } else { "suspended" };
-        let (name, uuid) = (self.text(48), self.text(176));
+        let (name, uuid) = (self.text(48), self.uuid());
         let _ = writeln!(text, "{}\t{name}\t{uuid}\t{state}", major_minor(device));
         self.targets("status", text)
     }
@@ -238,6 +282,12 @@ pub fn major_minor(device: u64) -> String {
     format!("{major}:{minor}")
 }
 
+/// The device-mapper's `dev` for a device: the reverse of [`major_minor`].
+pub fn device_number(major: u32, minor: u32) -> u64 {
+    let (major, minor) = (u64::from(major), u64::from(minor));
+    (major << 8) | (minor & 0xff) | ((minor & 0xf_ff00) << 12)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,6 +298,7 @@ mod tests {
         for (command, number) in [
             (Command::ListDevices, 0xC138_FD02_u32),
             (Command::TableStatus, 0xC138_FD0C),
+            (Command::TargetMessage, 0xC138_FD0E),
             (Command::ArmPoll, 0xC138_FD10),
         ] {
             let call = Call { command, buffer: &mut buffer };
@@ -262,6 +313,7 @@ mod tests {
             let answer = Response::of(&words);
             answer.devices();
             answer.describe(seed, &mut String::new());
+            answer.answer();
         }
     }
 
@@ -276,8 +328,19 @@ mod tests {
     }
 
     #[test]
+    fn a_message_ends_in_a_zero() {
+        let text = "@stats_print 0 0 4096";
+        let mut buffer = vec![0; FIRST_BUFFER / 8];
+        request(&mut buffer, DATA_OUT, 0xfd03, text);
+        // The sector is in front of it.
+        assert_eq!(Response::of(&buffer).text(HEADER + MESSAGE), text);
+        assert_eq!(Response::of(&buffer).answer(), "", "{buffer:?}");
+    }
+
+    #[test]
     fn device_numbers_are_decoded() {
         assert_eq!(major_minor(0xfd03), "253:3");
         assert_eq!(major_minor(0x0010_fd03), "253:259");
+        assert_eq!((device_number(253, 3), device_number(253, 259)), (0xfd03, 0x0010_fd03));
     }
 }

@@ -12,6 +12,8 @@
 
 pub mod call;
 mod events;
+pub mod stats;
+pub mod watch;
 mod worker;
 
 use std::collections::HashMap;

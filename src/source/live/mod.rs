@@ -6,6 +6,7 @@ mod extra;
 pub mod kernel_log;
 mod makers;
 mod reports;
+pub mod touched;
 mod watched;
 
 use std::os::fd::OwnedFd;
@@ -25,6 +26,7 @@ use extra::ExtraTicks;
 use kernel_log::KernelLog;
 use makers::Makers;
 use reports::LvmReports;
+use touched::TouchedAreas;
 use watched::WatchedProcesses;
 
 /// Maximum age of device names and attributes.
@@ -44,6 +46,8 @@ pub struct Live {
     watched: WatchedProcesses,
     exits: ProcessExits,
     kernel_log: KernelLog,
+    /// `None` without the device-mapper.
+    touched: Option<TouchedAreas>,
     names: Names,
     usage: Option<UsageQuery>,
     lvm: Option<LvmReports>,
@@ -78,6 +82,7 @@ impl Live {
         let live = Self::unprivileged(root, interval)?;
         Ok(Self {
             usage: Some(UsageQuery::below(&live.root)),
+            touched: device_mapper.is_some().then(TouchedAreas::default),
             device_mapper,
             lvm: source.uses_lvm().then(LvmReports::new),
             disabled: disabled(source),
@@ -106,6 +111,7 @@ impl Live {
             interval,
             hook_listener: None,
             device_mapper: None,
+            touched: None,
             names: Names::default(),
             lvm: None,
             disabled: Vec::new(),
@@ -198,6 +204,7 @@ impl Live {
         self.exits.collect(&self.watched.running(), at);
         texts.extend(self.exits.read_new());
         texts.extend(self.kernel_log.read_new());
+        texts.extend(self.touched.as_mut().and_then(TouchedAreas::poll));
         texts.extend(self.files.mounts.read_if_changed().map(|read| timed(Part::Mounts, || read)));
         texts.extend(self.read_names(&diskstats));
         texts.extend(self.read_usage(&texts));

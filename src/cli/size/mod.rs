@@ -1,0 +1,198 @@
+//! `cowbell size`: which parts of a volume are written to, and so how large a snapshot of it has to be.
+//!
+//! `--watch` and `--clean` create and delete device-mapper statistics. They need no daemon, and no other command changes a
+//! device. Whatever speaks against a change is found before anything is asked, and is one sentence.
+
+mod budget;
+pub mod creator;
+mod queue;
+mod subject;
+
+use std::io::{BufRead, IsTerminal};
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args, ValueEnum};
+use rustix::io::Errno;
+
+use super::printing::print;
+use crate::source::dm::call;
+use crate::source::dm::stats::{MAX_REGIONS, StatsReader};
+use crate::source::dm::watch;
+use crate::source::files::Root;
+use crate::units::{count_text, grouped, size_text};
+use budget::{ByteSize, Plan};
+use subject::{Found, Subject};
+
+#[derive(Args)]
+pub struct Size {
+    /// The volume, such as vg0/mysql
+    #[arg(value_name = "VG/LV", required_unless_present = "clean")]
+    volume: Option<String>,
+    /// Start or end counting which parts of the volume are written to
+    #[arg(long, value_name = "on|off", hide_possible_values = true)]
+    watch: Option<Switch>,
+    /// Start without asking
+    #[arg(long, requires = "watch")]
+    yes: bool,
+    /// Kernel memory that the counters may take [default: 64MiB]
+    #[arg(long, value_name = "SIZE", requires = "watch")]
+    memory: Option<ByteSize>,
+    /// The size of the parts: the chunk size of the snapshot, such as 64KiB [default: the finest that fits]
+    #[arg(long, value_name = "SIZE", requires = "watch")]
+    chunk: Option<ByteSize>,
+    /// End counting on all volumes
+    #[arg(long, conflicts_with_all = ["volume", "watch"])]
+    clean: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+pub async fn size(command: Size, root: &Root) -> anyhow::Result<()> {
+    match (command.volume.as_deref(), command.watch) {
+        (None, _) => clean(),
+        (Some(volume), None) => needed(volume),
+        (Some(volume), Some(Switch::On)) => watch_on(volume, &command, root).await,
+        (Some(volume), Some(Switch::Off)) => watch_off(volume, root).await,
+    }
+}
+
+/// How large a snapshot of the volume has to be.
+fn needed(volume: &str) -> anyhow::Result<()> {
+    bail!("expected --watch on or --watch off for {volume}")
+}
+
+async fn watch_on(volume: &str, command: &Size, root: &Root) -> anyhow::Result<()> {
+    require_root("watch a volume")?;
+    let subject = match subject::find(volume, root).await? {
+        Found::Active(subject) => subject,
+        Found::Inactive => {
+            bail!("cannot watch {volume}: it is not active; activate it with `lvchange -ay {volume}`")
+        }
+    };
+    require_unwatched(&subject)?;
+    creator::require_none()?;
+    let plan = Plan::of(&subject, command.memory, command.chunk, budget::Processors::of(root)?)?;
+    print(&cost(&subject, plan))?;
+    if !command.yes {
+        ask()?;
+    }
+    queue::require_short(&subject, root).await?;
+    let took = creator::create(&subject, plan).await?;
+    print(&format!(
+        "{volume} is watched; starting took {:.1} ms. cowbell reads the counters every minute while it runs. After the first \
+         hours, see the size of a snapshot with:\n    cowbell size {volume}\nTo end this:\n    cowbell size {volume} \
+         --watch off\n",
+        took.as_secs_f64() * 1000.0
+    ))
+}
+
+fn require_root(what: &str) -> anyhow::Result<()> {
+    ensure!(rustix::process::geteuid().is_root(), "only root can {what}: run the command with sudo");
+    Ok(())
+}
+
+fn require_unwatched(subject: &Subject) -> anyhow::Result<()> {
+    let Subject { name, device, .. } = subject;
+    subject.refuse_unless_eligible()?;
+    let control = call::open().map_err(anyhow::Error::msg)?;
+    let mut reader = StatsReader::default();
+    let failed = |errno| anyhow::Error::msg(refusal(name, errno));
+    let own = reader.regions(&control, *device).map_err(failed)?.regions;
+    if let Some(region) = own.first() {
+        let step = size_text(region.step * crate::units::SECTOR);
+        bail!(
+            "{name} is watched already, in parts of {step}; to change that, end it with `cowbell size {name} --watch off`"
+        );
+    }
+    let all = reader.count_all(&control, *device).map_err(failed)?;
+    ensure!(
+        all < MAX_REGIONS,
+        "cannot watch {name}: it has {all} regions of other programs' statistics, and more than {MAX_REGIONS} would slow \
+         down its writes; `dmstats list` shows them"
+    );
+    Ok(())
+}
+
+/// Why the kernel refuses a message about statistics.
+fn refusal(name: &str, errno: Errno) -> String {
+    match errno {
+        Errno::INVAL => format!(
+            "cannot watch {name}: this kernel has no device-mapper statistics; they need Linux 3.12 or newer"
+        ),
+        Errno::NOMEM => format!(
+            "cannot watch {name}: the kernel refuses the memory; it allows a quarter of the machine's memory for statistics \
+             of all volumes; use fewer parts with a larger --chunk"
+        ),
+        Errno::NXIO => format!("cannot watch {name}: it was removed or deactivated meanwhile"),
+        Errno::ACCESS | Errno::PERM => {
+            format!(
+                "cannot watch {name}: that needs CAP_SYS_ADMIN, which root lacks here; run it outside of the container"
+            )
+        }
+        _ => format!("cannot watch {name}: the device-mapper answers: {errno}"),
+    }
+}
+
+fn cost(subject: &Subject, plan: Plan) -> String {
+    format!(
+        "Watching {} counts the writes to {} parts of {}. The counters take {} of kernel memory. To start, the kernel \
+         suspends the volume, usually for some milliseconds; writes wait that long.\n",
+        subject.name,
+        grouped(plan.areas as f64, 0),
+        size_text(plan.step),
+        size_text(plan.memory)
+    )
+}
+
+/// Asks on the terminal.
+fn ask() -> anyhow::Result<()> {
+    let input = std::io::stdin();
+    ensure!(input.is_terminal(), "nothing was changed: without a terminal to ask on, --yes is needed");
+    print("Start? [y/N] ")?;
+    let mut answer = String::new();
+    input.lock().read_line(&mut answer).context("cannot read the answer")?;
+    ensure!(matches!(answer.trim(), "y" | "Y" | "yes"), "nothing was changed");
+    Ok(())
+}
+
+/// Succeeds for a volume that is not watched: that is what was asked for.
+async fn watch_off(volume: &str, root: &Root) -> anyhow::Result<()> {
+    require_root("end watching a volume")?;
+    let deleted = match subject::find(volume, root).await? {
+        Found::Inactive => 0,
+        Found::Active(subject) => {
+            let control = call::open().map_err(anyhow::Error::msg)?;
+            watch::delete_all(&control, subject.device)
+                .with_context(|| format!("cannot delete the statistics of {volume}"))?
+        }
+    };
+    let end = if deleted == 0 { "is not watched" } else { "is not watched any more" };
+    print(&format!("{volume} {end}\n"))
+}
+
+fn clean() -> anyhow::Result<()> {
+    require_root("delete statistics")?;
+    let control = call::open().map_err(anyhow::Error::msg)?;
+    let devices = StatsReader::default().devices(&control).map_err(anyhow::Error::msg)?;
+    let mut deleted = 0;
+    for device in devices {
+        deleted += match watch::delete_all(&control, device.number) {
+            Ok(regions) => regions,
+            // A device that is gone, or a kernel without statistics.
+            Err(Errno::NXIO | Errno::INVAL) => 0,
+            Err(errno) => bail!("cannot delete the statistics of {}: {errno}", device.name),
+        };
+    }
+    print(&format!(
+        "{} deleted\n",
+        count_text(
+            deleted as u64,
+            "region of cowbell's statistics was",
+            "regions of cowbell's statistics were"
+        )
+    ))
+}

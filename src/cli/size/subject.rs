@@ -1,0 +1,140 @@
+//! The volume that a command is about, from the device-mapper, sysfs and LVM's report, and whether it can be watched.
+//!
+//! The device-mapper is asked from a thread with a time limit: it answers late if the storage does.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use crate::sample::{Sampler, diskstats::Number};
+use crate::source::clock;
+use crate::source::dm::call::device_number;
+use crate::source::dm::{Scope, Worker};
+use crate::source::files::Root;
+use crate::source::lvm::Reporter;
+use crate::source::{Part, PartReading, Reading};
+use crate::topology::{State, Topology, Volume, VolumeKind};
+
+/// The device-mapper answers in milliseconds. If it has not answered after this, the storage does not.
+const DM_DEADLINE: Duration = Duration::from_secs(3);
+
+/// An active volume.
+#[derive(Clone, Debug, Default)]
+pub struct Subject {
+    /// `vg0/mysql`
+    pub name: String,
+    /// As printed by `lvs -o lv_uuid`.
+    pub uuid: String,
+    /// The device-mapper's number of its device.
+    pub device: u64,
+    /// The kernel's names of its device and of the PVs below, whose queues count.
+    pub queues: Vec<String>,
+    /// In bytes.
+    pub size: u64,
+    pub kind: VolumeKind,
+    pub is_suspended: bool,
+    /// For a thin volume, the chunk size of its pool in bytes.
+    pub pool_chunk: Option<u64>,
+}
+
+pub enum Found {
+    Active(Subject),
+    Inactive,
+}
+
+/// Finds a volume by the name that `lvs` shows, also with `/dev/` in front.
+pub async fn find(name: &str, root: &Root) -> anyhow::Result<Found> {
+    let Some((vg, lv)) = name.trim_start_matches("/dev/").split_once('/').filter(|(_, lv)| !lv.contains('/'))
+    else {
+        bail!("expected a volume as VG/LV, such as vg0/mysql, but found {name:?}; `lvs` lists volumes");
+    };
+    let sample = Sampler::default().sample(&reading(root).await?);
+    let topology = Topology::of(&sample);
+    let states = topology.volume_states(&sample);
+    let is_it = |volume: &&Volume| volume.vg == vg && volume.lv == lv;
+    let Some((index, volume)) = topology.volumes.iter().enumerate().find(|(_, volume)| is_it(volume)) else {
+        return Err(unknown(&topology, vg, lv));
+    };
+    let Some(device) = volume.device.map(|index| &topology.devices[index]) else {
+        return Ok(Found::Inactive);
+    };
+    let is_pool = |pool: &&Volume| pool.vg == vg && Some(&pool.lv) == volume.pool.as_ref();
+    let pool = topology.volumes.iter().position(|pool| volume.kind == VolumeKind::Thin && is_pool(&pool));
+    let Number { major, minor } = device.number;
+    let size = device.size.with_context(|| format!("the size of {vg}/{lv} is unknown"))?;
+    Ok(Found::Active(Subject {
+        name: volume.full_name(),
+        uuid: volume.uuid.to_string(),
+        device: device_number(major, minor),
+        queues: std::iter::once(device.name.to_string()).chain(volume.pvs.iter().cloned()).collect(),
+        size: size.bytes(),
+        kind: volume.kind,
+        is_suspended: states[index].state == State::Suspended,
+        pool_chunk: pool.and_then(|pool| states[pool].fill).map(|fill| fill.unit),
+    }))
+}
+
+fn unknown(topology: &Topology, vg: &str, lv: &str) -> anyhow::Error {
+    let is_layer = topology.devices.iter().any(|device| {
+        device.vg.as_deref() == Some(vg) && device.lv.as_ref().is_some_and(|device| device.name == lv)
+    });
+    anyhow::Error::msg(if is_layer {
+        format!(
+            "cannot watch {vg}/{lv}: it is a hidden part of another volume; choose a volume that `lvs` lists"
+        )
+    } else {
+        format!("the volume {vg}/{lv} does not exist; `lvs` lists volumes")
+    })
+}
+
+/// One reading of what names volumes.
+async fn reading(root: &Root) -> anyhow::Result<Reading> {
+    let mut worker = Worker::start().context("cannot start a thread")?;
+    worker.request(Scope::All);
+    let (_, mapped) = worker.read(DM_DEADLINE).await;
+    let mapped = mapped.map_err(anyhow::Error::msg).context("cannot read which volumes there are")?;
+    let mut reporter = Reporter::default();
+    reporter.start();
+    // Without it only inactive volumes and thin origins are unknown.
+    let report = reporter.answer().await.report.map_err(|error| error.sentence);
+    let texts = [
+        (Part::Diskstats, root.keep("proc/diskstats").read()),
+        (Part::Sysfs, root.read_block_devices()),
+        (Part::Dm, Ok(mapped)),
+        (Part::Lvm, report),
+    ];
+    let texts = texts.map(|(part, text)| PartReading { part, result: text.into(), took_us: 0 });
+    Ok(Reading {
+        at: clock::now(),
+        uptime_us: clock::uptime_us(),
+        took_us: 0,
+        texts: texts.into(),
+        commands: Vec::new(),
+        hooks: Vec::new(),
+    })
+}
+
+impl Subject {
+    /// Refuses volumes that have no snapshots of their own, and suspended ones.
+    pub fn refuse_unless_eligible(&self) -> anyhow::Result<()> {
+        let name = &self.name;
+        match self.kind {
+            VolumeKind::ThinPool | VolumeKind::VdoPool => {
+                bail!("cannot watch {name}: it is a pool; choose a volume in it")
+            }
+            VolumeKind::Snapshot | VolumeKind::ThinSnapshot => {
+                bail!("cannot watch {name}: it is a snapshot; choose its origin")
+            }
+            VolumeKind::Thin if self.pool_chunk.is_none_or(|chunk| chunk == 0) => {
+                bail!(
+                    "cannot watch {name}: the chunk size of its pool is unknown; `cowbell check` may show why"
+                )
+            }
+            _ if self.is_suspended => bail!(
+                "cannot watch {name}: it is suspended, and its storage or another command may hang; try again when `dmsetup \
+                 info` shows it as ACTIVE"
+            ),
+            _ => Ok(()),
+        }
+    }
+}

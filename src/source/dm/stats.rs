@@ -1,0 +1,210 @@
+//! Statistics of the device-mapper: a region divides a device into areas of one size, and the kernel counts the writes to
+//! each. Here they are only read. Counters are never cleared, since another reader would miss what they counted.
+//!
+//! Only regions with the program name `cowbell` are cowbell's. Source: `Documentation/admin-guide/device-mapper/statistics.rst`
+//! and `drivers/md/dm-stats.c`, Linux 3.12 and later.
+
+use std::fmt;
+use std::fs::File;
+
+use rustix::io::Errno;
+
+use super::call::{Buffer, CallError, Command, DeviceEntry};
+
+/// The program name of cowbell's regions.
+pub const PROGRAM: &str = "cowbell";
+/// Maximum regions on a volume. The kernel walks through all of them at each request.
+pub const MAX_REGIONS: usize = 48;
+/// Maximum areas of a region: 4 GiB at 4 KiB, 512 GiB at 512 KiB. Their counters take 8 MiB here, and 200 in the kernel.
+pub const MAX_AREAS: u64 = 1 << 20;
+/// Areas to read with one message: half a megabyte of text, in which the kernel is not interrupted for a few milliseconds.
+const PAGE: u64 = 4_096;
+/// The length of a DM UUID of a volume: `LVM-` and the UUIDs of group and volume. Hidden layers have a longer one.
+const VOLUME_UUID: usize = 68;
+
+/// Messages that change nothing.
+enum Query {
+    /// Lists the regions of cowbell.
+    List,
+    /// Lists the regions of every program.
+    ListAll,
+    Print {
+        id: u64,
+        first: u64,
+        count: u64,
+    },
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::List => write!(f, "@stats_list {PROGRAM}"),
+            Self::ListAll => write!(f, "@stats_list"),
+            Self::Print { id, first, count } => write!(f, "@stats_print {id} {first} {count}"),
+        }
+    }
+}
+
+/// A region as the kernel lists it. All sizes are in sectors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionEntry {
+    pub id: u64,
+    pub start: u64,
+    pub length: u64,
+    pub step: u64,
+    /// The text that its creator chose, for cowbell the time of its creation: it tells regions with the same number apart.
+    pub created: String,
+}
+
+impl RegionEntry {
+    /// `ID: START+LENGTH STEP PROGRAM TEXT`
+    fn parse(line: &str) -> Option<Self> {
+        let (id, rest) = line.split_once(": ")?;
+        let words: Vec<&str> = rest.split(' ').collect();
+        let [extent, step, _program, created, ..] = words[..] else { return None };
+        let (start, length) = extent.split_once('+')?;
+        Some(Self {
+            id: id.parse().ok()?,
+            start: start.parse().ok()?,
+            length: length.parse().ok()?,
+            step: step.parse().ok().filter(|step| *step > 0)?,
+            created: created.into(),
+        })
+    }
+
+    pub fn areas(&self) -> u64 {
+        self.length.div_ceil(self.step)
+    }
+}
+
+/// A device and cowbell's regions on it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct DeviceRegions {
+    pub uuid: String,
+    pub regions: Vec<RegionEntry>,
+}
+
+impl DeviceRegions {
+    /// Whether the device is a volume, and not one of its hidden layers.
+    pub fn is_volume(&self) -> bool {
+        self.uuid.starts_with("LVM-") && self.uuid.len() == VOLUME_UUID
+    }
+}
+
+/// Reads statistics through a descriptor of the control device.
+#[derive(Default)]
+pub struct StatsReader {
+    devices: Buffer,
+    answers: Buffer,
+}
+
+impl StatsReader {
+    /// Every device of the device-mapper.
+    pub fn devices(&mut self, control: &File) -> Result<Vec<DeviceEntry>, String> {
+        match self.devices.call(control, Command::ListDevices, 0, 0) {
+            Ok(answer) => Ok(answer.devices()),
+            Err(CallError::Gone) => Ok(Vec::new()),
+            Err(CallError::Failed(why)) => Err(why),
+        }
+    }
+
+    /// The regions of cowbell on a device; an error of `EINVAL` means that the kernel has no statistics.
+    pub fn regions(&mut self, control: &File, device: u64) -> Result<DeviceRegions, Errno> {
+        let response = self.answers.message(control, device, &Query::List.to_string())?;
+        let regions = response.answer().lines().filter_map(RegionEntry::parse).collect();
+        Ok(DeviceRegions { uuid: response.uuid().into_owned(), regions })
+    }
+
+    /// The number of regions of all programs on a device.
+    pub fn count_all(&mut self, control: &File, device: u64) -> Result<usize, Errno> {
+        let response = self.answers.message(control, device, &Query::ListAll.to_string())?;
+        Ok(response.answer().lines().count())
+    }
+
+    /// The number of writes to each area since the region was created.
+    pub fn writes(&mut self, control: &File, device: u64, region: &RegionEntry) -> Result<Vec<u64>, String> {
+        let areas = region.areas();
+        if areas > MAX_AREAS {
+            return Err(format!("region {} has {areas} areas, expected at most {MAX_AREAS}", region.id));
+        }
+        let mut writes = Vec::with_capacity(areas as usize);
+        for first in (0..areas).step_by(PAGE as usize) {
+            let query = Query::Print { id: region.id, first, count: PAGE };
+            let response = self.answers.message(control, device, &query.to_string());
+            let response = response.map_err(|errno| format!("cannot read region {}: {errno}", region.id))?;
+            parse_writes(response.answer(), &mut writes)?;
+        }
+        if writes.len() as u64 != areas {
+            return Err(format!("region {} has {} areas, expected {areas}", region.id, writes.len()));
+        }
+        Ok(writes)
+    }
+}
+
+/// Appends the fifth counter, completed writes, of each line `START+LENGTH COUNTERS…`.
+fn parse_writes(text: &str, writes: &mut Vec<u64>) -> Result<(), String> {
+    for line in text.lines() {
+        let count = line.split(' ').nth(5).and_then(|count| count.parse().ok());
+        writes.push(count.ok_or_else(|| format!("expected the counters of an area, but found {line:?}"))?);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_are_listed_like_the_kernel() {
+        let text = include_str!("../../../tests/fixtures/uml-6.1-dm-stats/list");
+        let found: Option<Vec<_>> = text.lines().map(RegionEntry::parse).collect();
+        let region = |id, length, step, created: &str| RegionEntry {
+            id,
+            start: 0,
+            length,
+            step,
+            created: created.into(),
+        };
+        let expected = [
+            region(0, 131_072, 8192, "-"),
+            region(1, 131_072, 8192, "1764000000000"),
+            region(2, 16384, 1000, "-"),
+        ];
+        assert_eq!(found.as_deref(), Some(&expected[..]));
+        assert_eq!(expected[2].areas(), 17);
+        for line in ["", "0: 0+8 0 cowbell -", "0: 8 8 cowbell -", "x: 0+8 8 cowbell -", "0: 0+8 8 cowbell"] {
+            assert_eq!(RegionEntry::parse(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn writes_are_the_fifth_counter() {
+        let text = include_str!("../../../tests/fixtures/uml-6.1-dm-stats/print");
+        let mut writes = Vec::new();
+        parse_writes(text, &mut writes).unwrap();
+        assert_eq!(writes, [2, 3, 0, 0]);
+        let error = parse_writes("0+8 1 2 3\n", &mut writes).unwrap_err();
+        assert_eq!(error, "expected the counters of an area, but found \"0+8 1 2 3\"");
+    }
+
+    #[test]
+    fn only_volumes_have_a_uuid_without_layer() {
+        let ids = "0123456789abcdef".repeat(4);
+        for (uuid, expected) in [
+            (format!("LVM-{ids}"), true),
+            (format!("LVM-{ids}-real"), false),
+            (format!("CRYPT-LUKS2-{ids}"), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(DeviceRegions { uuid, regions: Vec::new() }.is_volume(), expected);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_answer_is_parsed_without_panic(text in "(\\PC|\n|[0-9]: 0\\+8 |8 cowbell -)*") {
+            let _ = text.lines().map(RegionEntry::parse).count();
+            let _ = parse_writes(&text, &mut Vec::new());
+        }
+    }
+}
