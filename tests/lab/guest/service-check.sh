@@ -306,6 +306,18 @@ exposure() {
     awk -v found="$found" -v most="$2" 'BEGIN { print (found != "" && found <= most) ? "yes" : found }'
 }
 
+# The reader's sandbox lets it read the kernel's statistics, which it does once a minute.
+reads_written_areas() {
+    check_that "a volume is watched" cowbell size vg0/thin --watch on --yes
+    within 90 written_areas_are_known
+    check_that "the reader reads written areas" written_areas_are_known
+    check_that "a volume is not watched any more" cowbell size vg0/thin --watch off
+}
+
+written_areas_are_known() {
+    api status | jq -e '.parts[] | select(.name == "touched").ok'
+}
+
 # Without the reader, usage is unknown with the reason, all else goes on, and it comes back by itself.
 lives_without_its_reader() {
     local pid before start restarts
@@ -421,6 +433,7 @@ takes_a_new_configuration
 knows_who_sends_commands
 watchdog_ends_what_hangs
 comes_back_after_kill
+reads_written_areas
 lives_without_its_reader
 sees_a_reader_that_was_killed
 stops_at_once

@@ -122,8 +122,8 @@ areas_of_all() {
 # The longest write that was under way in the tenth of a second in which a region was created; of several creations.
 hold_up() {
     local number created held=0 took
-    for number in {1..5}; do
-        write_for 6 /mnt/writes &
+    for number in {1..3}; do
+        write_for 5 /mnt/writes &
         writer=$!
         size_says vg1/data --watch on --yes
         check "--watch on under load" 0 "$status"
