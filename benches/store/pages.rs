@@ -66,6 +66,7 @@ impl Server {
             accepted: broadcast::Sender::new(1),
             access: watch::channel(Arc::new(Access::default())).1,
             prefix: "".into(),
+            grafana: None,
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             shutdown: shutdown.clone(),
             costs: Arc::default(),

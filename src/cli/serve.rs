@@ -188,6 +188,7 @@ impl<'a> Server<'a> {
             accepted: accepted.clone(),
             access,
             prefix: config.proxy.prefix.0.as_str().into(),
+            grafana: config.grafana.clone().map(Arc::new),
             streams: Arc::new(Semaphore::new(web::MOST_STREAMS)),
             shutdown: shutdown.clone(),
             costs: Default::default(),

@@ -3,6 +3,7 @@
 //! Each value is checked while it is parsed, so every `Config` is valid.
 
 mod alerts;
+mod board;
 mod interval;
 mod listen;
 mod lvm;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 pub use alerts::{Alerts, RuleSettings};
+pub use board::Board;
 pub use interval::{LONGEST_INTERVAL, SHORTEST_INTERVAL, TickInterval};
 pub use listen::{Listen, check_address};
 pub use lvm::{Lvm, LvmSource};
@@ -45,6 +47,8 @@ pub struct Config {
     /// Names of this site, besides its addresses and `localhost`.
     pub hosts: Vec<String>,
     pub interval: TickInterval,
+    /// The board of this host in Grafana.
+    pub grafana: Option<Board>,
     pub lvm: Lvm,
     pub store: Store,
     pub alerts: Alerts,
@@ -62,6 +66,7 @@ impl Default for Config {
             listen: Listen(SocketAddr::from(([127, 0, 0, 1], 2692))),
             hosts: Vec::new(),
             interval: TickInterval(Duration::from_secs(1)),
+            grafana: None,
             lvm: Lvm::default(),
             store: Store::default(),
             alerts: Alerts::default(),
@@ -81,6 +86,7 @@ impl Config {
         let keys = [
             ("listen", self.listen != before.listen),
             ("interval", self.interval != before.interval),
+            ("grafana", self.grafana != before.grafana),
             ("[lvm]", self.lvm != before.lvm),
             ("[store]", self.store != before.store),
             ("[hooks]", self.hooks != before.hooks),
@@ -284,6 +290,7 @@ mod tests {
         // Without a default of their own.
         config.notify.clear();
         config.alerts.overrides.clear();
+        config.grafana = None;
         config.heartbeat = Heartbeat::default();
         config.remote_write = RemoteWrite::default();
         config.hooks = Hooks::default();

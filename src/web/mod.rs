@@ -36,6 +36,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::commands::{AlertRequest, Request};
+use crate::config::Board;
 use crate::present::Present;
 use crate::source::Reading;
 use crate::store::StoreReader;
@@ -75,6 +76,8 @@ pub struct Site {
     pub access: watch::Receiver<Arc<Access>>,
     /// The path under which a proxy serves the site; may be empty.
     pub prefix: Arc<str>,
+    /// The board of this host in Grafana.
+    pub grafana: Option<Arc<Board>>,
     /// Places for live streams.
     pub streams: Arc<Semaphore>,
     /// Ends live streams.

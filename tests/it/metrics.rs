@@ -201,3 +201,13 @@ fn prometheus_needs_the_token_from_elsewhere() {
     assert_eq!(status(&[elsewhere, BEARER]), 200);
     assert_eq!(status(&[elsewhere, ("Authorization", "Bearer wrong")]), 403);
 }
+
+#[test]
+fn charts_lead_to_the_board_of_the_host_at_their_range() {
+    let machine = Machine::new();
+    let board = "https://grafana.example/d/cowbell-host?var-instance=db1:2692";
+    let daemon = Start::watching(&machine).config(&format!("grafana = \"{board}\"\n")).start();
+    let page = daemon.get("/devices/sda?from=2026-03-01T02:00:00Z&to=2026-03-01T03:00:00Z").body;
+    let link = format!("{}&#38;from=1772330400000&#38;to=1772334000000", board.replace('&', "&#38;"));
+    assert!(page.contains(&format!("<a href=\"{link}\">This range in Grafana</a>")), "{page}");
+}

@@ -37,6 +37,8 @@ pub struct Charts {
     pub window: Option<Window>,
     /// Where there is data, if this range has none.
     pub nearest: Option<Nearest>,
+    /// The same range in Grafana.
+    pub grafana: Option<String>,
 }
 
 /// The range that was requested and the last tick, in milliseconds since 1970.
@@ -131,7 +133,8 @@ pub async fn draw(
     if let Some(first) = figures.first_mut() {
         first.gaps = missing.into_iter().chain(gaps(&present, range)).collect();
     }
-    Ok(Charts { figures, window: Some(window), nearest })
+    let grafana = site.grafana.as_ref().map(|board| board.at(window.from, window.to));
+    Ok(Charts { figures, window: Some(window), nearest, grafana })
 }
 
 /// Appends its share to the label of each line, and returns the sum of each.
