@@ -107,9 +107,9 @@ impl Present {
 
     /// All parts in reading order, with their last results; `None` before the first.
     pub fn parts_in_order(&self) -> impl Iterator<Item = (Part, Option<&PartState>)> {
-        let parts = Part::ALL.into_iter().map(|part| (part, self.parts.get(&part)));
-        // Recordings of older versions lack this part.
-        parts.filter(|(part, state)| *part != Part::Usage || state.is_some())
+        let parts = Part::ALL.into_iter().chain([Part::Touched]).map(|part| (part, self.parts.get(&part)));
+        // Recordings of older versions lack the first, and without regions the second is never read.
+        parts.filter(|(part, state)| !matches!(part, Part::Usage | Part::Touched) || state.is_some())
     }
 
     /// The forecast for a running job with a live snapshot.

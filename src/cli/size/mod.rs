@@ -115,7 +115,7 @@ fn require_unwatched(subject: &Subject) -> anyhow::Result<()> {
     ensure!(
         all < MAX_REGIONS,
         "cannot watch {name}: it has {all} regions of other programs' statistics, and more than {MAX_REGIONS} would slow \
-         down its writes; `dmstats list` shows them"
+         down its writes; `dmstats list --allprograms` shows them"
     );
     Ok(())
 }
