@@ -5,7 +5,6 @@ use axum::extract::{Path, State};
 
 use super::charts::{self, Charts, RangeTools, View};
 use super::phases::Phases;
-use super::relation::RelationView;
 use super::rows::JobTable;
 use super::text::{self, rate, size};
 use super::{Answer, Content};
@@ -39,8 +38,6 @@ pub struct Subjects {
     pub key_figures: Vec<KeyFigure>,
     pub ranges: RangeTools,
     pub charts: Charts,
-    /// Of a snapshot.
-    pub relation: Option<RelationView>,
     pub phases: Option<Phases>,
     /// Notes on a job, the layout of a volume, or the volumes of a group or pool.
     pub tables: Vec<Table>,

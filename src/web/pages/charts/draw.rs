@@ -37,6 +37,8 @@ pub struct Charts {
     pub window: Option<Window>,
     /// Where there is data, if this range has none.
     pub nearest: Option<Nearest>,
+    /// Of a snapshot, below its fill and read speed.
+    pub relation: Option<RelationView>,
 }
 
 /// The range that was requested and the last tick, in milliseconds since 1970.
@@ -50,6 +52,12 @@ impl From<Vec<Figure>> for Charts {
     fn from(figures: Vec<Figure>) -> Self {
         Self { figures, ..Self::default() }
     }
+}
+
+/// Read speed against fill.
+pub struct RelationView {
+    pub sentence: String,
+    pub svg: String,
 }
 
 /// A chart with its legend.
@@ -131,7 +139,7 @@ pub async fn draw(
     if let Some(first) = figures.first_mut() {
         first.gaps = missing.into_iter().chain(gaps(&present, range)).collect();
     }
-    Ok(Charts { figures, window: Some(window), nearest })
+    Ok(Charts { figures, window: Some(window), nearest, relation: None })
 }
 
 /// Appends its share to the label of each line, and returns the sum of each.
