@@ -51,6 +51,11 @@ const tooNarrow = () => [...document.querySelectorAll("main :is(td, th)")]
   .filter((cell) => cell.checkVisibility() && cell.scrollWidth > cell.clientWidth + 1)
   .map((cell) => `${cell.innerText}: ${cell.scrollWidth} in ${cell.clientWidth} px`);
 
+/** Commands in sentences that break inside, or cannot be copied. */
+const badCommands = () => [...document.querySelectorAll(".verdict code")]
+  .filter((code) => code.innerText.includes(" ") && (code.getClientRects().length > 1 || !code.nextElementSibling?.matches(".copy")))
+  .map((code) => code.innerText);
+
 describe("a backup that fills its snapshot", () => {
   for (const [stage, [count, grade]] of Object.entries(STAGES)) {
     it(`is shown on every page while it is ${stage}`, async () => {
@@ -62,7 +67,7 @@ describe("a backup that fills its snapshot", () => {
       const [job] = await daemon.json("/api/v1/jobs");
       const ofJob = job ? ["/volumes/vg0/data_snapshot", `/jobs/${job.id}`] : [];
       const paths = ["/", "/volumes", "/volumes/vg0/pool", "/groups/vg0", "/devices", "/devices/vda", "/jobs", "/alerts", "/status", "/?kiosk", ...ofJob];
-      for (const [width, height] of SCREENS) {
+      await Promise.all(SCREENS.map(async ([width, height]) => {
         const page = await openPage(browser, { viewport: { width, height }, reducedMotion: "reduce" });
         for (const path of paths) {
           const drawn = ["/", ...ofJob].includes(path) ? page.waitForResponse((answer) => answer.url().includes("width=")) : null;
@@ -76,6 +81,7 @@ describe("a backup that fills its snapshot", () => {
             await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: width < 1000 });
           }
           assert.deepEqual(await page.evaluate(tooNarrow), [], `${path} at ${width} px`);
+          assert.deepEqual(await page.evaluate(badCommands), [], `${path} at ${width} px`);
           if (["/", ...ofJob].includes(path)) {
             assert.equal(await page.locator("body").getAttribute("data-grade"), grade);
             assert.equal(await page.locator(`.verdict.${grade}`).count(), 1, path);
@@ -87,7 +93,7 @@ describe("a backup that fills its snapshot", () => {
         }
         assert.deepEqual(page.faults, []);
         await page.context().close();
-      }
+      }));
     });
   }
 });
