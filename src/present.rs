@@ -33,6 +33,9 @@ const PART_GRACE: SignedDuration = SignedDuration::from_secs(150);
 /// The parts that alerts rest on.
 const NEEDED: [Part; 3] = [Part::Diskstats, Part::Dm, Part::Lvm];
 
+/// How a recording ends that is whole.
+pub const AT_ITS_END: &str = "the recording is at its end";
+
 /// The current state.
 #[derive(Clone, Debug)]
 pub struct Present {

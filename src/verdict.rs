@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::alert::wording::{end, meanwhile};
 use crate::alert::{Alert, Rule, Severity};
+use crate::forecast::{EtaBasis, Outlook, Risk};
 use crate::job::curves::overflows;
 use crate::job::{Job, JobKind, Outcome};
 use crate::present::Present;
@@ -111,6 +113,7 @@ impl Verdict {
                 .or_else(unwritten)
                 .or_else(|| blind(present))
                 .or_else(unseen)
+                .or_else(|| soonest(present))
                 .unwrap_or_else(|| Self::new(Grade::Ok, all_well(present))),
         }
     }
@@ -129,22 +132,22 @@ impl Verdict {
             (Grade::Unknown, _) => present
                 .why_usage_is_unknown(volume, state)
                 .unwrap_or_else(|| format!("The usage of {} {name} is unknown.", volume.kind.text())),
-            (Grade::Ok, Some(fill)) => {
-                let outlook = outlook(present, volume).map_or_else(String::new, |text| format!(" {text}"));
-                format!("{kind} {name} is {fill} full.{outlook}")
-            }
+            (Grade::Ok, Some(fill)) => match outlook(present, volume) {
+                Some(outlook) => format!("{kind} {name} is {fill} full{}", ahead(present, volume, &outlook)),
+                None => format!("{kind} {name} is {fill} full."),
+            },
             _ => format!("{kind} {name} is {}.", state.state.text()),
         };
         Self { grade, sentence }
     }
 
     /// An open alert about the job comes first, as on the overview. Then comes what is known of the job itself, if its
-    /// volume is not worse.
+    /// volume is not worse and has no forecast.
     pub fn of_job(present: &Present, job: &Job) -> Self {
         let own = outcome_grade(job);
         let alert = worst_of_job(present, job).map(Self::of_alert).filter(|alert| alert.grade >= own);
         let live = filled_by(present, job).map(|(volume, state)| Self::of_volume(present, volume, state));
-        let live = live.filter(|live| live.grade > own);
+        let live = live.filter(|live| live.grade > own || present.outlook(job).is_some());
         let grade = grade_of_job(present, job);
         let other = [alert, live].into_iter().flatten().find(|other| other.grade == grade);
         other.unwrap_or_else(|| Self { grade: own, sentence: account(present, job) })
@@ -197,11 +200,40 @@ fn worst(present: &Present, is_meant: impl Fn(&Alert) -> bool) -> Option<&Alert>
 }
 
 /// The forecast of the backup that reads a volume.
-fn outlook(present: &Present, volume: &Volume) -> Option<String> {
+fn outlook(present: &Present, volume: &Volume) -> Option<Outlook> {
     let running = present.jobs.iter().rev().filter(|job| job.is_running() && job.is_backup());
     let mut of_it =
         running.filter(|job| filled_by(present, job).is_some_and(|(full, _)| full.uuid == volume.uuid));
-    of_it.find_map(|job| present.outlook(job)).map(|outlook| outlook.text)
+    of_it.find_map(|job| present.outlook(job))
+}
+
+/// Goes on after `Snapshot vg0/snap is 20 % full`, as an alert does.
+fn ahead(present: &Present, volume: &Volume, outlook: &Outlook) -> String {
+    let pace = present.paces.get(&volume.uuid).and_then(|pace| pace.full);
+    let Some(full) = pace.or(outlook.full).filter(|_| !outlook.cannot_overflow) else {
+        return format!(". {}", outlook.text);
+    };
+    let basis = match full.basis {
+        EtaBasis::Tested => String::new(),
+        EtaBasis::RecentSpeed => format!(", at the speed of the last {},", duration_text(full.seen_s)),
+    };
+    let is_snapshot = volume.kind == VolumeKind::Snapshot;
+    let then = match outlook.risk {
+        Risk::Low => meanwhile(outlook, is_snapshot),
+        // An alert says so when it is surer.
+        Risk::Race | Risk::High => ". It is too early to say whether the backup will be done before".into(),
+    };
+    format!(" and{basis} {} {}{then}.", end(volume.kind), full.in_text())
+}
+
+/// Of the backups that run, what is said of the volume that is full soonest.
+fn soonest(present: &Present) -> Option<Verdict> {
+    let running = present.interval.volumes().filter_map(|(volume, state)| {
+        let full = outlook(present, volume)?.full.map_or(f64::INFINITY, |full| full.soonest_s);
+        Some((full, volume, state))
+    });
+    let (_, volume, state) = running.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(Verdict::of_volume(present, volume, state))
 }
 
 /// Why a part that alerts rest on is not seen.
@@ -224,9 +256,8 @@ fn all_well(present: &Present) -> String {
         .max_by(|a, b| a.1.total_cmp(&b.1));
     match fullest {
         Some((volume, percent)) => {
-            let outlook = outlook(present, volume).map_or_else(String::new, |text| format!(" {text}"));
             let name = volume.full_name();
-            format!("Nothing is near full. The fullest is {name} at {}.{outlook}", percent_text(percent))
+            format!("Nothing is near full. The fullest is {name} at {}.", percent_text(percent))
         }
         None => "There is no snapshot or thin pool that could overflow.".into(),
     }

@@ -6,7 +6,7 @@ use super::trend::{Expected, Forecast};
 use super::wording::{self, lower};
 use super::{Alert, Rule, Severity, state};
 use crate::config::{Measure, Thresholds};
-use crate::forecast::{Eta, OutlookVerdict, Risk};
+use crate::forecast::{Eta, OutlookVerdict};
 use crate::topology::{Extensible, Group, State, Volume};
 use crate::units::{Fill, duration_text, rough_text, size_text};
 
@@ -145,23 +145,12 @@ impl Sentences<'_> {
             return format!("{head}{}. {remedy}", used_text(fill));
         };
         let end = wording::end(volume.kind);
-        let needs = match forecast.backup.as_ref().and_then(|(_, outlook)| outlook.done?.likely_s) {
-            Some(done_s) => format!(", the backup needs about {} more", rough_text(done_s)),
-            None => String::new(),
+        let then = match &forecast.backup {
+            Some((_, outlook)) => wording::meanwhile(outlook, is_snapshot),
+            None if is_snapshot => String::new(),
+            None => wording::THEN_WRITES_FAIL.into(),
         };
-        let then = match forecast.backup.as_ref().map(|(_, outlook)| (outlook.verdict, outlook.risk)) {
-            Some((OutlookVerdict::DoneFirst, _)) => ", so it will be done first",
-            Some((OutlookVerdict::FullFirst, _)) if is_snapshot => ", so it will be lost",
-            Some((_, Risk::High)) if is_snapshot => ", so it will probably be lost",
-            Some((_, Risk::Race)) => ": a race",
-            _ if is_snapshot => "",
-            _ => wording::THEN_WRITES_FAIL,
-        };
-        format!(
-            "{head} and {end} {}{needs}{then}. {}",
-            eta.in_text(),
-            self.remedy(fill, Some(forecast), Some(eta))
-        )
+        format!("{head} and {end} {}{then}. {}", eta.in_text(), self.remedy(fill, Some(forecast), Some(eta)))
     }
 
     /// What helps, and how long it then lasts.

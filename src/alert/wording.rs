@@ -5,8 +5,9 @@ use std::fmt::Display;
 
 use super::{Rule, Severity};
 use crate::config::{Measure, Thresholds};
+use crate::forecast::{Outlook, OutlookVerdict, Risk};
 use crate::topology::{State, VolumeKind};
-use crate::units::duration_text;
+use crate::units::{duration_text, rough_text};
 
 /// The end of a sentence on a full pool.
 pub const THEN_WRITES_FAIL: &str = ", then writes to its volumes fail";
@@ -55,6 +56,26 @@ pub fn full(
 /// What happens to a full volume.
 pub fn end(kind: VolumeKind) -> &'static str {
     if kind == VolumeKind::Snapshot { "will overflow" } else { "will be full" }
+}
+
+/// What a backup does in the meantime: `, the backup needs about 8 min more, so it will be lost`
+pub fn meanwhile(outlook: &Outlook, is_snapshot: bool) -> String {
+    let needs = match outlook.done.and_then(|done| done.likely_s) {
+        Some(done_s) => format!(", the backup needs about {} more", rough_text(done_s)),
+        None => String::new(),
+    };
+    let then = match (outlook.verdict, outlook.risk) {
+        (OutlookVerdict::DoneFirst, _) => ", so it will be done first",
+        (OutlookVerdict::FullFirst, _) if is_snapshot => ", so it will be lost",
+        (_, Risk::High) if is_snapshot => ", so it will probably be lost",
+        (_, Risk::Race) => ": a race",
+        (OutlookVerdict::Open, Risk::Low) if is_snapshot && !needs.is_empty() => {
+            ", so it will probably be done first"
+        }
+        _ if is_snapshot => "",
+        _ => THEN_WRITES_FAIL,
+    };
+    needs + then
 }
 
 /// A remedy for a volume whose size is unknown.

@@ -27,7 +27,7 @@ use crate::source::recording::{Header, Player};
 use crate::source::{Source, machine_id};
 use crate::store::{self, StoreReader, TickOrigin};
 use crate::systemd::{self, feed_every, is_supervisor};
-use crate::web::{self, Access, Demo, Listener, Site};
+use crate::web::{self, Access, Demo, Listener, Site, SiteParts};
 
 /// Maximum number of queued commands for the loop.
 const COMMANDS: usize = 64;
@@ -180,7 +180,7 @@ impl<'a> Server<'a> {
         let (commands, requests) = mpsc::channel(COMMANDS);
         let (on_alerts, alert_requests) = mpsc::channel(COMMANDS);
         let accepted = broadcast::Sender::new(ACCEPTED);
-        let site = Site {
+        let site = Site::from(SiteParts {
             present: presents,
             store,
             commands: source.is_live().then_some(commands),
@@ -193,7 +193,7 @@ impl<'a> Server<'a> {
             shutdown: shutdown.clone(),
             costs: Default::default(),
             demo: demo.map(Arc::new),
-        };
+        });
         announce(&mut self.listeners);
         if matches!(source, Source::Live(_)) {
             tracing::info!("this process reads LVM and serves HTTP; the service has a process for each");

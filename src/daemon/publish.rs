@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::{Outlets, Watcher};
-use crate::present::{Percentiles, Present, Ticks};
+use crate::present::{AT_ITS_END, Percentiles, Present, Ticks};
 use crate::remote_write::RemoteWrite;
 use crate::source::clock::micros;
 use crate::source::dm::ROOT_NEEDED;
@@ -77,7 +77,7 @@ impl Watcher {
             Source::Recorded(player) => player.error(),
             Source::Live(_) | Source::Remote(_) => None,
         };
-        let how = error.unwrap_or("the recording is at its end");
+        let how = error.unwrap_or(AT_ITS_END);
         tracing::info!("{how}");
         self.publish(Some(how.to_string()), outlets);
     }

@@ -63,6 +63,8 @@ impl Listener {
         Ok(match self {
             Self::Network(socket) => {
                 let (stream, client) = socket.accept().await?;
+                // The rest of a page does not wait until the client acknowledges its head. Without this it is only later.
+                let _ = stream.set_nodelay(true);
                 (Either::Left(stream), Peer::Host(client.ip()))
             }
             Self::Proxy(socket) => (Either::Right(socket.accept().await?.0), Peer::Proxy),

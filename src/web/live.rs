@@ -73,7 +73,7 @@ impl From<&Present> for TickBody {
     (status = 503, body = ProblemBody)
 ))]
 pub async fn stream(
-    State(mut site): State<Site>,
+    State(site): State<Site>,
     Extension(client): Extension<Peer>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let place = Arc::clone(&site.streams).try_acquire_owned().ok();
@@ -83,25 +83,27 @@ pub async fn stream(
             "{MOST_STREAMS} live streams are open already: close some pages"
         )));
     }
-    site.present.mark_changed();
-    let accepted = site.accepted.subscribe();
-    let events = unfold((site, accepted, None, place), |(mut site, mut accepted, last, place)| async move {
+    let mut presents = site.present.clone();
+    presents.mark_changed();
+    let (accepted, shutdown) = (site.accepted.subscribe(), site.shutdown.clone());
+    let state = (presents, accepted, None, shutdown, place);
+    let events = unfold(state, |(mut presents, mut accepted, last, shutdown, place)| async move {
         loop {
             tokio::select! {
-                () = site.shutdown.cancelled() => return None,
+                () = shutdown.cancelled() => return None,
                 Ok(reading) = accepted.recv() => {
                     if let Ok(event) = Event::default().event("command").json_data(&*reading) {
-                        return Some((Ok(event), (site, accepted, last, place)));
+                        return Some((Ok(event), (presents, accepted, last, shutdown, place)));
                     }
                 }
-                changed = site.present.changed() => {
+                changed = presents.changed() => {
                     changed.ok()?;
                     // The present also changes with jobs, but each tick is sent once.
-                    let Some(present) = site.present.borrow_and_update().clone() else { continue };
+                    let Some(present) = presents.borrow_and_update().clone() else { continue };
                     let tick = Some((present.interval.at, present.ended.is_some()));
                     let event = Event::default().event("tick").json_data(TickBody::from(&*present));
                     if let Ok(event) = event && tick != last {
-                        return Some((Ok(event), (site, accepted, tick, place)));
+                        return Some((Ok(event), (presents, accepted, tick, shutdown, place)));
                     }
                 }
             }

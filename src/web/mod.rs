@@ -21,6 +21,7 @@ mod prefix;
 mod slow;
 mod zone;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
@@ -62,9 +63,26 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b
 const CONTENT_POLICY: &str = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
     form-action 'self'; frame-ancestors 'none'";
 
-/// The state of all handlers; cheap to clone.
+/// The state of all handlers. Each layer clones it for each request, so it is behind one pointer.
 #[derive(Clone)]
-pub struct Site {
+pub struct Site(Arc<SiteParts>);
+
+impl From<SiteParts> for Site {
+    fn from(parts: SiteParts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for Site {
+    type Target = SiteParts;
+
+    fn deref(&self) -> &SiteParts {
+        &self.0
+    }
+}
+
+/// What the handlers share.
+pub struct SiteParts {
     pub present: watch::Receiver<Option<Arc<Present>>>,
     pub store: StoreReader,
     /// Commands to the loop; `None` for a recording, whose jobs cannot be changed.
@@ -101,8 +119,8 @@ pub fn router(site: Site) -> Router {
 
 /// All routes.
 fn routes(site: &Site) -> Router<Site> {
-    // Each page with its changing part.
-    let (mut whole, mut fragments) = (Router::new(), Router::new());
+    // Each page with its changing part. A page of a job may be missing, which only the database knows.
+    let (mut whole, mut early, mut fragments) = (Router::new(), Router::new(), Router::new());
     for (page, fragment, handler) in [
         ("/", "/overview", get(pages::overview::page)),
         ("/devices", "/devices/table", get(pages::devices::page)),
@@ -116,7 +134,10 @@ fn routes(site: &Site) -> Router<Site> {
         ("/alerts", "/alerts/list", get(pages::alerts::page)),
         ("/status", "/status/now", get(pages::status::page)),
     ] {
-        whole = whole.route(page, handler.clone());
+        match page.starts_with("/jobs") {
+            true => whole = whole.route(page, handler.clone()),
+            false => early = early.route(page, handler.clone()),
+        }
         fragments = fragments.route(fragment, handler);
     }
     if site.plays_again(demo::AGAIN) {
@@ -124,6 +145,7 @@ fn routes(site: &Site) -> Router<Site> {
     }
     let pages = whole
         .layer(map_response_with_state(site.clone(), pages::frame))
+        .merge(early.layer(from_fn_with_state(site.clone(), pages::begin_early)))
         .merge(fragments.layer(from_fn_with_state((site.clone(), Arc::default()), fragments::share)))
         .fallback(pages::not_found)
         .layer(map_response_with_state(site.clone(), pages::dress_problem))

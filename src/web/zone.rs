@@ -22,6 +22,11 @@ pub async fn enter(request: Request, next: Next) -> Response {
     ZONE.scope(zone, next.run(request)).await
 }
 
+/// Keeps the zone of this request for what is answered later.
+pub fn keep<F: Future>(later: F) -> impl Future<Output = F::Output> {
+    ZONE.scope(current(), later)
+}
+
 /// The name of the zone that a reader asks for.
 pub fn asked(headers: &HeaderMap) -> Option<&str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());

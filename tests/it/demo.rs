@@ -95,3 +95,18 @@ fn pages_of_other_sites_cannot_press_the_button() {
         assert_eq!((refused.status, refused.sentence().contains("other sites")), (403, true), "{refused:?}");
     }
 }
+
+#[test]
+fn the_page_of_the_lost_snapshot_leads_to_its_job_and_shows_the_scatter_below_the_first_chart() {
+    let daemon = demo("max");
+    let job = wait_for("the end of the backup", || snapshot_job(&daemon));
+    let page = daemon.get("/volumes/vg0/data_snapshot").body;
+    let (_, page) = page.split_once("This snapshot no longer exists since ").unwrap();
+    assert!(page.contains(&format!("<a href=\"/jobs/{}\">job data_snapshot</a>", job["id"])), "{page}");
+    let headings: Vec<&str> =
+        page.split("<h2>").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
+    assert_eq!(
+        &headings[..3],
+        ["Fill and read speed", "Read speed by fill", "COW copying and the origin&#39;s writes"]
+    );
+}

@@ -3,6 +3,8 @@
 //! A FIFO stands in its place, which waits in the kernel for whoever opens it, as a disk that hangs does.
 
 use std::fs::{File, rename};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -123,4 +125,27 @@ fn a_database_that_cannot_be_read_now_is_said_with_503_and_not_as_our_own_fault(
     }
     let jobs = daemon.get("/api/v1/jobs");
     assert!(jobs.status == 200 && jobs.head.to_ascii_lowercase().contains("cowbell-missing: "), "{jobs:?}");
+}
+
+#[test]
+fn a_page_that_takes_long_begins_at_once() {
+    let machine = Machine::new();
+    let hung = Hung::new(&machine);
+    let mut connection = TcpStream::connect(("127.0.0.1", hung.daemon.port)).unwrap();
+    let asked = Instant::now();
+    connection.write_all(b"GET /?from=-7d HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
+    let (mut page, mut part) = (Vec::new(), [0; 4096]);
+    let mut read_until = |what: &str| {
+        while !String::from_utf8_lossy(&page).contains(what) {
+            let count = connection.read(&mut part).unwrap();
+            assert!(count > 0, "no {what:?} in {}", String::from_utf8_lossy(&page));
+            page.extend_from_slice(&part[..count]);
+        }
+        (asked.elapsed(), String::from_utf8_lossy(&page).into_owned())
+    };
+    let (took, begin) = read_until("/assets/charts.js");
+    assert!(!begin.contains("</head>"), "{begin}");
+    let (whole_took, whole) = read_until("</html>");
+    assert!(took * 4 < whole_took, "{took:?} of {whole_took:?}");
+    assert!(whole.contains(SENTENCE) && whole.matches("<!doctype html>").count() == 1, "{whole}");
 }

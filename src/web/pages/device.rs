@@ -5,7 +5,6 @@ use axum::extract::{Path, State};
 
 use super::charts::{self, Charts, RangeTools, View};
 use super::phases::Phases;
-use super::relation::RelationView;
 use super::rows::JobTable;
 use super::size::SizeView;
 use super::text::{self, rate, size};
@@ -40,8 +39,6 @@ pub struct Subjects {
     pub key_figures: Vec<KeyFigure>,
     pub ranges: RangeTools,
     pub charts: Charts,
-    /// Of a snapshot.
-    pub relation: Option<RelationView>,
     /// Of an origin.
     pub size: Option<SizeView>,
     pub phases: Option<Phases>,

@@ -82,10 +82,12 @@ fn uneven(work: &[(&str, f64)], volumes: &[&Volume]) -> Option<String> {
         return None;
     }
     let share = format!("{busiest} does {:.0} % of the work of {} PVs", done / all * 100.0, work.len());
+    // LVM names a PV by the path of its device.
+    let is_busiest = |pv: &str| pv.strip_prefix("/dev/").unwrap_or(pv) == *busiest;
     let is_linear_there = |volume: &&&Volume| {
         let mut segments = volume.layout.iter().flat_map(|part| &part.segments);
         segments
-            .any(|segment| segment.kind == LINEAR && segment.pv_extents.iter().any(|(pv, _)| pv == busiest))
+            .any(|segment| segment.kind == LINEAR && segment.pv_extents.iter().any(|(pv, _)| is_busiest(pv)))
     };
     let linear: Vec<String> =
         volumes.iter().filter(is_linear_there).map(|volume| volume.full_name()).collect();
@@ -106,7 +108,8 @@ mod tests {
     use crate::topology::LvLayout;
 
     fn volume(kind: &str, pv: &str) -> Volume {
-        let segment = Segment { kind: kind.into(), pv_extents: vec![(pv.into(), 10)], ..Segment::default() };
+        let segment =
+            Segment { kind: kind.into(), pv_extents: vec![(format!("/dev/{pv}"), 10)], ..Segment::default() };
         let layout = vec![LvLayout { lv: "data".into(), segments: vec![segment] }];
         Volume { vg: "vg0".into(), lv: "data".into(), layout, ..Volume::default() }
     }

@@ -18,7 +18,7 @@ use crate::series::Range;
 use crate::store::{Level, Subject};
 use crate::table::{Column, Table};
 use crate::units::duration_text;
-use crate::verdict::{Grade, Verdict, outcome_grade};
+use crate::verdict::{Grade, Verdict};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem};
 
@@ -67,8 +67,7 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         key_figures: key_figures(job, &account, &present, outlook.as_ref()),
         description: account.heading,
         remarks: expected(outlook.as_ref(), &verdict)
-            // Otherwise the verdict is the warning.
-            .chain(account.warning.filter(|_| verdict.grade > outcome_grade(job)))
+            .chain(account.warning.filter(|warning| verdict.sentence != *warning))
             .chain(account.remarks)
             .chain(rolled_up(site, job, &present).await?)
             .collect(),
@@ -225,7 +224,8 @@ async fn others(site: &Site, job: &Job, present: &Present) -> Result<Vec<(String
     Ok(before.into_iter().chain(set).collect())
 }
 
-fn links(job: &Job) -> Vec<(String, String)> {
+/// The volumes of a job.
+pub fn links(job: &Job) -> Vec<(String, String)> {
     let named = |word: &str, lv: &Option<String>| {
         let (vg, lv) = (job.vg.as_ref()?, lv.as_ref()?);
         Some((format!("{word} {vg}/{lv}"), rows::volume_href(vg, lv)))

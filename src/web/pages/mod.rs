@@ -22,12 +22,20 @@ mod text;
 pub mod volume;
 pub mod volumes;
 
+use std::future::ready;
+use std::time::Duration;
+
 use anyhow::Context;
 use askama::Template;
-use axum::extract::State;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
+use futures_util::StreamExt;
+use futures_util::stream::once;
 use jiff::Timestamp;
+use tokio::time::timeout;
 
 use super::answer::{Problem, ProblemBody};
 use super::{Demo, Site, zone};
@@ -41,6 +49,11 @@ const SHORTEST_REFRESH_MS: u64 = 900;
 const LONGEST_REFRESH_MS: u64 = 30_000;
 /// Visibly distinct points of a chart.
 const VISIBLE_POINTS: u64 = 600;
+
+/// A page that takes longer begins before it is complete.
+const EARLY: Duration = Duration::from_millis(20);
+/// How every page begins; the same for all.
+const HEAD: &[u8] = include_bytes!("../../../web/templates/head.html");
 
 /// The frame around every page.
 #[derive(Template)]
@@ -150,6 +163,24 @@ pub async fn frame(State(site): State<Site>, response: Response) -> Response {
         Some(content) => framed(&site, content).into_response(),
         None => response,
     }
+}
+
+/// Sends the head of a page that takes long, so that the browser fetches styles and scripts meanwhile.
+///
+/// From then on a problem has status 200. Pages of this kind find their problems sooner.
+pub async fn begin_early(State(site): State<Site>, request: Request, next: Next) -> Response {
+    let state = State(site.clone());
+    let mut page = Box::pin(zone::keep(async move { frame(state, next.run(request).await).await }));
+    if let Ok(response) = timeout(EARLY, &mut page).await {
+        return response;
+    }
+    let rest = zone::keep(async move {
+        let response = dress_problem(State(site), page.await).await;
+        let text = to_bytes(response.into_body(), usize::MAX).await?;
+        Ok::<Bytes, axum::Error>(if text.starts_with(HEAD) { text.slice(HEAD.len()..) } else { text })
+    });
+    let chunks = once(ready(Ok(Bytes::from_static(HEAD)))).chain(once(rest));
+    Html(Body::from_stream(chunks)).into_response()
 }
 
 fn framed(site: &Site, content: &Content) -> Result<Html<String>, Problem> {

@@ -11,7 +11,7 @@ use super::{Answer, Content, zoned_moment};
 use crate::alert::{Rule, usual_period};
 use crate::chart::Look;
 use crate::job::{Job, JobKind};
-use crate::present::Present;
+use crate::present::{AT_ITS_END, Present};
 use crate::series::Range;
 use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::source::Part;
@@ -28,11 +28,9 @@ use crate::web::answer::ParsedQuery;
 const MOST_DISKS: usize = 4;
 const MOST_FILLS: usize = 6;
 const MOST_JOBS: usize = 10;
-/// Maximum forecasts; each takes two lines and some milliseconds.
-const MOST_OUTLOOKS: usize = 3;
 const MOST_LASTS: usize = 2;
 /// Three charts fit on a screen of 768 pixels.
-const HEIGHT: u32 = 106;
+const HEIGHT: u32 = 100;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -69,16 +67,17 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
     Content::new("Overview", "/", view.refresh("/overview", range), &page)
 }
 
-/// What else there is to say: other alerts, the recording, running jobs and their forecasts.
+/// What else there is to say: other alerts, and running jobs.
 fn more(present: &Present, verdict: &Verdict) -> Vec<String> {
     let mut more = Vec::new();
     if present.alerts.len() > 1 {
         let others = count_text(present.alerts.len() - 1, "more alert is", "more alerts are");
         more.push(format!("{others} open."));
     }
-    more.extend(present.ended.iter().map(|how| format!("This is a recording of {}: {how}.", present.host)));
+    // The sign says the usual end.
+    let early = present.ended.iter().filter(|how| *how != AT_ITS_END);
+    more.extend(early.map(|how| format!("This is a recording of {}: {how}.", present.host)));
     more.extend(running(present));
-    more.extend(outlooks(present, &verdict.sentence));
     more.extend(present.store.error.clone().filter(|error| !verdict.sentence.contains(error)));
     more
 }
@@ -92,18 +91,6 @@ fn running(present: &Present) -> Option<String> {
         .map(|job| format!("{} for {}", job.name, duration_text(job.seconds(present.interval.at))))
         .collect();
     (!running.is_empty()).then(|| format!("Running: {}.", running.join(", ")))
-}
-
-/// Forecasts for the backups that started last, except one that was shown.
-fn outlooks(present: &Present, shown: &str) -> Vec<String> {
-    let running = present.jobs.iter().rev().filter(|job| job.is_running() && job.kind == JobKind::Snapshot);
-    let forecasts = running.take(MOST_OUTLOOKS).filter_map(|job| {
-        let outlook = present.outlook(job).filter(|outlook| outlook.done.or(outlook.full).is_some())?;
-        let full = outlook.overflows.as_ref().and_then(|full| full.rsplit(' ').next());
-        let is_shown = shown.contains(&outlook.text) || full.is_some_and(|full| shown.contains(full));
-        (!is_shown).then(|| format!("{}: {}", job.name, outlook.text))
-    });
-    forecasts.collect()
 }
 
 /// Why no snapshot or pool is listed: there is none, or cowbell cannot read it.

@@ -1,5 +1,6 @@
 //! Read speed against fill, with the line through the points and what it explains.
 
+use super::charts::{self, RelationView};
 use super::text;
 use crate::chart::{self, Axis, Scatter, Size, Unit};
 use crate::job::Job;
@@ -10,11 +11,6 @@ use crate::web::answer::Problem;
 
 const HEIGHT: u32 = 220;
 const MOST_WIDTH: u32 = 640;
-
-pub struct RelationView {
-    pub sentence: String,
-    pub svg: String,
-}
 
 /// Of the job of a snapshot; `None` before there is anything to see, or if the store does not answer.
 pub async fn of_job(site: &Site, job: &Job, width: u32) -> Result<Option<RelationView>, Problem> {
@@ -35,7 +31,7 @@ fn view(figures: &Figures, width: u32) -> Option<RelationView> {
             size: Size { width: width.min(MOST_WIDTH), height: HEIGHT },
             x: Axis { unit: Unit::Percent, max: None },
             x_name: "fill in %".into(),
-            y: super::charts::BYTES,
+            y: charts::BYTES,
             points,
             line: known
                 .filter(|found| found.trend != Trend::Unclear)

@@ -31,7 +31,7 @@ pub fn fills(present: &Present) -> Table {
         Column::name("Volume"),
         Column::text("State"),
         Column::text("Fill").class("fill"),
-        Column::number("Used of size"),
+        Column::number("Used of size").class("size"),
         Column::number("Growth").class("least"),
         Column::number("Full in").class("eta"),
         Column::text("Used by").class("less"),
@@ -51,7 +51,7 @@ pub fn fills(present: &Present) -> Table {
 }
 
 /// With more rows, those that neither grow nor belong to a running job are folded.
-const MOST_ROWS: usize = 5;
+const MOST_ROWS: usize = 3;
 
 /// The urgency of a row, whether it is quiet, and its cells.
 type FillRow = ((Grade, f64), bool, Vec<Cell>);

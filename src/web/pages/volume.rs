@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{self, Path};
 
-use super::charts::{self, Sketch, View};
+use super::charts::{self, Charts, Sketch, View};
 use super::device::{KeyFigure, Subjects};
 use super::relation;
 use super::rows::{self, JobTable};
@@ -63,6 +63,10 @@ pub async fn page(
     };
     sketches.extend(copying(&present, found.map(|(volume, _)| volume), last.filter(|_| is_snapshot)));
     sketches.push(charts::latency(&subject));
+    let relation = match last.filter(|_| is_snapshot) {
+        Some(job) => relation::of_job(&site, job, view.width()).await?,
+        None => None,
+    };
     let page = Subjects {
         name: name.clone(),
         description: found.map_or_else(String::new, |(volume, _)| describe(volume, &present)),
@@ -77,14 +81,17 @@ pub async fn page(
             Some(_) => view.ranges(range, &jobs.found).with("its life", life.is_some()),
             None => view.ranges(range, &jobs.found),
         },
-        charts: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
+        charts: Charts { relation, ..charts::draw(&site, &view, range, &jobs.found, sketches).await? },
         tables: found.map(|(volume, _)| tables(&present, volume)).unwrap_or_default(),
-        relation: match last.filter(|_| is_snapshot) {
-            Some(job) => relation::of_job(&site, job, view.width()).await?,
-            None => None,
+        links: match (found, last) {
+            (Some((volume, _)), _) => links(&present.interval, volume),
+            (None, Some(job)) => [(format!("job {}", job.name), format!("/jobs/{}", job.id))]
+                .into_iter()
+                .chain(job::links(job).into_iter().filter(|(_, href)| *href != rows::volume_href(&vg, &lv)))
+                .collect(),
+            (None, None) => Vec::new(),
         },
         size: found.and_then(|(volume, _)| snapshot_size::of_volume(&present, volume, view.width())),
-        links: found.map(|(volume, _)| links(&present.interval, volume)).unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, &present)),
         ..Subjects::default()
     };

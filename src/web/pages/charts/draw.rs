@@ -39,6 +39,8 @@ pub struct Charts {
     pub nearest: Option<Nearest>,
     /// The same range in Grafana.
     pub grafana: Option<String>,
+    /// Of a snapshot, below its fill and read speed.
+    pub relation: Option<RelationView>,
 }
 
 /// The range that was requested and the last tick, in milliseconds since 1970.
@@ -52,6 +54,12 @@ impl From<Vec<Figure>> for Charts {
     fn from(figures: Vec<Figure>) -> Self {
         Self { figures, ..Self::default() }
     }
+}
+
+/// Read speed against fill.
+pub struct RelationView {
+    pub sentence: String,
+    pub svg: String,
 }
 
 /// A chart with its legend.
@@ -134,7 +142,7 @@ pub async fn draw(
         first.gaps = missing.into_iter().chain(gaps(&present, range)).collect();
     }
     let grafana = site.grafana.as_ref().map(|board| board.at(window.from, window.to));
-    Ok(Charts { figures, window: Some(window), nearest, grafana })
+    Ok(Charts { figures, window: Some(window), nearest, grafana, relation: None })
 }
 
 /// Appends its share to the label of each line, and returns the sum of each.

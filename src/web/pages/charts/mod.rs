@@ -13,7 +13,7 @@ use crate::present::Present;
 use crate::series::quantity::{DeviceQuantity, HostQuantity, Quantity, ShareQuantity, VolumeQuantity};
 use crate::store::{SeriesKey, Subject};
 use crate::topology::{Device, Volume, VolumeKind};
-pub use draw::{Charts, Figure, draw};
+pub use draw::{Charts, Figure, RelationView, draw};
 pub use view::{ChoiceLink, RangeTools, View};
 
 pub const BYTES: Axis = Axis { unit: Unit::BytesPerSecond, max: None };

@@ -1,0 +1,99 @@
+// Every page at each stage of a recorded backup, on three screens and in both themes, as pictures for people; and what a
+// program can see of them: the first screen holds what it should, and no text lies on other text.
+
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, afterEach, before, describe, it } from "node:test";
+import { gunzipSync, gzipSync } from "node:zlib";
+
+import { becomes, openBrowser, openPage } from "./browser.mjs";
+import { startDaemon } from "./daemon.mjs";
+
+const RECORDING = join(import.meta.dirname, "../../web/demo.cowbell");
+/** Where people look at them after a run. */
+const PICTURES = join(import.meta.dirname, "../../target/browser");
+const SCREENS = [[1366, 768], [1920, 1080], [360, 740]];
+const THEMES = ["light", "dark"];
+/** How many lines of the recording are played, and the grade of the host and of the snapshot then. */
+const STAGES = {
+  before: [25, "ok"],
+  growing: [150, "ok"],
+  foreseen: [300, "critical"],
+  filling: [600, "critical"],
+  invalid: [785, "critical"],
+  over: [828, "critical"],
+};
+
+let browser, folder, lines, daemon;
+before(async () => {
+  browser = await openBrowser();
+  folder = await mkdtemp(join(tmpdir(), "cowbell-stages-"));
+  await mkdir(PICTURES, { recursive: true });
+  lines = gunzipSync(await readFile(RECORDING)).toString().trimEnd().split("\n");
+});
+afterEach(() => daemon?.stop());
+after(async () => {
+  await browser?.close();
+  await rm(folder, { recursive: true });
+});
+
+/** Plays the beginning of the recording. */
+async function playedUntil(count) {
+  const recording = join(folder, `${count}.cowbell`);
+  await writeFile(recording, gzipSync(lines.slice(0, count).join("\n") + "\n"));
+  return startDaemon("serve", "--replay", recording, "--speed", "max");
+}
+
+/** Cells whose text is wider than they are, so that it lies on the next one or is cut. */
+const tooNarrow = () => [...document.querySelectorAll("main :is(td, th)")]
+  .filter((cell) => cell.checkVisibility() && cell.scrollWidth > cell.clientWidth + 1)
+  .map((cell) => `${cell.innerText}: ${cell.scrollWidth} in ${cell.clientWidth} px`);
+
+/** Commands in sentences that break inside, or cannot be copied. */
+const badCommands = () => [...document.querySelectorAll(".verdict code")]
+  .filter((code) => code.innerText.includes(" ") && (code.getClientRects().length > 1 || !code.nextElementSibling?.matches(".copy")))
+  .map((code) => code.innerText);
+
+describe("a backup that fills its snapshot", () => {
+  for (const [stage, [count, grade]] of Object.entries(STAGES)) {
+    it(`is shown on every page while it is ${stage}`, async () => {
+      daemon = await playedUntil(count);
+      const probe = await openPage(browser);
+      await probe.goto(daemon.url);
+      await becomes(probe, "ended", 60_000);
+      await probe.context().close();
+      const [job] = await daemon.json("/api/v1/jobs");
+      const ofJob = job ? ["/volumes/vg0/data_snapshot", `/jobs/${job.id}`] : [];
+      const paths = ["/", "/volumes", "/volumes/vg0/pool", "/groups/vg0", "/devices", "/devices/vda", "/jobs", "/alerts", "/status", "/?kiosk", ...ofJob];
+      await Promise.all(SCREENS.map(async ([width, height]) => {
+        const page = await openPage(browser, { viewport: { width, height }, reducedMotion: "reduce" });
+        for (const path of paths) {
+          const drawn = ["/", ...ofJob].includes(path) ? page.waitForResponse((answer) => answer.url().includes("width=")) : null;
+          await page.goto(daemon.url + path);
+          await drawn;
+          await becomes(page, "ended");
+          await page.waitForTimeout(100);
+          for (const colorScheme of THEMES) {
+            await page.emulateMedia({ colorScheme });
+            const name = `${stage}${path}-${width}-${colorScheme}`.replace(/[^A-Za-z0-9]+/g, "-");
+            await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: width < 1000 });
+          }
+          assert.deepEqual(await page.evaluate(tooNarrow), [], `${path} at ${width} px`);
+          assert.deepEqual(await page.evaluate(badCommands), [], `${path} at ${width} px`);
+          if (["/", ...ofJob].includes(path)) {
+            assert.equal(await page.locator("body").getAttribute("data-grade"), grade);
+            assert.equal(await page.locator(`.verdict.${grade}`).count(), 1, path);
+          }
+          if (path === "/" && width > 1000) {
+            const bottoms = await page.locator("svg.chart").evaluateAll((all) => all.map((chart) => chart.getBoundingClientRect().bottom));
+            assert.ok(Math.max(...bottoms) <= height, `charts end at ${bottoms} of ${height} px`);
+          }
+        }
+        assert.deepEqual(page.faults, []);
+        await page.context().close();
+      }));
+    });
+  }
+});
