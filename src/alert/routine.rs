@@ -145,7 +145,7 @@ impl Rules {
         let thresholds = self.settings.of(Rule::SnapshotSmall, vg, lv)?;
         let ended = now.jobs.ended().iter().rev().map(|job| &**job);
         let advice = advise(&Question::of_volume(volume, now.interval, now.measured, ended)?)?;
-        let planned = advice.planned.filter(|_| advice.has_backups)?;
+        let planned = advice.planned.filter(|planned| advice.has_backups && planned.cases >= LEAST_RUNS)?;
         let evaluation = if planned.risk == Risk::Likely { WARNING } else { Evaluation::Clear };
         let uuid = &*volume.uuid;
         let finding =

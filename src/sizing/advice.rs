@@ -57,6 +57,8 @@ pub struct CurvePoint {
 pub struct Planned {
     pub bytes: u64,
     pub age_s: f64,
+    /// The windows and runs that it is compared with.
+    pub cases: usize,
     pub risk: Risk,
     pub text: String,
 }

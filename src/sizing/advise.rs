@@ -134,5 +134,5 @@ fn planned(question: &Question, row: &SizeRow) -> Option<Planned> {
         _ => Risk::Likely,
     };
     let text = text::planned(question, bytes, row, (more, needs.len()), risk);
-    Some(Planned { bytes, age_s: row.age_s, risk, text })
+    Some(Planned { bytes, age_s: row.age_s, cases: needs.len(), risk, text })
 }

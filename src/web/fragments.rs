@@ -209,7 +209,7 @@ impl Patch {
             return None;
         }
         let plain = serde_json::to_vec(&patch(before, now)).ok()?;
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
         gzip.write_all(&plain).ok()?;
         Some(Self { plain: plain.into(), gzip: gzip.finish().ok()?.into() })
     }

@@ -95,8 +95,9 @@ describe("a range", () => {
 
   it("moves and changes by keys", async () => {
     const page = await openCharts("/");
+    const whole = await range(page);
     await page.keyboard.press("+");
-    const half = await rangeAfter(page, [0]);
+    const half = await rangeAfter(page, whole);
     await page.waitForTimeout(200);
     await page.keyboard.press("ArrowLeft");
     const earlier = await rangeAfter(page, half);
@@ -229,7 +230,7 @@ describe("every page", () => {
         const page = await openPage(browser, { colorScheme, bypassCSP: true, viewport: { width, height: 768 } });
         for (const path of pages) {
           await page.goto(daemon.url + path);
-          await page.waitForFunction(() => ["live", "ended"].includes(document.body.dataset.live));
+          await page.waitForTimeout(300);
           await page.evaluate(source);
           const { violations } = await page.evaluate(() => axe.run());
           for (const { id, nodes } of violations) found.push(`${path} ${width} ${colorScheme}: ${id}: ${nodes[0].html.slice(0, 160)}`);

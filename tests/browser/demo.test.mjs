@@ -34,6 +34,11 @@ describe("the demo, as people start it", () => {
       { timeout: STORY_MS - (Date.now() - began) },
     );
     assert.match(await page.title(), /^✖ /);
+    // The forecast stays in the chart, however many ticks come while it is drawn.
+    for (let look = 0; look < 20; look++) {
+      assert.ok((await page.locator("svg.chart .ahead").count()) > 0, `no forecast at look ${look}`);
+      await page.waitForTimeout(50);
+    }
     assert.match(await verdict(page), /data_snapshot/);
     assert.deepEqual(page.faults, []);
     await page.context().close();

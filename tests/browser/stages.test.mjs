@@ -56,6 +56,21 @@ const badCommands = () => [...document.querySelectorAll(".verdict code")]
   .filter((code) => code.innerText.includes(" ") && (code.getClientRects().length > 1 || !code.nextElementSibling?.matches(".copy")))
   .map((code) => code.innerText);
 
+const LEAST_CONTRAST = 4.5;
+/** Labels of charts without enough contrast to their outline, which lies on whatever is behind. */
+const paleLabels = (least) => {
+  const light = (colour) => {
+    const parts = colour.match(/[\d.]+/g).map((part) => part / 255).map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] + 0.05;
+  };
+  return [...document.querySelectorAll("svg.chart text")].filter((label) => {
+    const { fill, stroke, paintOrder } = getComputedStyle(label);
+    if (!stroke.startsWith("rgb") || !paintOrder.startsWith("stroke")) return true;
+    const [text, outline] = [light(fill), light(stroke)];
+    return Math.max(text, outline) / Math.min(text, outline) < least;
+  }).map((label) => label.textContent);
+};
+
 describe("a backup that fills its snapshot", () => {
   for (const [stage, [count, grade]] of Object.entries(STAGES)) {
     it(`is shown on every page while it is ${stage}`, async () => {
@@ -77,6 +92,7 @@ describe("a backup that fills its snapshot", () => {
           await page.waitForTimeout(100);
           for (const colorScheme of THEMES) {
             await page.emulateMedia({ colorScheme });
+            assert.deepEqual(await page.evaluate(paleLabels, LEAST_CONTRAST), [], `${path} in ${colorScheme}`);
             const name = `${stage}${path}-${width}-${colorScheme}`.replace(/[^A-Za-z0-9]+/g, "-");
             await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: width < 1000 });
           }

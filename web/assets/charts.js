@@ -221,7 +221,7 @@
   };
   const json = (chart) => JSON.stringify({ title: chart.title, ...tableOf(chart) }, null, 1);
 
-  const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "display", "font-size", "font-family"];
+  const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "paint-order", "opacity", "display", "font-size", "font-family"];
   const HEAD_PX = 26;
   /** A copy of the picture that needs no style sheet, with its title and legend above. */
   function picture({ svg, title, entries, figure }) {

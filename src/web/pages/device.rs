@@ -92,7 +92,7 @@ pub async fn page(
         notice: device.is_none().then(|| "This device does not exist now. Its history remains.".into()),
         key_figures: device.map(|device| key_figures(&present, device)).unwrap_or_default(),
         ranges: view.ranges(range, &jobs.found),
-        charts: charts::draw(&site, &view, range, &jobs.found, sketches).await?,
+        charts: charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?,
         links: device.map(|device| links(&present.interval, device)).unwrap_or_default(),
         jobs: Some(JobTable::of(&jobs, &present)),
         ..Subjects::default()

@@ -36,7 +36,7 @@ pub async fn page(
         charts::by_pv("Read, by PV", &pvs, DeviceQuantity::ReadBytes),
         charts::by_pv("Written, by PV", &pvs, DeviceQuantity::WrittenBytes),
     ];
-    let charts = charts::draw(&site, &view, range, &jobs.found, sketches).await?;
+    let charts = charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?;
     let of_group: Vec<&Volume> = topology.volumes.iter().filter(|volume| volume.vg == vg).collect();
     let name = |pv: &&Device| (format!("PV {}", pv.name), super::devices::device_href(pv));
     let page = Subjects {

@@ -56,7 +56,10 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
     let charts = match job.is_imported() {
         // Its measurements are in its file, not in the store.
         true => super::compare::alone(job, site.cost(job).await?, view.width()).into(),
-        false => charts::draw(site, view, range, std::slice::from_ref(job), sketches(job, &present)).await?,
+        false => {
+            charts::draw(site, &present, view, range, std::slice::from_ref(job), sketches(job, &present))
+                .await?
+        }
     };
     let outlook = present.outlook(job);
     let work = work(site, job).await?;

@@ -52,7 +52,7 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
     let jobs = site.own_job_list(range, MOST_JOBS).await?;
     let sketches = [fills(&present, &jobs.found), reads(&jobs.found), disks(&present)];
     let sketches = sketches.map(|sketch| Sketch { height: HEIGHT, ..sketch }).into();
-    let charts = charts::draw(&site, &view, range, &jobs.found, sketches).await?;
+    let charts = charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?;
     let verdict = Verdict::of_host(&present);
     let page = Overview {
         more: more(&present, &verdict),

@@ -32,7 +32,7 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
         charts::throughput("Throughput of all disks, each byte once", &Subject::Total),
         charts::paging(),
     ];
-    let charts = charts::draw(&site, &view, range, &[], host).await?;
+    let charts = charts::draw(&site, &present, &view, range, &[], host).await?;
     let store = &present.store;
     let notes = store.error.iter().chain(&present.notes).chain(&store.notes).cloned().collect();
     let tables = [own_figures(&present), levels(&present), gaps(&present), parts(&present)];

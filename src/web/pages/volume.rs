@@ -81,7 +81,10 @@ pub async fn page(
             Some(_) => view.ranges(range, &jobs.found).with("its life", life.is_some()),
             None => view.ranges(range, &jobs.found),
         },
-        charts: Charts { relation, ..charts::draw(&site, &view, range, &jobs.found, sketches).await? },
+        charts: Charts {
+            relation,
+            ..charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?
+        },
         tables: found.map(|(volume, _)| tables(&present, volume)).unwrap_or_default(),
         links: match (found, last) {
             (Some((volume, _)), _) => links(&present.interval, volume),

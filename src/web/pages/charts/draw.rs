@@ -73,9 +73,10 @@ pub struct Figure {
     pub sums: Vec<f64>,
 }
 
-/// Reads all series in one pass and draws the charts. Sketches without traces are left out.
+/// Reads all series in one pass and draws the charts, with forecasts if the range ends with this present. Sketches without traces are left out.
 pub async fn draw(
     site: &Site,
+    present: &Present,
     view: &View,
     range: Range,
     jobs: &[Job],
@@ -93,9 +94,8 @@ pub async fn draw(
         Partial::or_from_memory(stored, in_memory, "only the last minutes are drawn")?;
     let host = found.pop().flatten().unwrap_or_default();
     wanted.pop();
-    let present = site.present()?;
-    let nearest = nearest(site, &present, &wanted, range, &found).await;
-    let common_marks = marks(site, &present, range).await;
+    let nearest = nearest(site, present, &wanted, range, &found).await;
+    let common_marks = marks(site, present, range).await;
     let window = Window {
         from: range.from.as_millisecond(),
         to: range.to.as_millisecond(),
@@ -139,7 +139,7 @@ pub async fn draw(
     });
     let mut figures: Vec<Figure> = figures.collect();
     if let Some(first) = figures.first_mut() {
-        first.gaps = missing.into_iter().chain(gaps(&present, range)).collect();
+        first.gaps = missing.into_iter().chain(gaps(present, range)).collect();
     }
     let grafana = site.grafana.as_ref().map(|board| board.at(window.from, window.to));
     Ok(Charts { figures, window: Some(window), nearest, grafana, relation: None })
