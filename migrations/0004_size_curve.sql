@@ -1,5 +1,5 @@
 -- How many chunks of a volume were written within each age, an hour apart, as JSON (src/sizing/curve.rs). A later start
--- of the program continues with them. The last two weeks are kept.
+-- of the program continues with them. Those of the two weeks before the newest are kept.
 CREATE TABLE size_curve (
     uuid  TEXT    NOT NULL CHECK (uuid <> ''),                   -- of the volume
     at_ms INTEGER NOT NULL,

@@ -12,7 +12,7 @@ use crate::config::{RuleSettings, Thresholds};
 use crate::job::backup_run::BackupRun;
 use crate::job::earlier::past_runs;
 use crate::job::{Job, JobKind, MOST_EARLIER_RUNS};
-use crate::sizing::{Question, Risk, advise};
+use crate::sizing::{Planned, Question, Risk, next_snapshot};
 use crate::topology::{Volume, VolumeKind};
 use crate::units::{duration_text, size_text};
 
@@ -54,9 +54,7 @@ impl Rules {
                 changed.extend(self.judge_size(backups, now.interval.at));
                 changed.extend(self.judge_age(backups, now.interval.at));
             }
-            for volume in &now.interval.topology.volumes {
-                changed.extend(self.judge_next_size(volume, now));
-            }
+            changed.extend(self.judge_next_sizes(now));
             let is_known = |alert: &Alert| {
                 all.iter().any(|backups| (&backups.vg, &backups.lv) == (&alert.vg, &alert.lv))
             };
@@ -139,19 +137,33 @@ impl Rules {
         self.settle(&finding, at, &Texts { raised, cleared, job: Some(last.id) })
     }
 
-    /// Whether the next snapshot is large enough, as far as that is known.
-    fn judge_next_size(&mut self, volume: &Volume, now: &Situation) -> Option<Alert> {
-        let (vg, lv, at) = (&*volume.vg, &*volume.lv, now.interval.at);
+    /// Whether the next snapshot of each volume is large enough, as far as that is known.
+    fn judge_next_sizes(&mut self, now: &Situation) -> Vec<Alert> {
+        let (mut changed, mut judged) = (Vec::new(), Vec::new());
+        for volume in &now.interval.topology.volumes {
+            let ended = now.jobs.ended().iter().rev().map(|job| &**job);
+            let question = Question::of_volume(volume, now.interval, now.measured, ended);
+            let planned = question.as_ref().and_then(next_snapshot);
+            if let Some(planned) = planned.filter(|planned| planned.cases >= LEAST_RUNS) {
+                judged.push(&*volume.uuid);
+                changed.extend(self.judge_next_size(volume, &planned, now.interval.at));
+            }
+        }
+        let is_forgotten =
+            |alert: &Alert| alert.rule == Rule::SnapshotSmall && !judged.contains(&&*alert.uuid);
+        let how = |_: &Alert| "The volume was removed, or its snapshots are not known any more.".into();
+        changed.extend(self.clear_all(now.interval.at, is_forgotten, how));
+        changed
+    }
+
+    fn judge_next_size(&mut self, volume: &Volume, planned: &Planned, at: Timestamp) -> Option<Alert> {
+        let (vg, lv, uuid) = (&*volume.vg, &*volume.lv, &*volume.uuid);
         let thresholds = self.settings.of(Rule::SnapshotSmall, vg, lv)?;
-        let ended = now.jobs.ended().iter().rev().map(|job| &**job);
-        let advice = advise(&Question::of_volume(volume, now.interval, now.measured, ended)?)?;
-        let planned = advice.planned.filter(|planned| advice.has_backups && planned.cases >= LEAST_RUNS)?;
         let evaluation = if planned.risk == Risk::Likely { WARNING } else { Evaluation::Clear };
-        let uuid = &*volume.uuid;
         let finding =
             Finding { rule: Rule::SnapshotSmall, vg, lv, uuid, thresholds, evaluation, value: None };
-        let texts = Texts { raised: || planned.text.clone(), cleared: || planned.text.clone(), job: None };
-        self.settle(&finding, at, &texts)
+        let text = || planned.text.clone();
+        self.settle(&finding, at, &Texts { raised: text, cleared: text, job: None })
     }
 
     fn judge_age(&mut self, backups: &Backups, at: Timestamp) -> Option<Alert> {

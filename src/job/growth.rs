@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::Job;
 use super::sizing::DEFAULT_CHUNK;
+use super::{Job, Outcome};
 use crate::topology::VolumeState;
 
 /// The ages in minutes at which the usage of a COW area is kept.
@@ -14,6 +14,8 @@ pub const AGES_MIN: [u16; 20] =
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Growth(pub Vec<(f64, f64)>);
 
+/// A snapshot that became invalid below this percentage did not overflow: the kernel also gives up after an I/O error.
+const LEAST_FULL_PERCENT: f64 = 90.0;
 /// A run that ended a little before an age still tells what that age needs: at most as much more as it is longer.
 const MOST_EXTRAPOLATED: f64 = 1.25;
 
@@ -50,12 +52,13 @@ pub struct Run {
     pub chunk: u64,
     pub growth: Growth,
     pub seconds: f64,
-    /// Its size, if known.
-    pub cow_bytes: Option<u64>,
+    /// The size with which it was made, if known.
+    pub made_bytes: Option<u64>,
     /// It was full before its end, so later ages are not known.
     pub overflowed: bool,
-    /// Whether a backup read it.
+    /// Whether a backup read it, and whether that ended as it should, as far as is known.
     pub is_backup: bool,
+    pub is_good: bool,
 }
 
 impl Job {
@@ -81,22 +84,22 @@ impl Job {
         }
         let ages = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0);
         let points = ages.zip(&self.growth).map(|(age, bytes)| (age, *bytes as f64));
-        let (end_s, end_bytes) = match self.died_at {
-            None => (seconds, self.setup.peak_bytes),
-            Some(at) => {
-                let ms = at.as_millisecond() - self.started_at.as_millisecond();
-                (ms as f64 / 1000.0, self.setup.cow_bytes)
-            }
-        };
+        let overflowed =
+            self.died_at.is_some() && self.peak_fill_percent.is_some_and(|peak| peak >= LEAST_FULL_PERCENT);
+        let end_s = self
+            .died_at
+            .map_or(seconds, |at| (at.as_millisecond() - self.started_at.as_millisecond()) as f64 / 1000.0);
+        let end_bytes = if overflowed { self.setup.cow_bytes } else { self.setup.peak_bytes };
         let mut growth: Vec<(f64, f64)> = points.take_while(|(age, _)| *age < end_s).collect();
         growth.extend(end_bytes.filter(|_| end_s > 0.0).map(|bytes| (end_s, bytes as f64)));
         Some(Run {
             chunk: self.setup.chunk_bytes.unwrap_or(DEFAULT_CHUNK),
             growth: Growth(growth),
             seconds,
-            cow_bytes: self.setup.cow_bytes,
-            overflowed: self.died_at.is_some(),
+            made_bytes: self.setup.made_bytes.or(self.setup.cow_bytes),
+            overflowed,
             is_backup: self.is_backup(),
+            is_good: !self.outcome.is_some_and(Outcome::is_bad),
         })
     }
 }

@@ -30,6 +30,9 @@ pub struct Setup {
     pub chunk_bytes: Option<u64>,
     /// The size of the COW area.
     pub cow_bytes: Option<u64>,
+    /// The size with which it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_bytes: Option<u64>,
     /// The most that was used of it. Its size may have changed since.
     pub peak_bytes: Option<u64>,
     pub origin_bytes: Option<u64>,
@@ -60,6 +63,7 @@ impl Setup {
         self.chunk_bytes = chunk_bytes(topology, snapshot).or(self.chunk_bytes);
         if snapshot.kind == VolumeKind::Snapshot {
             self.cow_bytes = snapshot.size.or(self.cow_bytes);
+            self.made_bytes = self.made_bytes.or(snapshot.size);
             self.peak_bytes = self.peak_bytes.max(fill.filter(|fill| fill.unit > 0).map(Fill::used_bytes));
             replace(&mut self.cow_pvs, &snapshot.pvs);
         }

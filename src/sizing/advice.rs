@@ -12,8 +12,6 @@ pub struct SizeAdvice {
     /// `vg0/mysql`
     pub origin: String,
     pub is_thin: bool,
-    /// Whether a backup of it is known.
-    pub has_backups: bool,
     /// The usual length of its backups, in seconds.
     pub usual_s: Option<f64>,
     /// By age, then by chunk size.
@@ -23,9 +21,9 @@ pub struct SizeAdvice {
     pub planned: Option<Planned>,
     /// How this is known.
     pub basis: String,
-    /// What it does not hold.
+    /// Its limits.
     pub limits: String,
-    /// What the volume group or pool has.
+    /// The free space of the volume group or pool.
     pub room: Option<String>,
     /// Lines for `mylvmbackup.conf`.
     pub setting: Option<String>,

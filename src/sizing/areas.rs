@@ -64,13 +64,17 @@ impl Areas {
         self.now -= dropped;
     }
 
-    /// The curves of all chunk sizes that are multiples of the areas; of a thin pool, those of its own chunk.
+    /// The curves of the areas themselves, and of all chunk sizes that are multiples of them; of a thin pool, of the areas
+    /// alone.
     pub fn curve(&self, at: Timestamp) -> Curve {
         let measured = self.measured_min;
         let is_possible = |chunk: &u64| *chunk >= self.step && chunk.is_multiple_of(self.step);
         let mut sizes: Vec<u64> = CHUNKS.into_iter().filter(is_possible).collect();
-        if self.is_thin || sizes.is_empty() {
-            sizes = vec![self.step];
+        if self.is_thin {
+            sizes.clear();
+        }
+        if !sizes.contains(&self.step) {
+            sizes.insert(0, self.step);
         }
         let of_size = |bytes: u64| ChunkCurve { bytes, counts: self.counts(bytes) };
         Curve {

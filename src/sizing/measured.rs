@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Areas, Curve};
 use crate::interval::Interval;
@@ -11,8 +11,8 @@ use crate::sample::touched::Region;
 use crate::topology::Volume;
 use crate::units::Sectors;
 
-/// Curves of a volume in memory: two weeks, about 300 kB.
-pub const MOST_CURVES: usize = 14 * 24;
+/// Older curves tell of other times: two weeks, about 300 kB of a volume.
+pub const OLDEST_CURVE: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// Areas of a volume: two bytes each.
 const MOST_AREAS: usize = 4 << 20;
 const US_OF_A_MINUTE: u64 = 60_000_000;
@@ -132,9 +132,11 @@ impl Tracked {
         self.read_us += passed * US_OF_A_MINUTE;
         let passed = u32::try_from(passed).unwrap_or(u32::MAX);
         self.minutes = self.minutes.saturating_add(passed);
-        let had_discards = discarded != self.discarded;
-        self.discarded = discarded;
-        self.areas.advance(passed, region.written.as_deref().unwrap_or_default(), had_discards);
+        let had_discards = discarded.zip(self.discarded).is_some_and(|(now, before)| now != before);
+        self.discarded = discarded.or(self.discarded);
+        // What was written before the beginning belongs to no window.
+        let written = region.written.as_deref().filter(|_| self.minutes > 0).unwrap_or_default();
+        self.areas.advance(passed, written, had_discards);
         Now {
             since: self.since,
             covered: region.length.bytes(),
@@ -165,10 +167,11 @@ fn volume_of<'a>(region: &Region, interval: &'a Interval) -> Option<(&'a Volume,
 impl Measured {
     /// Adds a curve, as the latest one.
     pub fn add(&mut self, curve: Arc<Curve>) {
-        self.curves.push_back(curve);
-        while self.curves.len() > MOST_CURVES {
+        let is_old = |before: &Curve| curve.at.duration_since(before.at) > OLDEST_CURVE;
+        while self.curves.front().is_some_and(|before| is_old(before)) {
             self.curves.pop_front();
         }
+        self.curves.push_back(curve);
     }
 
     /// All curves, the latest last.

@@ -15,10 +15,10 @@ mod text;
 mod tests;
 
 pub use advice::{CurvePoint, Planned, Risk, SizeAdvice, SizeRow};
-pub use advise::advise;
+pub use advise::{advise, next_snapshot};
 pub use areas::Areas;
 pub use curve::{ChunkCurve, Curve};
-pub use measured::{MOST_CURVES, Measured, MeasuredVolumes, Now, Tracker};
+pub use measured::{Measured, MeasuredVolumes, Now, OLDEST_CURVE, Tracker};
 pub use question::Question;
 
 /// The chunk sizes that a curve has, as far as they are multiples of the measured areas.

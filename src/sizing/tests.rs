@@ -93,9 +93,10 @@ fn run(minutes: f64, mib: u64, overflowed: bool) -> Run {
         chunk: 4096,
         growth: Growth(vec![(end_s, (mib * MIB) as f64)]),
         seconds: minutes * 60.0,
-        cow_bytes: Some(64 * MIB),
+        made_bytes: Some(64 * MIB),
         overflowed,
         is_backup: true,
+        is_good: !overflowed,
     }
 }
 
@@ -144,11 +145,7 @@ fn a_size_that_half_of_the_runs_exceed_is_likely_to_overflow() {
     assert_eq!(with(vec![run(60.0, 20, false), run(60.0, 64, true)], 64 * MIB), Risk::Likely);
     assert_eq!(with(vec![run(60.0, 20, false), run(60.0, 64, true)], 129 * MIB), Risk::Low);
     // What it would have needed after its end is not known.
-    assert_eq!(
-        advise(&question(vec![run(60.0, 64, true)])).unwrap().rows.len(),
-        2,
-        "60 min, which is also asked for"
-    );
+    assert_eq!(advise(&question(vec![run(60.0, 64, true)])).unwrap().rows.len(), 1);
 }
 
 /// Each hour the volume writes another 1,000 areas, and 100 the same in each minute.
@@ -167,24 +164,24 @@ fn measured(hours: u32) -> Measured {
 
 #[test]
 fn measured_windows_tell_all_ages_and_chunk_sizes() {
-    let measured = measured(6);
+    let measured = measured(26);
     let question = Question { measured: Some(&measured), ..question(vec![run(60.0, 4, false)]) };
     let advice = advise(&question).unwrap();
     let of = |hours: f64, chunk| {
         advice.rows.iter().find(|row| row.age_s == hours * 3600.0 && row.chunk_bytes == chunk).unwrap()
     };
     let (hour, three) = (of(1.0, 4096), of(3.0, 4096));
-    assert_eq!((hour.windows, three.windows), (7, 4));
+    assert_eq!((hour.windows, three.windows), (27, 24));
     assert_eq!(three.median_bytes, cow_bytes(100 + 3 * 60 * 20, 4096));
     // 100 areas are 7 chunks of 64 KiB, and 3600 neighbouring ones 225 or 226.
     let chunks = (three.median_bytes, of(3.0, 65536).median_bytes);
     assert!((cow_bytes(232, 65536)..=cow_bytes(234, 65536)).contains(&chunks.1), "{chunks:?}");
     assert_eq!(three.suggested_bytes, 20 * MIB, "1.2 times 15 MiB, in whole extents");
-    assert!(advice.rows.iter().all(|row| row.age_s < 12.0 * 3600.0), "12 h were never measured");
+    assert_eq!(of(24.0, 4096).suggested_bytes, 4 * MIB * 57, "three windows are few: twice 113 MiB");
     assert!(
         advice
             .basis
-            .starts_with("Known from 1 finished snapshot of vg0/mysql, and from 6 measured windows since")
+            .starts_with("Known from 1 finished snapshot of vg0/mysql, and from 26 measured windows since")
     );
 }
 
@@ -192,6 +189,47 @@ fn measured_windows_tell_all_ages_and_chunk_sizes() {
 fn nothing_known_is_no_advice() {
     assert_eq!(advise(&question(Vec::new())), None);
     assert_eq!(advise(&Question { measured: Some(&Measured::default()), ..question(Vec::new()) }), None);
+}
+
+#[test]
+fn a_backup_that_failed_at_once_does_not_make_the_usual_one_shorter() {
+    let failed = Run { is_good: false, ..run(0.05, 0, false) };
+    let advice = advise(&question(vec![failed.clone(), failed.clone(), run(60.0, 20, false)])).unwrap();
+    assert_eq!((advice.usual_s, advice.setting.as_deref()), (Some(3600.0), Some("[lvm]\nlvsize=40M")));
+    assert_eq!(advise(&question(vec![failed])), None);
+}
+
+#[test]
+fn quiet_hours_of_measuring_do_not_make_the_size_of_a_night_smaller() {
+    let mut areas = Areas::new(1 << 10, 4096, false);
+    let mut quiet = Measured::default();
+    for hour in 0..30 {
+        areas.advance(60, &[], false);
+        quiet.add(Arc::new(areas.curve(at(hour * 60))));
+    }
+    let few = Measured { curves: quiet.curves.iter().take(4).cloned().collect(), now: None };
+    let size = |measured| {
+        let question = Question { measured: Some(measured), ..question(vec![run(60.0, 30, false)]) };
+        advise(&question).unwrap().rows[0].suggested_bytes / MIB
+    };
+    assert_eq!((size(&few), size(&quiet)), (60, 36));
+}
+
+#[test]
+fn the_size_of_the_next_snapshot_is_that_with_which_the_last_one_was_made() {
+    let extended = Run { made_bytes: Some(16 * MIB), ..run(60.0, 40, false) };
+    assert_eq!(next_snapshot(&question(vec![extended])).unwrap().risk, Risk::Likely);
+    let by_hand = Run { is_backup: false, ..run(60.0, 40, false) };
+    assert_eq!(next_snapshot(&question(vec![by_hand])), None, "no backup is planned");
+}
+
+#[test]
+fn curves_of_other_times_are_forgotten() {
+    let mut measured = measured(2);
+    let mut late = (*measured.curves[0]).clone();
+    late.at = at(16 * 24 * 60);
+    measured.add(Arc::new(late));
+    assert_eq!(measured.curves.len(), 1);
 }
 
 /// No size beyond that of a full copy is suggested.

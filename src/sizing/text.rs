@@ -1,8 +1,8 @@
 //! The sentences of the advice on a snapshot's size.
 
-use super::Measured;
 use super::advice::{Risk, SizeRow};
 use super::question::Question;
+use super::{Curve, Measured};
 use crate::job::sizing::lvm_size;
 use crate::units::{count_text, duration_text, size_text};
 
@@ -25,8 +25,9 @@ pub fn basis(question: &Question) -> String {
 }
 
 fn measuring(measured: &Measured) -> Option<String> {
-    let curves = measured.all().count();
-    let first = measured.all().next()?;
+    let is_usable = |curve: &&Curve| curve.chunks.iter().any(|of| curve.growth(of.bytes).is_some());
+    let curves = measured.all().filter(is_usable).count();
+    let first = measured.all().find(is_usable)?;
     let windows = count_text(curves, "measured window", "measured windows");
     Some(match &measured.now {
         Some(now) => {
@@ -39,7 +40,7 @@ fn measuring(measured: &Measured) -> Option<String> {
     })
 }
 
-/// What the sizes do not hold.
+/// The limits of the sizes.
 pub fn limits(question: &Question) -> String {
     let mut text =
         "This holds if writing stays as on the recorded days. Bursts not seen before are not in it"
@@ -51,7 +52,7 @@ pub fn limits(question: &Question) -> String {
     let uncovered = question.measured.and_then(|measured| measured.now.as_ref()).zip(question.origin_bytes);
     if let Some((now, bytes)) = uncovered.filter(|(now, bytes)| now.covered < *bytes) {
         text.push_str(&format!(
-            " The last {} of the volume are not measured: run `cowbell size {}/{} --watch off`, then `--watch on`.",
+            " The last {} of the volume is not measured: run `cowbell size {}/{} --watch off`, then `--watch on`.",
             size_text(bytes - now.covered),
             question.vg,
             question.lv
@@ -60,7 +61,7 @@ pub fn limits(question: &Question) -> String {
     text
 }
 
-/// What the volume group or the pool has.
+/// The free space of the volume group or the pool.
 pub fn room(question: &Question, row: Option<&SizeRow>) -> Option<String> {
     let free = question.free?;
     let place = if question.is_thin { "The pool".into() } else { format!("Volume group {}", question.vg) };

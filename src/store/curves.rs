@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use sqlx::SqliteConnection;
 
-use crate::sizing::{Curve, MOST_CURVES, MeasuredVolumes};
+use crate::sizing::{Curve, MeasuredVolumes, OLDEST_CURVE};
 
-/// Stores a curve, and deletes those of the volume that are too old.
+/// Stores a curve, and deletes those of all volumes that are too old.
 pub async fn write_curve(connection: &mut SqliteConnection, uuid: &str, curve: &Curve) -> anyhow::Result<()> {
     sqlx::query("INSERT INTO size_curve (uuid, at_ms, body) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body")
         .bind(uuid)
@@ -16,15 +16,11 @@ pub async fn write_curve(connection: &mut SqliteConnection, uuid: &str, curve: &
         .execute(&mut *connection)
         .await
         .with_context(|| format!("cannot store the curve of volume {uuid}"))?;
-    sqlx::query(
-        "DELETE FROM size_curve WHERE uuid = ? AND at_ms <=
-             (SELECT at_ms FROM size_curve WHERE uuid = ? ORDER BY at_ms DESC LIMIT 1 OFFSET ?)",
-    )
-    .bind(uuid)
-    .bind(uuid)
-    .bind(i64::try_from(MOST_CURVES)?)
-    .execute(connection)
-    .await?;
+    let oldest = curve.at.checked_sub(OLDEST_CURVE).unwrap_or(curve.at);
+    sqlx::query("DELETE FROM size_curve WHERE at_ms < ?")
+        .bind(oldest.as_millisecond())
+        .execute(connection)
+        .await?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! How large the next snapshot has to be: on the page, in the API, on the command line, and as an alert.
+//! How large the next snapshot has to be: on the page, in the API, and on the command line.
 
 use std::time::Duration;
 

@@ -40,6 +40,18 @@ impl Hung {
         answer
     }
 
+    /// The answer of a daemon of its own, which has not noticed yet that its file is another one: it looks every 5 s, and
+    /// then goes on in memory.
+    fn answer(machine: &Machine, target: &str) -> Answer {
+        loop {
+            let hung = Self::new(machine);
+            let answer = hung.get_in_time(target);
+            if !hung.daemon.json("/api/v1/status").to_string().contains("a named pipe") {
+                return answer;
+            }
+        }
+    }
+
     fn comes_back(self) -> Daemon {
         // Opened for reading and writing, it blocks neither side any more.
         let _waker = File::options().read(true).write(true).open(&self.daemon.db).unwrap();
@@ -51,12 +63,12 @@ impl Hung {
 #[test]
 fn pages_come_with_what_is_in_memory_and_say_what_is_missing() {
     let machine = Machine::new();
-    let hung = Hung::new(&machine);
     for page in ["/", "/jobs", "/alerts", "/devices/sda", "/?from=-7d", "/overview"] {
-        let answer = hung.get_in_time(page);
+        let answer = Hung::answer(&machine, page);
         assert_eq!(answer.status, 200, "{page}: {answer:?}");
         assert!(answer.body.contains(SENTENCE), "{page}: {answer:?}");
     }
+    let hung = Hung::new(&machine);
     for page in ["/devices", "/volumes", "/status"] {
         assert_eq!(hung.get_in_time(page).status, 200, "{page}");
     }
@@ -65,7 +77,7 @@ fn pages_come_with_what_is_in_memory_and_say_what_is_missing() {
 #[test]
 fn what_is_not_in_memory_is_refused_in_the_frame_of_a_page() {
     let machine = Machine::new();
-    let answer = Hung::new(&machine).get_in_time("/jobs/999");
+    let answer = Hung::answer(&machine, "/jobs/999");
     assert_eq!(answer.status, 503, "{answer:?}");
     assert!(answer.body.contains(SENTENCE) && answer.body.contains("<nav"), "{answer:?}");
 }
@@ -73,13 +85,12 @@ fn what_is_not_in_memory_is_refused_in_the_frame_of_a_page() {
 #[test]
 fn lists_of_the_api_are_marked_and_series_are_not_told_in_part() {
     let machine = Machine::new();
-    let hung = Hung::new(&machine);
     for list in ["/api/v1/jobs", "/api/v1/alerts"] {
-        let answer = hung.get_in_time(list);
+        let answer = Hung::answer(&machine, list);
         assert_eq!((answer.status, answer.body.as_str()), (200, "[]"), "{list}");
         assert!(answer.head.to_ascii_lowercase().contains("cowbell-missing: the database"), "{answer:?}");
     }
-    let series = hung.get_in_time("/api/v1/series?of=device:sda&metric=read_bytes");
+    let series = Hung::answer(&machine, "/api/v1/series?of=device:sda&metric=read_bytes");
     assert_eq!(series.status, 503, "{series:?}");
     assert!(series.sentence().contains(SENTENCE), "{series:?}");
 }

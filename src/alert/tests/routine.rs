@@ -195,3 +195,44 @@ fn a_lock_of_more_than_ten_seconds_is_raised_while_the_run_lasts() {
     machine.is(1, State::Ok);
     machine.has(&["14 +lock_held warning", "37 -lock_held"]);
 }
+
+/// Three nights whose snapshots of 100 MiB needed so many MiB each.
+fn needing(mib: [u64; 3]) -> Vec<Job> {
+    let mut jobs = nights(3);
+    for (job, mib) in jobs.iter_mut().zip(mib) {
+        job.setup.kind = Some(crate::job::setup::SnapshotKind::Thick);
+        (job.setup.made_bytes, job.setup.peak_bytes) = (Some(100 << 20), Some(mib << 20));
+    }
+    jobs
+}
+
+#[test]
+fn a_next_snapshot_that_is_too_small_is_a_warning_until_it_is_large_enough() {
+    let config = "[alerts]\nbackup_missing = \"off\"";
+    let mut machine = machine(needing([80, 120, 130]), config);
+    machine.until(1.0);
+    assert_eq!(machine.hours(), ["0 +snapshot_small warning"]);
+    assert_eq!(
+        machine.rules.open()[0].sentence,
+        "The next snapshot of vg0/data is likely to overflow: 100 MiB, as the last one had, is less than was needed within \
+         2 h 00 min in 2 of 3 cases. Use 260 MiB."
+    );
+    // For a day it does not ring again.
+    machine.jobs = JobTracker::resume(needing([80, 90, 95]), 99, None);
+    machine.until(23.0);
+    assert_eq!(machine.rules.open().len(), 1);
+    machine.until(30.0);
+    assert_eq!(machine.hours()[1..], ["25 -snapshot_small"]);
+}
+
+#[test]
+fn an_alert_about_the_next_snapshot_ends_when_nothing_is_known_of_it() {
+    let mut machine = machine(needing([80, 120, 130]), "[alerts]\nbackup_missing = \"off\"");
+    machine.until(1.0);
+    machine.jobs = JobTracker::resume(Vec::new(), 99, None);
+    machine.until(2.0);
+    assert_eq!(machine.hours(), ["0 +snapshot_small warning", "1 ~snapshot_small"]);
+    machine = self::machine(needing([80, 90, 130]), "[alerts]\nbackup_missing = \"off\"");
+    machine.until(1.0);
+    machine.has(&[]);
+}

@@ -16,8 +16,8 @@ use rustix::fs::{FlockOperation, flock};
 use tokio::process::Command;
 
 use super::budget::Plan;
+use super::refusal;
 use super::subject::Subject;
-use super::{print, refusal};
 use crate::source::clock;
 use crate::source::dm::stats::StatsReader;
 use crate::source::dm::{call, watch};
@@ -99,7 +99,7 @@ pub fn run(command: &CreateRegion) -> anyhow::Result<()> {
     let failed = |errno| anyhow::Error::msg(refusal(name, errno));
     let before = StatsReader::default().regions(&control, *device).map_err(failed)?;
     ensure!(
-        before.is_volume() && before.uuid.ends_with(uuid),
+        before.is_volume() && !uuid.is_empty() && before.uuid.ends_with(uuid),
         "cannot watch {name}: another device has its number now"
     );
     ensure!(before.regions.is_empty(), "{name} is watched already");
@@ -115,5 +115,9 @@ pub fn run(command: &CreateRegion) -> anyhow::Result<()> {
             took.as_secs_f64()
         );
     }
-    print(&format!("{}\n", clock::micros(took)))
+    // The command gave up or was interrupted: nothing of it may remain.
+    if writeln!(std::io::stdout(), "{}", clock::micros(took)).is_err() {
+        watch::delete(&control, *device, id).map_err(failed)?;
+    }
+    Ok(())
 }

@@ -91,10 +91,16 @@ pub async fn size(
     }
     let advice = present.size_advice(volume, query.planned);
     Ok(Json(advice.ok_or_else(|| {
-        Problem::NotFound(format!(
-            "nothing is known of snapshots of {vg}/{lv}: wait until one has ended, or measure its writes with `cowbell size \
-             {vg}/{lv} --watch on`"
-        ))
+        let is_measured = present.measured.get(&volume.uuid).is_some_and(|measured| measured.now.is_some());
+        let what_to_do = match is_measured {
+            true => {
+                "its writes are measured, so wait a few minutes; minutes with discards do not count".into()
+            }
+            false => format!(
+                "wait until one has ended, or measure its writes with `cowbell size {vg}/{lv} --watch on`"
+            ),
+        };
+        Problem::NotFound(format!("nothing is known of snapshots of {vg}/{lv}: {what_to_do}"))
     })?))
 }
 
