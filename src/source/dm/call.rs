@@ -21,7 +21,7 @@ pub const CONTROL: &str = "/dev/mapper/control";
 pub enum Command {
     ListDevices = 2,
     TableStatus = 12,
-    /// A text for a device; see [`Buffer::message`].
+    /// A text for a device; see `Buffer::message`.
     TargetMessage = 14,
     /// Makes the control device readable after the next event.
     ArmPoll = 16,

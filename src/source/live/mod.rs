@@ -125,9 +125,14 @@ impl Live {
         Self { hook_listener, ..self }
     }
 
-    /// Its hooks, which the next one continues to receive.
-    pub fn into_hooks(self) -> Option<HookListener> {
-        self.hook_listener
+    /// Continues to count the written areas of an earlier one.
+    pub fn with_touched(self, touched: Option<TouchedAreas>) -> Self {
+        Self { touched: touched.filter(|_| self.touched.is_some()).or(self.touched), ..self }
+    }
+
+    /// Its hooks and its written areas, with which the next one continues.
+    pub fn into_parts(self) -> (Option<HookListener>, Option<TouchedAreas>) {
+        (self.hook_listener, self.touched)
     }
 
     /// Reads exits through a netlink socket of the host's network namespace.

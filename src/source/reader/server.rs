@@ -93,6 +93,7 @@ impl Reader {
 
     /// Serves one client after the other, until the token is cancelled.
     pub async fn serve(mut self, shutdown: &CancellationToken) -> anyhow::Result<()> {
+        let mut touched = None;
         loop {
             let client = tokio::select! {
                 () = shutdown.cancelled() => return Ok(()),
@@ -108,11 +109,12 @@ impl Reader {
             }
             let netlink = self.netlink.as_ref().and_then(|socket| socket.try_clone().ok());
             let live = Live::new(self.root.clone(), self.interval, self.lvm)?;
-            let mut live = live.with_hooks(self.hooks.take()).with_netlink(netlink);
+            let live = live.with_hooks(self.hooks.take()).with_netlink(netlink);
+            let mut live = live.with_touched(touched.take());
             if let Err(why) = self.stream(&mut live, client, shutdown).await {
                 tracing::warn!("closed the daemon's connection: {why}");
             }
-            self.hooks = live.into_hooks();
+            (self.hooks, touched) = live.into_parts();
         }
     }
 
