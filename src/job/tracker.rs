@@ -24,6 +24,8 @@ const STORE_EVERY_MS: i64 = 10_000;
 const MAKER_DISTANCE_MS: i64 = 3_000;
 /// LVM's report may be this late, and only it shows that a thin volume is a snapshot.
 const MAKER_AGE_MS: i64 = 60_000;
+/// LVM knows the second in which a volume was created, so its creator is observed up to this much later, hardly earlier.
+const LVM_SECOND_MS: i64 = 1_000;
 /// Ended jobs in memory, so that a volume that reappears continues its job.
 const MOST_ENDED: usize = 200;
 
@@ -175,9 +177,7 @@ impl JobTracker {
         let is_open = |job: &&mut Job| job.kind == JobKind::Snapshot && job.program.is_none();
         let mut created = Vec::new();
         for job in self.running.iter_mut().filter(is_open) {
-            let nearest = self.makers.iter().min_by_key(|(at, _)| apart_ms(*at, job.started_at));
-            let near = nearest.filter(|(at, _)| apart_ms(*at, job.started_at) <= MAKER_DISTANCE_MS);
-            let Some((_, maker)) = near else { continue };
+            let Some(maker) = nearest(&self.makers, job.started_at) else { continue };
             job.program = Some(maker.program.clone());
             let is_above = |run: &BackupRun| maker.processes.contains(&run.run);
             if job.backup_run.is_none()
@@ -336,6 +336,15 @@ fn apart_ms(one: Timestamp, other: Timestamp) -> i64 {
     (one.as_millisecond() - other.as_millisecond()).abs()
 }
 
+/// The program that was observed nearest to a snapshot's creation, if it was near.
+fn nearest(makers: &[(Timestamp, Maker)], created_at: Timestamp) -> Option<&Maker> {
+    let distance = |(at, _): &&(Timestamp, Maker)| {
+        apart_ms(*at, created_at) + if *at < created_at { LVM_SECOND_MS } else { 0 }
+    };
+    let near = makers.iter().min_by_key(distance)?;
+    (distance(&near) <= MAKER_DISTANCE_MS).then_some(&near.1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,5 +362,22 @@ mod tests {
         tracker.file_ended();
         let ids: Vec<i64> = tracker.ended().iter().map(|job| job.id).collect();
         assert_eq!(ids, std::iter::once(1).chain(102..=300).collect::<Vec<_>>());
+    }
+
+    /// The second of the creation is that of an earlier program too.
+    #[test]
+    fn a_program_that_was_seen_before_the_second_of_a_creation_did_not_create_it() {
+        let maker = |ms: i64, program: &str| {
+            let maker = Maker { program: program.into(), processes: Vec::new() };
+            (Timestamp::from_millisecond(1_000_000 + ms).unwrap(), maker)
+        };
+        let program = |makers: &[(Timestamp, Maker)]| {
+            nearest(makers, Timestamp::from_millisecond(1_000_000).unwrap())
+                .map(|maker| maker.program.clone())
+        };
+        assert_eq!(program(&[maker(-500, "lvm"), maker(800, "thin.sh")]).as_deref(), Some("thin.sh"));
+        assert_eq!(program(&[maker(100, "thin.sh"), maker(900, "lvm")]).as_deref(), Some("thin.sh"));
+        assert_eq!(program(&[maker(-1_900, "lvm")]).as_deref(), Some("lvm"));
+        assert_eq!(program(&[maker(-2_100, "lvm"), maker(3_001, "lvm")]), None);
     }
 }
