@@ -97,6 +97,9 @@ enum Command {
     /// Create a region of statistics; started by `cowbell size`
     #[command(hide = true)]
     CreateRegion(size::creator::CreateRegion),
+    /// Create the probes of a map; started by the service
+    #[command(hide = true)]
+    CreateProbes(size::probes::CreateProbes),
     /// Read the archive of a backup through; exit status 0 sound, 1 damaged, 2 unknown
     VerifyArchive(verify_archive::VerifyArchive),
     /// Write stored data as CSV, JSON lines, OpenMetrics or a plain SQLite file
@@ -157,7 +160,9 @@ fn run(mut cli: Cli) -> anyhow::Result<ExitCode> {
             complain(&format!("cowbell run: {error}; using the default address of the daemon"));
             Config::default()
         }
-        (Err(_), Some(Command::Size(_) | Command::CreateRegion(_))) => Config::default(),
+        (Err(_), Some(Command::Size(_) | Command::CreateRegion(_) | Command::CreateProbes(_))) => {
+            Config::default()
+        }
         (Err(error), Some(Command::SupportBundle(bundle))) => {
             bundle.problem = Some(error.to_string());
             Config::default()
@@ -244,6 +249,7 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
         Command::Alert(command) => print(&client::alert::run(&daemon, command).await?)?,
         Command::Size(command) => size::size(command, &daemon, &Root(root)).await?,
         Command::CreateRegion(command) => size::creator::run(&command)?,
+        Command::CreateProbes(command) => size::probes::run(&command, &Root(root)).await?,
         Command::VerifyArchive(command) => {
             return Ok(verify_archive::verify_archive(&daemon, command).await);
         }

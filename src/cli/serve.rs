@@ -54,7 +54,7 @@ pub async fn this_machine(
         return serve(config, load, source, terms, path, web).await;
     }
     let (hook_listener, problem) = hook_listener(check::hook_socket(&config));
-    let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener);
+    let live = Live::new(root, interval, config.lvm.source)?.with_hooks(hook_listener).with_probes();
     serve(config, load, Source::Live(Box::new(live)), terms.with_note(problem), path, web).await
 }
 

@@ -1,16 +1,15 @@
 //! Regions of device-mapper statistics, and the areas of each that were written to since the previous reading.
 //!
-//! The text comes from `source/live/touched.rs`: a line `MAJOR:MINOR<TAB>DM-UUID<TAB>ID START+LENGTH STEP` for each region,
-//! then an indented one with `first`, `none`, or areas such as `0-5 9`. An invalid line takes its region with it, and
-//! affects no other one.
+//! `source/live/written.rs` describes the text. An invalid line takes its region with it, and affects no other one.
 
 use std::ops::Range;
 
 use super::diskstats::Number;
+use crate::source::dm::label::Role;
 use crate::units::Sectors;
 
 /// A region of statistics on a volume, and what was written there since the previous reading.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Region {
     /// The volume's device, as in `/proc/diskstats`.
     pub number: Number,
@@ -22,8 +21,25 @@ pub struct Region {
     pub length: Sectors,
     /// The size of each area; the last one may be smaller.
     pub step: Sectors,
-    /// The areas that were written to, ascending and apart. `None` at the region's first reading, when nothing is known.
-    pub written: Option<Vec<Range<usize>>>,
+    pub role: Role,
+    /// `None` at the region's first reading, when nothing is known.
+    pub written: Option<Written>,
+}
+
+/// What was written since the previous reading, in ascending order of areas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// The areas that were written to.
+    Areas(Vec<Range<usize>>),
+    /// Of a map: the writes to each area.
+    Counts(Vec<AreaWrites>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AreaWrites {
+    pub area: usize,
+    pub writes: u64,
+    pub sectors: Sectors,
 }
 
 impl Region {
@@ -51,7 +67,11 @@ fn region(line: &str, areas: &str) -> Option<Region> {
     let columns: Vec<&str> = line.split('\t').collect();
     let [number, dm_uuid, region] = columns[..] else { return None };
     let words: Vec<&str> = region.split(' ').collect();
-    let [id, extent, step] = words[..] else { return None };
+    let (id, extent, step, role) = match words[..] {
+        [id, extent, step] => (id, extent, step, Role::Whole),
+        [id, extent, step, role] => (id, extent, step, Role::parse(role)),
+        _ => return None,
+    };
     let (start, length) = extent.split_once('+')?;
     let sectors = |text: &str| text.parse().ok().map(Sectors);
     let region = Region {
@@ -61,18 +81,33 @@ fn region(line: &str, areas: &str) -> Option<Region> {
         start: sectors(start)?,
         length: sectors(length)?,
         step: sectors(step).filter(|step| step.0 > 0)?,
+        role,
         written: None,
     };
-    let written = match areas.trim_start() {
-        "first" => None,
-        "none" => Some(Vec::new()),
-        ranges => Some(written(ranges, region.areas())?),
+    let words = areas.split_whitespace().filter(|word| *word != "none");
+    let written = match (areas.trim_start(), role) {
+        ("first", _) => None,
+        (_, Role::Map { .. }) => Some(Written::Counts(counts(words, region.areas())?)),
+        _ => Some(Written::Areas(written(words, region.areas())?)),
     };
     Some(Region { written, ..region })
 }
 
+/// `0:5:40 9:1:8` of so many areas.
+fn counts<'a>(words: impl Iterator<Item = &'a str>, areas: usize) -> Option<Vec<AreaWrites>> {
+    let mut end = 0;
+    let count = |word: &str| {
+        let numbers: Vec<&str> = word.split(':').collect();
+        let [area, writes, sectors] = numbers[..] else { return None };
+        let area = area.parse().ok().filter(|area| (end..areas).contains(area))?;
+        end = area + 1;
+        Some(AreaWrites { area, writes: writes.parse().ok()?, sectors: Sectors(sectors.parse().ok()?) })
+    };
+    words.map(count).collect()
+}
+
 /// `0-5 9` of so many areas.
-fn written(text: &str, areas: usize) -> Option<Vec<Range<usize>>> {
+fn written<'a>(words: impl Iterator<Item = &'a str>, areas: usize) -> Option<Vec<Range<usize>>> {
     let mut end = 0;
     let range = |word: &str| {
         let (first, last) = word.split_once('-').unwrap_or((word, word));
@@ -81,7 +116,7 @@ fn written(text: &str, areas: usize) -> Option<Vec<Range<usize>>> {
         end = last.checked_add(1)?;
         is_valid.then_some(first..end)
     };
-    text.split(' ').map(range).collect()
+    words.map(range).collect()
 }
 
 #[cfg(test)]
@@ -90,8 +125,8 @@ mod tests {
 
     const UUID: &str = "LVM-ItZNPisw1YqMR0M1uiKz8lnAXbZGUKiOYSAcT6J7pWWXJAvyngnkLAzEHyRzaUS5";
 
-    fn found(areas: &str) -> Option<Option<Vec<Range<usize>>>> {
-        let text = format!("253:3\t{UUID}\t2 0+100 8\n\t{areas}\n");
+    fn found(role: &str, areas: &str) -> Option<Option<Written>> {
+        let text = format!("253:3\t{UUID}\t2 0+100 8{role}\n\t{areas}\n");
         let (regions, unparsed) = parse(&text);
         assert_eq!(
             (regions.len(), unparsed.len()),
@@ -104,6 +139,7 @@ mod tests {
     #[test]
     #[expect(clippy::single_range_in_vec_init, reason = "one range of areas is meant")]
     fn written_areas_are_ranges() {
+        let areas_of = |expected: Option<Vec<Range<usize>>>| Some(expected.map(Written::Areas));
         for (areas, expected) in [
             ("first", Some(None)),
             ("none", Some(Some(vec![]))),
@@ -117,9 +153,27 @@ mod tests {
             ("9 2", None),
             ("0-18446744073709551615", None),
             ("-1", None),
-            ("1  2", None),
         ] {
-            assert_eq!(found(areas), expected, "{areas}");
+            assert_eq!(found("", areas), expected.clone().and_then(areas_of), "{areas}");
+            assert_eq!(found(" 3/32/0.5", areas), expected.and_then(areas_of), "{areas}");
+        }
+    }
+
+    #[test]
+    fn areas_of_a_map_have_their_writes() {
+        let count = |area, writes, sectors| AreaWrites { area, writes, sectors: Sectors(sectors) };
+        for (areas, expected) in [
+            ("first", Some(None)),
+            ("none", Some(Some(vec![]))),
+            ("0:5:40 12:1:8", Some(Some(vec![count(0, 5, 40), count(12, 1, 8)]))),
+            ("13:1:8", None),
+            ("5:1:8 5:1:8", None),
+            ("0-5", None),
+            ("1:2", None),
+            ("1:2:3:4", None),
+            ("1:-2:3", None),
+        ] {
+            assert_eq!(found(" map/8", areas), expected.map(|counts| counts.map(Written::Counts)), "{areas}");
         }
     }
 
@@ -136,6 +190,7 @@ mod tests {
             start: Sectors(8),
             length: Sectors(16),
             step: Sectors(8),
+            role: Role::Whole,
             written: None,
         };
         assert_eq!(regions[0], first);

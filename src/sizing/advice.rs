@@ -39,6 +39,9 @@ pub struct SizeRow {
     pub median_bytes: u64,
     pub largest_bytes: u64,
     pub suggested_bytes: u64,
+    /// If the windows are estimated: the half of the interval that holds the truth in 95 % of cases, for the median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_percent: Option<f64>,
 }
 
 /// The band of all windows at an age.
@@ -90,7 +93,10 @@ impl SizeAdvice {
             vec![
                 Cell::from(if is_usual { format!("{age} (usual)") } else { age }),
                 size_text(row.chunk_bytes).into(),
-                size_text(row.median_bytes).into(),
+                match row.error_percent {
+                    Some(error) => format!("{} ±{error:.0} %", size_text(row.median_bytes)).into(),
+                    None => size_text(row.median_bytes).into(),
+                },
                 size_text(row.largest_bytes).into(),
                 size_text(row.suggested_bytes).into(),
                 row.windows.to_string().into(),

@@ -13,7 +13,7 @@ const ASKED_S: [f64; 4] = [3600.0, 3.0 * 3600.0, 12.0 * 3600.0, 24.0 * 3600.0];
 const MARGIN: f64 = 1.2;
 const SHARE: f64 = 0.95;
 /// Windows end an hour apart, and a day of them holds all that recurs daily.
-const LEAST_WINDOWS: usize = 24;
+pub(super) const LEAST_WINDOWS: usize = 24;
 /// Nights differ, and less than that does not show by how much.
 const MARGIN_OF_FEW: f64 = 2.0;
 
@@ -88,12 +88,19 @@ fn chunks(question: &Question) -> Vec<u64> {
     chunks
 }
 
+/// A measured window.
+struct Window {
+    measured_s: f64,
+    growth: Growth,
+    /// The upper end of its interval, if it is estimated.
+    most: Growth,
+}
+
 /// What is known of one chunk size.
 struct Known<'a> {
     question: &'a Question<'a>,
     chunk: u64,
-    /// Of each measured window, and for how long it was measured.
-    windows: Vec<(f64, Growth)>,
+    windows: Vec<Window>,
     runs: Vec<&'a Run>,
     /// A full copy of the origin.
     most: f64,
@@ -102,7 +109,10 @@ struct Known<'a> {
 impl<'a> Known<'a> {
     fn of(question: &'a Question, chunk: u64) -> Self {
         let curves = question.measured.into_iter().flat_map(Measured::all);
-        let window = |curve: &Curve| Some((f64::from(curve.measured_min) * 60.0, curve.growth(chunk)?));
+        let window = |curve: &Curve| {
+            let measured_s = f64::from(curve.measured_min) * 60.0;
+            Some(Window { measured_s, growth: curve.growth(chunk)?, most: curve.most_growth(chunk)? })
+        };
         let most = question.origin_bytes.filter(|_| !question.is_thin);
         Self {
             question,
@@ -115,18 +125,22 @@ impl<'a> Known<'a> {
 
     /// The bytes that were needed at an age, in each measured window and by each run.
     fn needs(&self, age_s: f64) -> (Vec<f64>, Vec<f64>) {
-        let windows = self.windows.iter().filter(|(measured_s, _)| *measured_s >= age_s);
-        let windows = windows.filter_map(|(_, growth)| growth.at(age_s));
         let runs = self.runs.iter().filter_map(|run| run.need(age_s));
-        let capped = |bytes: f64| bytes.min(self.most);
-        (windows.map(capped).collect(), runs.map(capped).collect())
+        (self.measured(age_s, |window| &window.growth), runs.map(|bytes| bytes.min(self.most)).collect())
+    }
+
+    /// The bytes at an age, in each window that is as long.
+    fn measured(&self, age_s: f64, growth: fn(&Window) -> &Growth) -> Vec<f64> {
+        let windows = self.windows.iter().filter(|window| window.measured_s >= age_s);
+        windows.filter_map(|window| Some(growth(window).at(age_s)?.min(self.most))).collect()
     }
 
     fn row(&self, age_s: f64) -> Option<SizeRow> {
         let (windows, runs) = self.needs(age_s);
         let all = Sorted::new(windows.iter().chain(&runs).copied())?;
         let most_of_runs = runs.iter().copied().fold(0.0, f64::max);
-        let wished = match Sorted::new(windows.iter().copied()).filter(|_| windows.len() >= LEAST_WINDOWS) {
+        let upper = Sorted::new(self.measured(age_s, |window| &window.most));
+        let wished = match upper.as_ref().filter(|_| windows.len() >= LEAST_WINDOWS) {
             // The load of the backup itself is only in the runs.
             Some(measured) => measured.percentile(SHARE).max(most_of_runs) * MARGIN,
             None => all.most() * MARGIN_OF_FEW,
@@ -140,6 +154,7 @@ impl<'a> Known<'a> {
             median_bytes: all.median() as u64,
             largest_bytes: all.most() as u64,
             suggested_bytes: bytes.div_ceil(extent).max(1) * extent,
+            error_percent: upper.and_then(|upper| error_percent(&windows, upper.numbers())),
         })
     }
 
@@ -176,4 +191,11 @@ impl<'a> Known<'a> {
         let text = text::planned(question, bytes, row, (more, cases), risk);
         Some(Planned { bytes, age_s: row.age_s, cases, risk, text })
     }
+}
+
+/// By how much the windows may be larger, in the median; `None` if they are exact.
+fn error_percent(windows: &[f64], upper: &[f64]) -> Option<f64> {
+    let windows = Sorted::new(windows.iter().copied())?.median();
+    let upper = Sorted::new(upper.iter().copied())?.median();
+    (upper > windows && windows > 0.0).then(|| (upper / windows - 1.0) * 100.0)
 }

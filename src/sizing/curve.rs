@@ -25,14 +25,31 @@ pub struct ChunkCurve {
     pub bytes: u64,
     /// The chunks that were written within each of [`AGES_MIN`], as far as it was measured.
     pub counts: Vec<u64>,
+    /// If the counts are estimated, the upper ends of their intervals; otherwise empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub most: Vec<u64>,
 }
 
 impl Curve {
     /// The growth of a snapshot with chunks of this size that would have reached each age now. Windows with discards are
     /// left out: they would make it too large.
     pub fn growth(&self, chunk: u64) -> Option<Growth> {
+        self.growth_of(chunk, |of| &of.counts)
+    }
+
+    /// The same at the upper end of the interval, if it is estimated.
+    pub fn most_growth(&self, chunk: u64) -> Option<Growth> {
+        self.growth_of(chunk, |of| if of.most.is_empty() { &of.counts } else { &of.most })
+    }
+
+    /// Whether it comes from a part of the volume.
+    pub fn is_estimated(&self) -> bool {
+        self.chunks.iter().any(|of| !of.most.is_empty())
+    }
+
+    fn growth_of(&self, chunk: u64, counts: fn(&ChunkCurve) -> &Vec<u64>) -> Option<Growth> {
         let of_chunk = self.chunks.iter().find(|of| of.bytes == chunk)?;
-        let ages = AGES_MIN.iter().zip(&of_chunk.counts);
+        let ages = AGES_MIN.iter().zip(counts(of_chunk));
         let has_discards = |age: u16| self.discarded_min.is_some_and(|before| before < u32::from(age));
         let known = ages.take_while(|(age, _)| !has_discards(**age));
         let point = |(age, count): (&u16, &u64)| (f64::from(*age) * 60.0, self.bytes(*count, chunk) as f64);

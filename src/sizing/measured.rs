@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::mapped::Mapped;
 use super::{Areas, Curve};
 use crate::interval::Interval;
-use crate::sample::touched::Region;
+use crate::sample::touched::{Region, Written};
+use crate::source::dm::label::Role;
 use crate::topology::Volume;
 use crate::units::Sectors;
 
@@ -31,9 +33,11 @@ pub struct Measured {
 #[derive(Clone, Debug)]
 pub struct Now {
     pub since: Timestamp,
-    /// In bytes: what is measured of the volume, and the size of an area.
+    /// What is measured of the volume, in bytes.
     pub covered: u64,
-    pub step: u64,
+    /// Whether only a part of it is, and all of it estimated.
+    pub is_estimated: bool,
+    /// Of the last minute, or of the last hour if it is estimated.
     pub curve: Arc<Curve>,
 }
 
@@ -51,13 +55,21 @@ pub struct Tracker {
 struct Tracked {
     /// Number, length and step of the region: another one knows nothing of what was before.
     identity: (u64, Sectors, Sectors),
-    areas: Areas,
+    counted: Counted,
     since: Timestamp,
     read_us: u64,
     minutes: u32,
-    stored_min: u32,
+    /// Whole hours, of which the curve was stored.
+    stored_hours: u32,
     /// The volume's counter.
     discarded: Option<Sectors>,
+    curve: Arc<Curve>,
+}
+
+/// What is known of the written chunks.
+enum Counted {
+    Whole(Areas),
+    Estimated(Mapped),
 }
 
 impl Tracker {
@@ -73,23 +85,22 @@ impl Tracker {
         let known = Arc::make_mut(known);
         let mut due = Vec::new();
         let mut seen: Vec<Arc<str>> = Vec::new();
-        for region in regions {
+        for of_volume in regions.chunk_by(|a, b| a.dm_uuid == b.dm_uuid) {
+            // Only one region of a volume counts, and a map's probes with it.
+            let is_main = |region: &&Region| matches!(region.role, Role::Whole | Role::Map { .. });
+            let Some(region) = of_volume.iter().find(is_main) else { continue };
             let Some((volume, device)) = volume_of(region, interval) else { continue };
-            // Only the first region of a volume counts.
-            if seen.contains(&volume.uuid) {
-                continue;
-            }
             seen.push(Arc::clone(&volume.uuid));
             let discarded = interval.devices.get(device).and_then(|device| device.counters);
             let discarded = discarded.map(|counters| counters.sectors_discarded);
             let tracked = self.tracked(volume, region, interval.at, discarded);
-            let now = tracked.take(region, now_us, discarded, interval.at);
+            let is_due = tracked.take(region, of_volume, (now_us, interval.at), discarded);
             let measured = known.entry(Arc::clone(&volume.uuid)).or_default();
-            if tracked.is_due() {
-                measured.add(Arc::clone(&now.curve));
-                due.push((Arc::clone(&volume.uuid), Arc::clone(&now.curve)));
+            if is_due {
+                measured.add(Arc::clone(&tracked.curve));
+                due.push((Arc::clone(&volume.uuid), Arc::clone(&tracked.curve)));
             }
-            measured.now = Some(now);
+            measured.now = Some(tracked.now(region));
         }
         self.volumes.retain(|uuid, _| seen.contains(uuid));
         for (_, measured) in known.iter_mut().filter(|(uuid, _)| !seen.contains(uuid)) {
@@ -112,21 +123,52 @@ impl Tracker {
             self.volumes.remove(&volume.uuid);
         }
         let read_us = self.now_us;
-        let begin = || Tracked {
-            identity,
-            areas: Areas::new(region.areas().min(MOST_AREAS), region.step.bytes(), volume.pool.is_some()),
-            since: at,
-            read_us,
-            minutes: 0,
-            stored_min: 0,
-            discarded,
+        let begin = || {
+            let counted = Counted::begin(region, volume.pool.is_some());
+            let curve = Arc::new(counted.curve(at));
+            Tracked { identity, counted, since: at, read_us, minutes: 0, stored_hours: 0, discarded, curve }
         };
         self.volumes.entry(Arc::clone(&volume.uuid)).or_insert_with(begin)
     }
 }
 
+impl Counted {
+    fn begin(region: &Region, is_thin: bool) -> Self {
+        match region.role {
+            Role::Map { .. } => Self::Estimated(Mapped::new(region.step, region.length, is_thin)),
+            _ => Self::Whole(Areas::new(region.areas().min(MOST_AREAS), region.step.bytes(), is_thin)),
+        }
+    }
+
+    fn advance(&mut self, region: &Region, of_volume: &[Region], minutes: u32, had_discards: bool) {
+        match (self, &region.written) {
+            (Self::Whole(areas), Some(Written::Areas(written))) => {
+                areas.advance(minutes, written, had_discards)
+            }
+            (Self::Estimated(mapped), Some(Written::Counts(written))) => {
+                mapped.advance(minutes, written, of_volume, had_discards);
+            }
+            _ => {}
+        }
+    }
+
+    fn curve(&self, at: Timestamp) -> Curve {
+        match self {
+            Self::Whole(areas) => areas.curve(at),
+            Self::Estimated(mapped) => mapped.curve(at),
+        }
+    }
+}
+
 impl Tracked {
-    fn take(&mut self, region: &Region, now_us: u64, discarded: Option<Sectors>, at: Timestamp) -> Now {
+    /// Takes a reading; returns whether the curve of an hour is to be stored.
+    fn take(
+        &mut self,
+        region: &Region,
+        of_volume: &[Region],
+        (now_us, at): (u64, Timestamp),
+        discarded: Option<Sectors>,
+    ) -> bool {
         // Rounded, since readings are not a minute apart to the microsecond.
         let passed = (now_us.saturating_sub(self.read_us) + US_OF_A_MINUTE / 2) / US_OF_A_MINUTE;
         self.read_us += passed * US_OF_A_MINUTE;
@@ -135,23 +177,25 @@ impl Tracked {
         let had_discards = discarded.zip(self.discarded).is_some_and(|(now, before)| now != before);
         self.discarded = discarded.or(self.discarded);
         // What was written before the beginning belongs to no window.
-        let written = region.written.as_deref().filter(|_| self.minutes > 0).unwrap_or_default();
-        self.areas.advance(passed, written, had_discards);
+        if self.minutes > 0 {
+            self.counted.advance(region, of_volume, passed, had_discards);
+        }
+        let is_due = self.minutes / MINUTES_OF_A_CURVE > self.stored_hours;
+        self.stored_hours = self.minutes / MINUTES_OF_A_CURVE;
+        // An estimate takes some ten milliseconds on a large volume.
+        if is_due || matches!(self.counted, Counted::Whole(_)) {
+            self.curve = Arc::new(self.counted.curve(at));
+        }
+        is_due && !self.curve.chunks.is_empty()
+    }
+
+    fn now(&self, region: &Region) -> Now {
         Now {
             since: self.since,
             covered: region.length.bytes(),
-            step: region.step.bytes(),
-            curve: Arc::new(self.areas.curve(at)),
+            is_estimated: matches!(self.counted, Counted::Estimated(_)),
+            curve: Arc::clone(&self.curve),
         }
-    }
-
-    /// Whether its curve is to be stored.
-    fn is_due(&mut self) -> bool {
-        let is_due = self.minutes - self.stored_min >= MINUTES_OF_A_CURVE;
-        if is_due {
-            self.stored_min = self.minutes;
-        }
-        is_due
     }
 }
 

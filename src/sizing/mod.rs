@@ -2,13 +2,17 @@
 //!
 //! A snapshot copies each chunk of its origin at the first write after it was made. So a snapshot of age T needs the
 //! chunks that were written at least once within T, however often. Two sources tell how many: finished snapshots of the
-//! origin, and device-mapper statistics, which count the areas that were written. Functions of their arguments.
+//! origin, and device-mapper statistics, which count the areas that were written; on a large volume, in a part of it. Functions
+//! of their arguments.
 
 mod advice;
 mod advise;
 mod areas;
 mod curve;
+mod mapped;
 mod measured;
+pub mod placement;
+pub mod probes;
 mod question;
 mod text;
 #[cfg(test)]
@@ -18,6 +22,7 @@ pub use advice::{CurvePoint, Planned, Risk, SizeAdvice, SizeRow};
 pub use advise::{advise, next_snapshot};
 pub use areas::Areas;
 pub use curve::{ChunkCurve, Curve};
+pub use mapped::Mapped;
 pub use measured::{Measured, MeasuredVolumes, Now, OLDEST_CURVE, Tracker};
 pub use question::Question;
 

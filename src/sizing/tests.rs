@@ -3,9 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::advise::LEAST_WINDOWS;
 use super::*;
-use crate::job::growth::{Growth, Run};
+use crate::job::growth::{AGES_MIN, Growth, Run};
 use crate::job::sizing::cow_bytes;
+use crate::sample::diskstats::Number;
+use crate::sample::touched::{AreaWrites, Region, Written};
+use crate::source::dm::label::{Probe, Role};
+use crate::table::Style;
+use crate::units::Sectors;
 use jiff::Timestamp;
 
 const MIB: u64 = 1 << 20;
@@ -183,6 +189,92 @@ fn measured_windows_tell_all_ages_and_chunk_sizes() {
             .basis
             .starts_with("Known from 1 finished snapshot of vg0/mysql, and from 26 measured windows since")
     );
+}
+
+/// Probes in areas that are written to more often, of a volume with 64 areas of 1 MiB. In each minute an area gets as many
+/// writes as its number, a third of them to the same chunk.
+fn estimated(minutes: usize) -> (Mapped, Vec<Vec<u64>>) {
+    let choices = probes::choose(&(0..64).map(f64::from).collect::<Vec<_>>(), 32, 0.5);
+    let mut mapped = Mapped::new(Sectors(2048), Sectors(64 * 2048), false);
+    let mut written = vec![vec![0_u64; 256]; 64];
+    let mut seed = 1_u64;
+    for minute in 0..=minutes {
+        let mut areas: Vec<Vec<Range<usize>>> = vec![Vec::new(); 64];
+        for (area, of_area) in areas.iter_mut().enumerate() {
+            for write in 0..area {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let chunk = if write % 3 == 0 { 7 } else { (seed >> 33) as usize % 256 };
+                written[area][chunk] = minute as u64;
+                of_area.push(chunk..chunk + 1);
+            }
+        }
+        let counts =
+            (1..64).map(|area| AreaWrites { area, writes: area as u64, sectors: Sectors(8 * area as u64) });
+        let regions = choices.iter().enumerate().map(|(index, choice)| Region {
+            number: Number { major: 253, minor: 0 },
+            dm_uuid: "LVM-x".into(),
+            id: index as u64,
+            start: Sectors(choice.area as u64 * 2048),
+            length: Sectors(2048),
+            step: Sectors(8),
+            role: Role::Probe(Probe { index, count: choices.len(), probability: choice.probability }),
+            written: (minute > 0).then(|| Written::Areas(areas[choice.area].clone())),
+        });
+        mapped.advance(1, &counts.collect::<Vec<_>>(), &regions.collect::<Vec<_>>(), false);
+    }
+    (mapped, written)
+}
+
+#[test]
+fn a_map_and_its_probes_tell_about_the_whole_volume() {
+    let (mapped, written) = estimated(240);
+    let curve = mapped.curve(at(0));
+    assert_eq!(curve.chunks.iter().map(|of| of.bytes).collect::<Vec<_>>(), CHUNKS);
+    for (age, minutes) in AGES_MIN.iter().enumerate().filter(|(_, age)| **age <= 240) {
+        let since = 240 - u64::from(*minutes) + 1;
+        let truth = written.iter().flatten().filter(|minute| **minute >= since).count() as f64;
+        let (found, most) = (curve.chunks[0].counts[age] as f64, curve.chunks[0].most[age] as f64);
+        assert!((found / truth - 1.0).abs() < 0.06, "{minutes} min: {found} in place of {truth}");
+        assert!(
+            (2.0 * found - most..=most).contains(&truth),
+            "{minutes} min: {truth}, not {found} up to {most}"
+        );
+    }
+}
+
+#[test]
+fn an_estimate_is_suggested_with_its_error() {
+    let (mapped, _) = estimated(60);
+    let curve = Arc::new(mapped.curve(at(0)));
+    let mut measured = Measured::default();
+    for _ in 0..LEAST_WINDOWS {
+        measured.add(Arc::clone(&curve));
+    }
+    let advice =
+        advise(&Question { measured: Some(&measured), extent: 4096, ..question(Vec::new()) }).unwrap();
+    let row = advice.rows.iter().find(|row| row.chunk_bytes == 4096).unwrap();
+    let most = cow_bytes(curve.chunks[0].most[9], 4096) as f64;
+    assert_eq!(row.median_bytes, cow_bytes(curve.chunks[0].counts[9], 4096));
+    assert!((row.error_percent.unwrap() - (most / row.median_bytes as f64 - 1.0) * 100.0).abs() < 1e-9);
+    assert!(row.suggested_bytes as f64 >= most * 1.2);
+    assert!(advice.table().write(Style::Plain).contains(&format!("±{:.0} %", row.error_percent.unwrap())));
+    assert!(advice.limits.ends_with("the truth is within in 95 % of cases."), "{}", advice.limits);
+}
+
+#[test]
+fn a_map_without_all_of_its_probes_tells_nothing() {
+    let mut mapped = Mapped::new(Sectors(2048), Sectors(64 * 2048), false);
+    mapped.advance(60, &[], &[], false);
+    assert!(mapped.curve(at(0)).chunks.is_empty());
+    // A map as a recording may claim.
+    let mut huge = Mapped::new(Sectors(1), Sectors(u64::MAX), false);
+    huge.advance(
+        u32::MAX,
+        &[AreaWrites { area: usize::MAX, writes: u64::MAX, sectors: Sectors(u64::MAX) }],
+        &[],
+        true,
+    );
+    assert!(huge.curve(at(0)).chunks.is_empty());
 }
 
 #[test]

@@ -49,6 +49,12 @@ pub fn limits(question: &Question) -> String {
         Some(_) => ", nor is the load of the backup itself.",
         None => ".",
     });
+    let is_estimated = |measured: &Measured| measured.all().any(Curve::is_estimated);
+    if question.measured.is_some_and(is_estimated) {
+        text.push_str(
+            " Sizes with ± are estimated from a part of the volume: the truth is within in 95 % of cases.",
+        );
+    }
     let uncovered = question.measured.and_then(|measured| measured.now.as_ref()).zip(question.origin_bytes);
     if let Some((now, bytes)) = uncovered.filter(|(now, bytes)| now.covered < *bytes) {
         text.push_str(&format!(

@@ -1,4 +1,4 @@
-//! The size of the areas that fits the memory, and what it costs. Pure arithmetic.
+//! What can be counted with the memory, and what it costs. Pure arithmetic.
 //!
 //! For each area the kernel has counters for each processor that the machine could have, also for those that it lacks:
 //! 120 + 104 bytes for each processor, measured with Linux 6.1 and as computed from `struct dm_stat_percpu`.
@@ -8,17 +8,23 @@ use std::str::FromStr;
 use anyhow::{Context, bail, ensure};
 
 use super::subject::Subject;
+use crate::sizing::placement::MOST_OF_PROBE;
+use crate::sizing::probes::PROBES;
+use crate::source::dm::label::{Label, Role};
 use crate::source::dm::stats::MAX_AREAS;
+use crate::source::dm::watch::{NewRegion, Place};
 use crate::source::files::Root;
 use crate::units::{SECTOR, size_text};
 
 /// Kernel memory without `--memory`.
 const USUAL_MEMORY: ByteSize = ByteSize(64 << 20);
-/// Chunk sizes that a thick snapshot is usually made with, from the finest.
-const STEPS: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10];
-/// The chunk sizes of thick snapshots: powers of two in this range.
-const FINEST: u64 = STEPS[0];
-const COARSEST: u64 = STEPS[4];
+/// The chunk sizes of thick snapshots: powers of two in this range. The finest is LVM's default, and tells all others.
+const FINEST: u64 = 4 << 10;
+const COARSEST: u64 = 512 << 10;
+/// Chunks of an area of a map: fewer than that are better counted in a larger area.
+const LEAST_OF_AREA: u64 = 256;
+/// Larger areas have places of all kinds, so that one part tells little of the rest.
+const COARSEST_MAP: u64 = 64 << 20;
 /// Bytes of an area without, and for each, processor.
 const AREA: u64 = 120;
 const AREA_PER_PROCESSOR: u64 = 104;
@@ -82,18 +88,25 @@ fn count(list: &str) -> Option<u64> {
     list.split(',').map(length).sum()
 }
 
-/// Areas of one size, which cover the volume.
+/// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub enum Plan {
+    /// The chunks of the whole volume.
+    Whole(Grid),
+    /// The writes to large areas of the whole volume, and the chunks of some of them.
+    Mapped { map: Grid, probe: Grid },
+}
+
+/// Areas of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
     /// The size of an area in bytes.
     pub step: u64,
     pub areas: u64,
-    /// What the kernel needs for it, in bytes.
-    pub memory: u64,
 }
 
 impl Plan {
-    /// The finest areas that fit, or those of the chunk size that was asked for.
+    /// All chunks if they fit the memory, otherwise the finest map that does.
     pub fn of(
         subject: &Subject,
         memory: Option<ByteSize>,
@@ -101,52 +114,85 @@ impl Plan {
         processors: Processors,
     ) -> anyhow::Result<Self> {
         let ByteSize(memory) = memory.unwrap_or(USUAL_MEMORY);
-        let steps = match chunk {
-            Some(chunk) => vec![checked(chunk, subject)?],
-            None => steps(subject.pool_chunk),
+        let step = match chunk {
+            Some(chunk) => checked(chunk, subject)?,
+            None => subject.pool_chunk.unwrap_or(FINEST),
         };
-        let plans: Vec<Self> = steps.iter().map(|step| Self::with(*step, subject.size, processors)).collect();
-        let fits = |plan: &&Self| plan.memory <= memory && plan.areas <= MAX_AREAS;
-        if let Some(plan) = plans.iter().find(fits) {
+        let whole = Self::Whole(Grid::covering(subject.size, step));
+        let finest = step.saturating_mul(LEAST_OF_AREA);
+        let coarsest = finest.max(COARSEST_MAP);
+        let maps = std::iter::successors(Some(finest), |of_map| of_map.checked_mul(2));
+        let maps = maps.take_while(|of_map| *of_map <= coarsest);
+        let mapped = maps.map(|of_map| Self::mapped(subject.size, of_map, step));
+        let plans: Vec<Self> =
+            std::iter::once(whole).chain(mapped).filter(|plan| plan.areas() <= MAX_AREAS).collect();
+        let memories = || plans.iter().map(|plan| plan.memory(processors));
+        if let Some((plan, _)) = plans.iter().zip(memories()).find(|(_, needed)| *needed <= memory) {
             return Ok(*plan);
         }
-        let Some(last) = plans.last() else { bail!("cannot watch {}: it has no chunk size", subject.name) };
-        ensure!(
-            last.areas <= MAX_AREAS,
-            "cannot watch {}: it has {} parts of {}, expected at most {MAX_AREAS}; choose a larger --chunk",
-            subject.name,
-            last.areas,
-            size_text(last.step)
-        );
+        let Some(least) = memories().min() else {
+            bail!("cannot watch {}: it is too large; choose a larger --chunk", subject.name)
+        };
         bail!(
-            "cannot watch {}: parts of {} need {} of kernel memory, and --memory allows {}; to use that much, start it with \
-             --memory {}MiB",
+            "cannot watch {}: the counters need at least {} of kernel memory, and --memory allows {}; to use that much, start \
+             it with --memory {}",
             subject.name,
-            size_text(last.step),
-            size_text(last.memory),
+            size_text(least),
             size_text(memory),
-            last.memory.div_ceil(1 << 20)
+            if least > 1 << 20 {
+                format!("{}MiB", least.div_ceil(1 << 20))
+            } else {
+                format!("{}KiB", least.div_ceil(1 << 10))
+            }
         )
     }
 
-    fn with(step: u64, size: u64, processors: Processors) -> Self {
-        let areas = size.div_ceil(step);
-        let area = AREA + AREA_PER_PROCESSOR * processors.possible;
-        let memory = areas.saturating_mul(area) + REGION + REGION_PER_PROCESSOR * processors.highest;
-        Self { step, areas, memory }
+    fn mapped(size: u64, of_map: u64, step: u64) -> Self {
+        let of_probe = of_map.min(step.saturating_mul(MOST_OF_PROBE));
+        Self::Mapped { map: Grid::covering(size, of_map), probe: Grid::covering(of_probe, step) }
     }
 
-    /// The size of an area in sectors.
-    pub fn sectors(self) -> u64 {
-        self.step / SECTOR
+    /// The areas of the region that has the whole volume.
+    fn areas(&self) -> u64 {
+        match self {
+            Self::Whole(grid) | Self::Mapped { map: grid, .. } => grid.areas,
+        }
+    }
+
+    /// What the kernel needs for it, in bytes.
+    pub fn memory(&self, processors: Processors) -> u64 {
+        let of_region = |grid: &Grid| {
+            let area = AREA + AREA_PER_PROCESSOR * processors.possible;
+            grid.areas.saturating_mul(area) + REGION + REGION_PER_PROCESSOR * processors.highest
+        };
+        match self {
+            Self::Whole(grid) => of_region(grid),
+            Self::Mapped { map, probe } => of_region(map) + of_region(probe) * PROBES as u64,
+        }
+    }
+
+    /// Its regions, with those that are created later.
+    pub fn regions(&self) -> usize {
+        match self {
+            Self::Whole(_) => 1,
+            Self::Mapped { .. } => 1 + PROBES,
+        }
+    }
+
+    /// The region to begin with.
+    pub fn first_region(&self, now_ms: i64) -> NewRegion {
+        let (grid, role) = match self {
+            Self::Whole(grid) => (grid, Role::Whole),
+            Self::Mapped { map, probe } => (map, Role::Map { chunk: probe.step / SECTOR }),
+        };
+        NewRegion { place: Place::WholeDevice, step: grid.step / SECTOR, label: Label::new(now_ms, role) }
     }
 }
 
-/// The sizes to try, from the finest. A thin pool copies whole chunks of its own, so only these and multiples are of use.
-fn steps(pool_chunk: Option<u64>) -> Vec<u64> {
-    let Some(chunk) = pool_chunk else { return STEPS.into() };
-    let doubled = std::iter::successors(Some(chunk), |step| step.checked_mul(2));
-    doubled.take_while(|step| *step == chunk || *step <= COARSEST).collect()
+impl Grid {
+    fn covering(size: u64, step: u64) -> Self {
+        Self { step, areas: size.div_ceil(step) }
+    }
 }
 
 fn checked(chunk: ByteSize, subject: &Subject) -> anyhow::Result<u64> {
@@ -180,37 +226,52 @@ mod tests {
         Subject { name: "vg0/data".into(), size, pool_chunk, ..Subject::default() }
     }
 
-    fn plan(
-        size: u64,
-        pool_chunk: Option<u64>,
-        memory: &str,
-        chunk: Option<&str>,
-    ) -> Result<(u64, u64), String> {
-        let processors = Processors { possible: 8, highest: 511 };
+    const PROCESSORS: Processors = Processors { possible: 8, highest: 511 };
+    /// Of an area and of a region, in bytes.
+    const OF_AREA: u64 = 120 + 8 * 104;
+    const OF_REGION: u64 = 136 + 8 * 511;
+
+    fn plan(size: u64, pool_chunk: Option<u64>, memory: &str, chunk: Option<&str>) -> Result<Plan, String> {
         let bytes = |text: &str| text.parse::<ByteSize>().unwrap();
-        let plan = Plan::of(&subject(size, pool_chunk), Some(bytes(memory)), chunk.map(bytes), processors);
-        plan.map(|plan| (plan.step, plan.memory)).map_err(|error| error.to_string())
+        let plan = Plan::of(&subject(size, pool_chunk), Some(bytes(memory)), chunk.map(bytes), PROCESSORS);
+        plan.map_err(|error| error.to_string())
     }
 
     #[test]
-    fn the_finest_areas_that_fit_are_chosen() {
-        let check = |size, pool_chunk, memory, step, areas: u64| {
-            assert_eq!(
-                plan(size, pool_chunk, memory, None),
-                Ok((step, areas * (120 + 8 * 104) + 136 + 8 * 511))
-            );
+    fn all_chunks_are_counted_if_they_fit() {
+        let check = |size, pool_chunk, chunk, step, areas: u64| {
+            let found = plan(size, pool_chunk, "64MiB", chunk).unwrap();
+            assert_eq!(found, Plan::Whole(Grid { step, areas }));
+            assert_eq!(found.memory(PROCESSORS), areas * OF_AREA + OF_REGION);
         };
-        check(GIB / 4, None, "64MiB", 4 * KIB, 65_536);
-        check(GIB, None, "64MiB", 16 * KIB, 65_536);
-        check(GIB + 1, None, "64MiB", 16 * KIB, 65_537);
-        check(4 * GIB, None, "64MiB", 64 * KIB, 65_536);
-        check(34 * GIB, None, "64MiB", 512 * KIB, 69_632);
-        check(34 * GIB, None, "1GiB", 64 * KIB, 557_056);
-        // A pool's chunk, and its multiples.
-        check(4 * GIB, Some(64 * KIB), "64MiB", 64 * KIB, 65_536);
-        check(8 * GIB, Some(64 * KIB), "64MiB", 128 * KIB, 65_536);
-        check(8 * GIB, Some(192 * KIB), "64MiB", 192 * KIB, 43_691);
-        check(GIB, Some(4 * MIB), "64MiB", 4 * MIB, 256);
+        check(GIB / 4, None, None, 4 * KIB, 65_536);
+        check(GIB / 4 + 1, None, None, 4 * KIB, 65_537);
+        check(4 * GIB, None, Some("64k"), 64 * KIB, 65_536);
+        check(34 * GIB, None, Some("512k"), 512 * KIB, 69_632);
+        check(GIB, None, Some("32k"), 32 * KIB, 32_768);
+        check(4 * GIB, Some(64 * KIB), None, 64 * KIB, 65_536);
+        check(8 * GIB, Some(192 * KIB), None, 192 * KIB, 43_691);
+        check(8 * GIB, Some(64 * KIB), Some("128k"), 128 * KIB, 65_536);
+    }
+
+    #[test]
+    fn larger_volumes_have_the_finest_map_that_fits() {
+        let check = |size, pool_chunk, chunk, of_map: u64, probe: (u64, u64)| {
+            let found = plan(size, pool_chunk, "64MiB", chunk).unwrap();
+            let map = Grid { step: of_map, areas: size.div_ceil(of_map) };
+            let probe = Grid { step: probe.0, areas: probe.1 };
+            assert_eq!(found, Plan::Mapped { map, probe });
+            let areas = map.areas + 32 * probe.areas;
+            assert_eq!(found.memory(PROCESSORS), areas * OF_AREA + 33 * OF_REGION);
+            assert!(found.memory(PROCESSORS) <= 64 * MIB);
+        };
+        check(GIB, None, None, MIB, (4 * KIB, 256));
+        check(60 * GIB, None, None, MIB, (4 * KIB, 256));
+        check(100 * GIB, None, None, 2 * MIB, (4 * KIB, 512));
+        check(1024 * GIB, None, None, 32 * MIB, (4 * KIB, 512));
+        check(100 * GIB, None, Some("64k"), 16 * MIB, (64 * KIB, 256));
+        check(100 * GIB, Some(64 * KIB), None, 16 * MIB, (64 * KIB, 256));
+        check(100 * GIB, None, Some("512k"), 128 * MIB, (512 * KIB, 256));
     }
 
     #[test]
@@ -219,19 +280,27 @@ mod tests {
             assert_eq!(plan(size, pool_chunk, memory, chunk), Err(expected.into()));
         };
         check(
-            40 * GIB,
+            10 * 1024 * GIB,
             None,
             "64MiB",
             None,
-            "cannot watch vg0/data: parts of 512 KiB need 74.4 MiB of kernel memory, and --memory allows 64.0 MiB; to use \
-             that much, start it with --memory 75MiB",
+            "cannot watch vg0/data: the counters need at least 164 MiB of kernel memory, and --memory allows 64.0 MiB; to use \
+             that much, start it with --memory 164MiB",
         );
         check(
-            600 * GIB,
+            16 * MIB,
+            None,
+            "1k",
+            None,
+            "cannot watch vg0/data: the counters need at least 3.72 MiB of kernel memory, and --memory allows 1.00 KiB; to use \
+             that much, start it with --memory 4MiB",
+        );
+        check(
+            80 * 1024 * 1024 * GIB,
             None,
             "8GiB",
             None,
-            "cannot watch vg0/data: it has 1228800 parts of 512 KiB, expected at most 1048576; choose a larger --chunk",
+            "cannot watch vg0/data: it is too large; choose a larger --chunk",
         );
         check(
             GIB,
@@ -247,7 +316,6 @@ mod tests {
             Some("96k"),
             "expected a --chunk for vg0/data that is a multiple of its pool's chunk, 64.0 KiB, but found 96.0 KiB",
         );
-        assert_eq!(plan(GIB, None, "64MiB", Some("32k")).unwrap().0, 32 * KIB);
     }
 
     #[test]

@@ -1,33 +1,35 @@
 //! Creates a region of statistics from a process of its own. If the storage stops answering at that moment, this process
-//! waits in the kernel and cannot be killed; the command leaves it alone and says so.
+//! waits in the kernel and cannot be killed; its parent leaves it alone and says so.
 //!
-//! The process holds a lock as long as it exists, so there is never a second one. If its region is complete only after the
-//! command gave up, it deletes the region again.
+//! The process locks the control node as long as it exists, so there is never a second one. It keeps its region only if its
+//! parent says so: one that is complete after the parent gave up is deleted again.
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use rustix::fs::{FlockOperation, flock};
-use tokio::process::Command;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
 
-use super::budget::Plan;
 use super::refusal;
 use super::subject::Subject;
 use crate::source::clock;
-use crate::source::dm::stats::StatsReader;
+use crate::source::dm::label::{Label, Role};
+use crate::source::dm::stats::{DeviceRegions, StatsReader};
+use crate::source::dm::watch::{NewRegion, Place};
 use crate::source::dm::{call, watch};
 
-/// Locked by the process that creates a region, whose PID it has. Not in the service's directory, which systemd removes.
-const LOCK: &str = "/run/cowbell-size.lock";
-/// A region takes milliseconds. One that took longer than this is deleted again.
+/// A region takes milliseconds. One that takes longer than this is deleted again.
 const LIMIT: Duration = Duration::from_secs(5);
-/// How much longer the command waits, for that deletion.
-const GRACE: Duration = Duration::from_secs(1);
+/// What the parent says to keep the region.
+const KEEP: &[u8] = b"keep";
+/// Locks of the whole system. Source: proc_locks(5).
+const LOCKS: &str = "/proc/locks";
 
 /// The process's own command line.
 #[derive(Args)]
@@ -36,7 +38,10 @@ pub struct CreateRegion {
     device: u64,
     /// Of the volume, without dashes: the number may be reused.
     uuid: String,
+    #[arg(allow_hyphen_values = true)]
+    place: Place,
     step: u64,
+    label: String,
 }
 
 /// Refuses while an earlier process exists.
@@ -44,80 +49,122 @@ pub fn require_none() -> anyhow::Result<()> {
     lock().map(drop)
 }
 
+/// The control node, locked. Only root can open it, so only root can hold the lock.
 fn lock() -> anyhow::Result<File> {
-    // Whoever can open it could hold the lock.
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let mut file = options.open(LOCK).with_context(|| format!("cannot open {LOCK}"))?;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let mut pid = String::new();
-        file.read_to_string(&mut pid).with_context(|| format!("cannot read {LOCK}"))?;
+    let control = call::open().map_err(anyhow::Error::msg)?;
+    if flock(&control, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let inode = control.metadata().context("cannot read the control node")?.ino();
+        let locks = std::fs::read_to_string(LOCKS).with_context(|| format!("cannot read {LOCKS}"))?;
         bail!(
             "nothing was changed: process {} is still starting to watch a volume, and hangs if its storage does; try again \
              when it has ended",
-            pid.trim()
+            holder(&locks, inode).unwrap_or("?")
         );
     }
-    Ok(file)
+    Ok(control)
+}
+
+/// The process that holds a lock of a file: `N: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`.
+fn holder(locks: &str, inode: u64) -> Option<&str> {
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, file, ..] = words[..] else { return None };
+        (file.rsplit(':').next()? == inode.to_string()).then_some(pid)
+    })
 }
 
 /// Creates the region; returns how long that took.
-pub async fn create(subject: &Subject, plan: Plan) -> anyhow::Result<Duration> {
+pub async fn create(subject: &Subject, region: &NewRegion) -> anyhow::Result<Duration> {
     let name = &subject.name;
-    let child = Command::new("/proc/self/exe")
-        .args(["create-region", name, &subject.device.to_string()])
-        .args([subject.uuid.replace('-', ""), plan.sectors().to_string()])
-        .stdin(Stdio::null())
+    let mut child = Command::new("/proc/self/exe")
+        .args(["create-region", name, &subject.device.to_string(), &subject.uuid.replace('-', "")])
+        .args([region.place.to_string(), region.step.to_string(), region.label.to_string()])
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
         .context("cannot start a process that creates the region")?;
     let pid = child.id().unwrap_or_default();
-    let Ok(output) = tokio::time::timeout(LIMIT + GRACE, child.wait_with_output()).await else {
-        bail!(
+    match tokio::time::timeout(LIMIT, conversation(&mut child)).await {
+        Ok(took) => {
+            took.context("cannot talk to the process that creates the region")?.map_err(anyhow::Error::msg)
+        }
+        Err(_) => bail!(
             "cannot watch {name}: its storage does not answer, and process {pid} waits for it in the kernel, where it cannot \
              be killed; when the storage answers again, it ends and leaves nothing behind"
-        );
-    };
-    let output = output.context("cannot read the result of the process that creates the region")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    match text.trim().parse() {
-        Ok(micros) => Ok(Duration::from_micros(micros)),
-        Err(_) => bail!("{}", String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("cowbell: ")),
+        ),
     }
 }
 
-/// In the process: creates the region, and prints the microseconds that it took.
+/// Has the region kept, once it exists; returns how long its creation took, or what the process complains about.
+async fn conversation(child: &mut Child) -> std::io::Result<Result<Duration, String>> {
+    let (Some(mut input), Some(mut output), Some(mut errors)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Ok(Err("the process has no pipes".into()));
+    };
+    let mut micros = [0; size_of::<u64>()];
+    if output.read_exact(&mut micros).await.is_ok() {
+        input.write_all(KEEP).await?;
+    }
+    drop(input);
+    let mut complaint = String::new();
+    errors.read_to_string(&mut complaint).await?;
+    let status = child.wait().await?;
+    let complaint = complaint.trim().trim_start_matches("cowbell: ");
+    Ok(if status.success() {
+        Ok(Duration::from_micros(u64::from_le_bytes(micros)))
+    } else {
+        Err(complaint.into())
+    })
+}
+
+/// In the process: creates the region, tells the microseconds that it took, and deletes it again unless the parent wants it.
 pub fn run(command: &CreateRegion) -> anyhow::Result<()> {
-    let CreateRegion { name, device, uuid, step } = command;
-    let mut lock = lock()?;
-    lock.set_len(0)
-        .and_then(|()| write!(lock, "{}", std::process::id()))
-        .with_context(|| format!("cannot write {LOCK}"))?;
-    let control = call::open().map_err(anyhow::Error::msg)?;
+    let CreateRegion { name, device, uuid, place, step, label } = command;
+    let control = lock()?;
     let failed = |errno| anyhow::Error::msg(refusal(name, errno));
-    let before = StatsReader::default().regions(&control, *device).map_err(failed)?;
+    let regions = || StatsReader::default().regions(&control, *device).map_err(failed);
+    let before = regions()?;
     ensure!(
         before.is_volume() && !uuid.is_empty() && before.uuid.ends_with(uuid),
         "cannot watch {name}: another device has its number now"
     );
-    ensure!(before.regions.is_empty(), "{name} is watched already");
+    let region = NewRegion { place: *place, step: *step, label: Label::parse(label) };
+    let is_probe = matches!(region.label.role, Role::Probe(_));
+    ensure!(is_probe || before.regions.is_empty(), "{name} is watched already");
     let started = Instant::now();
-    let id = watch::create(&control, *device, *step, &clock::now().as_millisecond().to_string())
-        .map_err(failed)?;
-    let took = started.elapsed();
-    if took > LIMIT {
+    let id = watch::create(&control, *device, &region).map_err(failed)?;
+    let is_wanted = is_kept(started.elapsed());
+    // A map may be deleted while its probes are created.
+    if !is_wanted || (is_probe && !has_map(&regions()?)) {
         watch::delete(&control, *device, id).map_err(failed)?;
-        bail!(
-            "cannot watch {name}: suspending it took {:.1} s, so the statistics were deleted again; try again when the storage \
-             is faster",
-            took.as_secs_f64()
-        );
-    }
-    // The command gave up or was interrupted: nothing of it may remain.
-    if writeln!(std::io::stdout(), "{}", clock::micros(took)).is_err() {
-        watch::delete(&control, *device, id).map_err(failed)?;
+        bail!("cannot watch {name}: the region was deleted again");
     }
     Ok(())
+}
+
+fn has_map(regions: &DeviceRegions) -> bool {
+    regions.regions.iter().any(|region| matches!(region.label.role, Role::Map { .. }))
+}
+
+/// Whether the parent still wants the region.
+fn is_kept(took: Duration) -> bool {
+    let told = std::io::stdout().write_all(&clock::micros(took).to_le_bytes());
+    let told = told.and_then(|()| std::io::stdout().flush());
+    let mut answer = Vec::new();
+    told.is_ok() && std::io::stdin().read_to_end(&mut answer).is_ok() && answer == KEEP
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_that_holds_a_lock_is_found() {
+        let locks = "1: POSIX  ADVISORY  WRITE 700 00:05:12 0 EOF\n2: FLOCK  ADVISORY  WRITE 815 00:05:12 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 900 00:05:12 0 EOF\n";
+        assert_eq!((holder(locks, 12), holder(locks, 5), holder("", 12)), (Some("815"), None, None));
+    }
 }

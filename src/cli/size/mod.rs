@@ -5,6 +5,7 @@
 
 mod budget;
 pub mod creator;
+pub mod probes;
 mod queue;
 mod subject;
 
@@ -17,6 +18,8 @@ use rustix::io::Errno;
 use super::printing::print;
 use crate::client::job::Form;
 use crate::client::{self, Daemon};
+use crate::sizing::probes::PROBES;
+use crate::source::clock;
 use crate::source::dm::call;
 use crate::source::dm::stats::{MAX_REGIONS, StatsReader};
 use crate::source::dm::watch;
@@ -42,7 +45,7 @@ pub struct Size {
     /// Kernel memory that the counters may take [default: 64MiB]
     #[arg(long, value_name = "SIZE", requires = "watch")]
     memory: Option<ByteSize>,
-    /// The size of the parts: the chunk size of the snapshot, such as 64KiB [default: the finest that fits]
+    /// The chunk size of the snapshot, such as 64KiB [default: 4KiB, which tells larger ones too]
     #[arg(long, value_name = "SIZE", requires = "watch")]
     chunk: Option<ByteSize>,
     /// End counting on all volumes
@@ -76,15 +79,17 @@ async fn watch_on(volume: &str, command: &Size, root: &Root) -> anyhow::Result<(
             bail!("cannot watch {volume}: it is not active; activate it with `lvchange -ay {volume}`")
         }
     };
-    require_unwatched(&subject)?;
+    subject.refuse_unless_eligible()?;
+    let processors = budget::Processors::of(root)?;
+    let plan = Plan::of(&subject, command.memory, command.chunk, processors)?;
+    require_unwatched(&subject, plan.regions())?;
     creator::require_none()?;
-    let plan = Plan::of(&subject, command.memory, command.chunk, budget::Processors::of(root)?)?;
-    print(&cost(&subject, plan))?;
+    print(&cost(&subject, plan, processors))?;
     if !command.yes {
         ask()?;
     }
     queue::require_short(&subject, root).await?;
-    let took = creator::create(&subject, plan).await?;
+    let took = creator::create(&subject, &plan.first_region(clock::now().as_millisecond())).await?;
     print(&format!(
         "{volume} is watched; starting took {:.1} ms. cowbell reads the counters every minute while it runs. After the first \
          hours, see the size of a snapshot with:\n    cowbell size {volume}\nTo end this:\n    cowbell size {volume} \
@@ -98,9 +103,8 @@ fn require_root(what: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn require_unwatched(subject: &Subject) -> anyhow::Result<()> {
+fn require_unwatched(subject: &Subject, regions: usize) -> anyhow::Result<()> {
     let Subject { name, device, .. } = subject;
-    subject.refuse_unless_eligible()?;
     let control = call::open().map_err(anyhow::Error::msg)?;
     let mut reader = StatsReader::default();
     let failed = |errno| anyhow::Error::msg(refusal(name, errno));
@@ -113,9 +117,9 @@ fn require_unwatched(subject: &Subject) -> anyhow::Result<()> {
     }
     let all = reader.count_all(&control, *device).map_err(failed)?;
     ensure!(
-        all < MAX_REGIONS,
-        "cannot watch {name}: it has {all} regions of other programs' statistics, and more than {MAX_REGIONS} would slow \
-         down its writes; `dmstats list --allprograms` shows them"
+        all + regions <= MAX_REGIONS,
+        "cannot watch {name}: it has {all} regions of other programs' statistics and would need {regions} more, and more than \
+         {MAX_REGIONS} slow down its writes; `dmstats list --allprograms` shows them"
     );
     Ok(())
 }
@@ -140,15 +144,27 @@ fn refusal(name: &str, errno: Errno) -> String {
     }
 }
 
-fn cost(subject: &Subject, plan: Plan) -> String {
-    format!(
-        "Watching {} counts the writes to {} parts of {}. The counters take {} of kernel memory. To start, the kernel \
-         suspends the volume, usually for some milliseconds; writes wait that long.\n",
-        subject.name,
-        grouped(plan.areas as f64, 0),
-        size_text(plan.step),
-        size_text(plan.memory)
-    )
+fn cost(subject: &Subject, plan: Plan, processors: budget::Processors) -> String {
+    let Subject { name, .. } = subject;
+    let memory = size_text(plan.memory(processors));
+    let of =
+        |grid: budget::Grid| format!("{} parts of {}", grouped(grid.areas as f64, 0), size_text(grid.step));
+    match plan {
+        Plan::Whole(grid) => format!(
+            "Watching {name} counts the writes to {}. The counters take {memory} of kernel memory. To start, the kernel \
+             suspends the volume, usually for some milliseconds; writes wait that long.\n",
+            of(grid)
+        ),
+        Plan::Mapped { map, probe } => format!(
+            "{name} is too large to count each chunk in the memory allowed, so sizes are estimated, with their error. Watching \
+             it counts the writes to {}. After an hour cowbell chooses {PROBES} places by chance, and also counts the writes \
+             to {} in each. The counters take {memory} of kernel memory. For each of the {} regions the kernel suspends the \
+             volume, usually for some milliseconds; writes wait that long.\n",
+            of(map),
+            of(probe),
+            plan.regions()
+        ),
+    }
 }
 
 /// Asks on the terminal.
@@ -169,7 +185,7 @@ async fn watch_off(volume: &str, root: &Root) -> anyhow::Result<()> {
         Found::Inactive => 0,
         Found::Active(subject) => {
             let control = call::open().map_err(anyhow::Error::msg)?;
-            watch::delete_all(&control, subject.device)
+            watch::delete_all(&control, subject.device, |_| true)
                 .with_context(|| format!("cannot delete the statistics of {volume}"))?
         }
     };
@@ -183,7 +199,7 @@ fn clean() -> anyhow::Result<()> {
     let devices = StatsReader::default().devices(&control).map_err(anyhow::Error::msg)?;
     let mut deleted = 0;
     for device in devices {
-        deleted += match watch::delete_all(&control, device.number) {
+        deleted += match watch::delete_all(&control, device.number, |_| true) {
             Ok(regions) => regions,
             // A device that is gone, or a kernel without statistics.
             Err(Errno::NXIO | Errno::INVAL) => 0,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::sample::{Sampler, diskstats::Number};
+use crate::sample::{Sample, Sampler, diskstats::Number};
 use crate::source::clock;
 use crate::source::dm::call::device_number;
 use crate::source::dm::{Scope, Worker};
@@ -50,18 +50,31 @@ pub async fn find(name: &str, root: &Root) -> anyhow::Result<Found> {
     };
     let sample = Sampler::default().sample(&reading(root).await?);
     let topology = Topology::of(&sample);
-    let states = topology.volume_states(&sample);
-    let is_it = |volume: &&Volume| volume.vg == vg && volume.lv == lv;
-    let Some((index, volume)) = topology.volumes.iter().enumerate().find(|(_, volume)| is_it(volume)) else {
-        return Err(unknown(&topology, vg, lv));
-    };
+    let is_it = |volume: &Volume| volume.vg == vg && volume.lv == lv;
+    let index = topology.volumes.iter().position(is_it).ok_or_else(|| unknown(&topology, vg, lv))?;
+    describe(&topology, &sample, index)
+}
+
+/// Finds a volume by its UUID in the device-mapper.
+pub async fn find_uuid(uuid: &str, root: &Root) -> anyhow::Result<Found> {
+    let sample = Sampler::default().sample(&reading(root).await?);
+    let topology = Topology::of(&sample);
+    let is_it =
+        |volume: &Volume| volume.device.is_some_and(|index| *topology.devices[index].identity == *uuid);
+    let index = topology.volumes.iter().position(is_it);
+    describe(&topology, &sample, index.with_context(|| format!("no volume has the UUID {uuid}"))?)
+}
+
+fn describe(topology: &Topology, sample: &Sample, index: usize) -> anyhow::Result<Found> {
+    let volume = &topology.volumes[index];
+    let states = topology.volume_states(sample);
     let Some(device) = volume.device.map(|index| &topology.devices[index]) else {
         return Ok(Found::Inactive);
     };
-    let is_pool = |pool: &&Volume| pool.vg == vg && Some(&pool.lv) == volume.pool.as_ref();
+    let is_pool = |pool: &&Volume| pool.vg == volume.vg && Some(&pool.lv) == volume.pool.as_ref();
     let pool = topology.volumes.iter().position(|pool| volume.kind == VolumeKind::Thin && is_pool(&pool));
     let Number { major, minor } = device.number;
-    let size = device.size.with_context(|| format!("the size of {vg}/{lv} is unknown"))?;
+    let size = device.size.with_context(|| format!("the size of {} is unknown", volume.full_name()))?;
     Ok(Found::Active(Subject {
         name: volume.full_name(),
         uuid: volume.uuid.to_string(),

@@ -12,6 +12,7 @@
 
 pub mod call;
 mod events;
+pub mod label;
 pub mod stats;
 pub mod watch;
 mod worker;

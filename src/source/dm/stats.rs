@@ -10,6 +10,7 @@ use std::fs::File;
 use rustix::io::Errno;
 
 use super::call::{Buffer, CallError, Command, DeviceEntry};
+use super::label::Label;
 
 /// The program name of cowbell's regions.
 pub const PROGRAM: &str = "cowbell";
@@ -46,14 +47,21 @@ impl fmt::Display for Query {
 }
 
 /// A region as the kernel lists it. All sizes are in sectors.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RegionEntry {
     pub id: u64,
     pub start: u64,
     pub length: u64,
     pub step: u64,
-    /// The text that its creator chose, for cowbell the time of its creation: it tells regions with the same number apart.
-    pub created: String,
+    /// What it is for, and the time of its creation, which tells regions with the same number apart.
+    pub label: Label,
+}
+
+/// The writes to an area since its region was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AreaCounters {
+    pub writes: u64,
+    pub sectors: u64,
 }
 
 impl RegionEntry {
@@ -61,14 +69,14 @@ impl RegionEntry {
     fn parse(line: &str) -> Option<Self> {
         let (id, rest) = line.split_once(": ")?;
         let words: Vec<&str> = rest.split(' ').collect();
-        let [extent, step, _program, created, ..] = words[..] else { return None };
+        let [extent, step, _program, label, ..] = words[..] else { return None };
         let (start, length) = extent.split_once('+')?;
         Some(Self {
             id: id.parse().ok()?,
             start: start.parse().ok()?,
             length: length.parse().ok()?,
             step: step.parse().ok().filter(|step| *step > 0)?,
-            created: created.into(),
+            label: Label::parse(label),
         })
     }
 
@@ -78,7 +86,7 @@ impl RegionEntry {
 }
 
 /// A device and cowbell's regions on it.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct DeviceRegions {
     pub uuid: String,
     pub regions: Vec<RegionEntry>,
@@ -121,31 +129,39 @@ impl StatsReader {
         Ok(response.answer().lines().count())
     }
 
-    /// The number of writes to each area since the region was created.
-    pub fn writes(&mut self, control: &File, device: u64, region: &RegionEntry) -> Result<Vec<u64>, String> {
+    /// The writes to each area since the region was created.
+    pub fn counters(
+        &mut self,
+        control: &File,
+        device: u64,
+        region: &RegionEntry,
+    ) -> Result<Vec<AreaCounters>, String> {
         let areas = region.areas();
         if areas > MAX_AREAS {
             return Err(format!("region {} has {areas} areas, expected at most {MAX_AREAS}", region.id));
         }
-        let mut writes = Vec::with_capacity(areas as usize);
+        let mut counters = Vec::with_capacity(areas as usize);
         for first in (0..areas).step_by(PAGE as usize) {
             let query = Query::Print { id: region.id, first, count: PAGE };
             let response = self.answers.message(control, device, &query.to_string());
             let response = response.map_err(|errno| format!("cannot read region {}: {errno}", region.id))?;
-            parse_writes(response.answer(), &mut writes)?;
+            parse_counters(response.answer(), &mut counters)?;
         }
-        if writes.len() as u64 != areas {
-            return Err(format!("region {} has {} areas, expected {areas}", region.id, writes.len()));
+        if counters.len() as u64 != areas {
+            return Err(format!("region {} has {} areas, expected {areas}", region.id, counters.len()));
         }
-        Ok(writes)
+        Ok(counters)
     }
 }
 
-/// Appends the fifth counter, completed writes, of each line `START+LENGTH COUNTERS…`.
-fn parse_writes(text: &str, writes: &mut Vec<u64>) -> Result<(), String> {
+/// Appends the fifth and seventh counter, completed writes and written sectors, of each line `START+LENGTH COUNTERS…`.
+fn parse_counters(text: &str, counters: &mut Vec<AreaCounters>) -> Result<(), String> {
     for line in text.lines() {
-        let count = line.split(' ').nth(5).and_then(|count| count.parse().ok());
-        writes.push(count.ok_or_else(|| format!("expected the counters of an area, but found {line:?}"))?);
+        let mut words = line.split(' ').skip(5).map(|count| count.parse().ok());
+        let (writes, sectors) = (words.next().flatten(), words.nth(1).flatten());
+        let of_area = writes.zip(sectors).map(|(writes, sectors)| AreaCounters { writes, sectors });
+        counters
+            .push(of_area.ok_or_else(|| format!("expected the counters of an area, but found {line:?}"))?);
     }
     Ok(())
 }
@@ -158,12 +174,12 @@ mod tests {
     fn regions_are_listed_like_the_kernel() {
         let text = include_str!("../../../tests/fixtures/uml-6.1-dm-stats/list");
         let found: Option<Vec<_>> = text.lines().map(RegionEntry::parse).collect();
-        let region = |id, length, step, created: &str| RegionEntry {
+        let region = |id, length, step, label: &str| RegionEntry {
             id,
             start: 0,
             length,
             step,
-            created: created.into(),
+            label: Label::parse(label),
         };
         let expected = [
             region(0, 131_072, 8192, "-"),
@@ -178,12 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_the_fifth_counter() {
+    fn writes_and_sectors_are_the_fifth_and_seventh_counter() {
         let text = include_str!("../../../tests/fixtures/uml-6.1-dm-stats/print");
-        let mut writes = Vec::new();
-        parse_writes(text, &mut writes).unwrap();
-        assert_eq!(writes, [2, 3, 0, 0]);
-        let error = parse_writes("0+8 1 2 3\n", &mut writes).unwrap_err();
+        let mut counters = Vec::new();
+        parse_counters(text, &mut counters).unwrap();
+        assert_eq!(counters.iter().map(|area| area.writes).collect::<Vec<_>>(), [2, 3, 0, 0]);
+        assert_eq!(counters.iter().map(|area| area.sectors).collect::<Vec<_>>(), [256, 384, 0, 0]);
+        let error = parse_counters("0+8 1 2 3\n", &mut counters).unwrap_err();
         assert_eq!(error, "expected the counters of an area, but found \"0+8 1 2 3\"");
     }
 
@@ -204,7 +221,7 @@ mod tests {
         #[test]
         fn any_answer_is_parsed_without_panic(text in "(\\PC|\n|[0-9]: 0\\+8 |8 cowbell -)*") {
             let _ = text.lines().map(RegionEntry::parse).count();
-            let _ = parse_writes(&text, &mut Vec::new());
+            let _ = parse_counters(&text, &mut Vec::new());
         }
     }
 }

@@ -5,9 +5,11 @@ pub mod exits;
 mod extra;
 pub mod kernel_log;
 mod makers;
+mod probes;
 mod reports;
 pub mod touched;
 mod watched;
+pub mod written;
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -128,6 +130,12 @@ impl Live {
     /// Continues to count the written areas of an earlier one.
     pub fn with_touched(self, touched: Option<TouchedAreas>) -> Self {
         Self { touched: touched.filter(|_| self.touched.is_some()).or(self.touched), ..self }
+    }
+
+    /// Starts processes that create the probes of maps.
+    pub fn with_probes(mut self) -> Self {
+        self.touched.iter_mut().for_each(TouchedAreas::create_probes);
+        self
     }
 
     /// Its hooks and its written areas, with which the next one continues.

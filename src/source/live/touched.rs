@@ -4,12 +4,9 @@
 //! A message may wait in the kernel, so a thread with its own descriptor reads. A late thread is not waited for, and no
 //! second one starts. It takes the counters of the previous reading with it, and returns the new ones.
 //!
-//! For each region, the text has a line `MAJOR:MINOR<TAB>DM-UUID<TAB>ID START+LENGTH STEP` in sectors, and an indented one
-//! with the areas that were written to since the previous reading: `0-5 9`, `none`, or `first` if nothing is known. After
-//! regions, a text without any is empty. If a reading fails, the next one covers its time too.
+//! `written` describes the text. After regions, a text without any is empty. If a reading fails, the next one covers its
+//! time too.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -17,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use super::probes::ProbeCreation;
+use super::written::{Counters, RegionCounters, describe};
 use super::{Part, PartReading};
 use crate::source::clock::micros;
 use crate::source::dm::call::{self, major_minor};
-use crate::source::dm::stats::{RegionEntry, StatsReader};
+use crate::source::dm::stats::StatsReader;
 
 /// The time between two readings.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -38,6 +37,8 @@ pub struct TouchedAreas {
     counters: Counters,
     /// Whether the last text has regions.
     has_regions: bool,
+    /// `None` if nothing may be created.
+    probes: Option<ProbeCreation>,
 }
 
 struct PendingReading {
@@ -51,15 +52,12 @@ struct Answer {
     counters: Counters,
 }
 
-/// The regions at the previous reading, by the device's UUID and the region's number.
-type Counters = HashMap<(String, u64), RegionCounters>;
-
-struct RegionCounters {
-    region: RegionEntry,
-    writes: Vec<u64>,
-}
-
 impl TouchedAreas {
+    /// Creates probes in maps too.
+    pub fn create_probes(&mut self) {
+        self.probes.get_or_insert_default();
+    }
+
     /// The text since the last tick, if any; starts a new reading if one is due. Never waits.
     pub fn poll(&mut self) -> Option<PartReading> {
         let text = self.answer();
@@ -72,6 +70,9 @@ impl TouchedAreas {
         let is_news = self.has_regions || matches!(&text, Ok(text) if !text.is_empty());
         if text.is_ok() {
             self.has_regions = !is_empty;
+            if let Some(probes) = &mut self.probes {
+                probes.start_if_due(&self.counters);
+            }
         }
         is_news.then(|| PartReading { part: Part::Touched, result: text.into(), took_us: micros(took) })
     }
@@ -168,78 +169,16 @@ fn device_counters(
         Err(errno) => return Err(format!("cannot list the statistics of {}: {errno}", major_minor(device))),
     };
     let counters = found.regions.into_iter().map(|region| {
-        let writes = reader.writes(control, device, &region)?;
-        Ok((device, found.uuid.clone(), RegionCounters { region, writes }))
+        let areas = reader.counters(control, device, &region)?;
+        Ok((device, found.uuid.clone(), RegionCounters { region, areas }))
     });
     counters.collect()
-}
-
-fn describe(
-    device: u64,
-    uuid: &str,
-    now: &RegionCounters,
-    before: Option<&RegionCounters>,
-    text: &mut String,
-) {
-    let RegionEntry { id, start, length, step, .. } = &now.region;
-    let number = major_minor(device);
-    let written = before.and_then(|before| ranges_written(before, now)).unwrap_or_else(|| "first".into());
-    let _ = writeln!(text, "{number}\t{uuid}\t{id} {start}+{length} {step}\n\t{written}");
-}
-
-/// The areas with more writes than before; `None` if it is not the same region any more.
-fn ranges_written(before: &RegionCounters, now: &RegionCounters) -> Option<String> {
-    let counts = || before.writes.iter().zip(&now.writes);
-    if before.region != now.region || counts().any(|(before, now)| now < before) {
-        return None;
-    }
-    let grown: Vec<bool> = counts().map(|(before, now)| now > before).collect();
-    let mut words = Vec::new();
-    let mut first = 0;
-    for areas in grown.chunk_by(|a, b| a == b) {
-        let last = first + areas.len() - 1;
-        match areas[0] {
-            true if first == last => words.push(first.to_string()),
-            true => words.push(format!("{first}-{last}")),
-            false => {}
-        }
-        first = last + 1;
-    }
-    Some(if words.is_empty() { "none".into() } else { words.join(" ") })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::source::ReadResult;
-
-    fn region(created: &str, writes: &[u64]) -> RegionCounters {
-        let length = writes.len() as u64 * 8;
-        let region = RegionEntry { id: 2, start: 0, length, step: 8, created: created.into() };
-        RegionCounters { region, writes: writes.into() }
-    }
-
-    #[test]
-    fn areas_with_more_writes_are_ranges() {
-        let check = |before: &[u64], now: &[u64], expected: &str| {
-            let mut text = String::new();
-            describe(0xfd03, "LVM-x", &region("1", now), Some(&region("1", before)), &mut text);
-            assert_eq!(text, format!("253:3\tLVM-x\t2 0+{} 8\n\t{expected}\n", now.len() * 8));
-        };
-        check(&[0, 0, 0, 0], &[0, 0, 0, 0], "none");
-        check(&[0, 1, 0, 0], &[5, 2, 0, 9], "0-1 3");
-        check(&[0, 1, 0, 0], &[1, 2, 3, 4], "0-3");
-        check(&[7, 1, 0, 0], &[7, 2, 1, 0], "1-2");
-        // A counter went back, or the region's size changed.
-        check(&[7, 1, 0, 0], &[6, 2, 1, 0], "first");
-        check(&[7, 1, 0], &[7, 2, 1, 0], "first");
-    }
-
-    #[test]
-    fn a_new_region_with_an_old_number_is_read_for_the_first_time() {
-        assert_eq!(ranges_written(&region("1", &[1]), &region("2", &[2])), None);
-        assert_eq!(ranges_written(&region("1", &[1]), &region("1", &[2])).as_deref(), Some("0"));
-    }
 
     /// The reply to a pending reading.
     fn pending(areas: &mut TouchedAreas, asked_at: Instant) -> std::sync::mpsc::Sender<Answer> {

@@ -110,7 +110,7 @@ impl Reader {
             let netlink = self.netlink.as_ref().and_then(|socket| socket.try_clone().ok());
             let live = Live::new(self.root.clone(), self.interval, self.lvm)?;
             let live = live.with_hooks(self.hooks.take()).with_netlink(netlink);
-            let mut live = live.with_touched(touched.take());
+            let mut live = live.with_touched(touched.take()).with_probes();
             if let Err(why) = self.stream(&mut live, client, shutdown).await {
                 tracing::warn!("closed the daemon's connection: {why}");
             }

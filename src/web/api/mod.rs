@@ -91,12 +91,15 @@ pub async fn size(
     }
     let advice = present.size_advice(volume, query.planned);
     Ok(Json(advice.ok_or_else(|| {
-        let is_measured = present.measured.get(&volume.uuid).is_some_and(|measured| measured.now.is_some());
-        let what_to_do = match is_measured {
-            true => {
+        let measured = present.measured.get(&volume.uuid).and_then(|measured| measured.now.as_ref());
+        let what_to_do = match measured.map(|now| now.is_estimated) {
+            Some(false) => {
                 "its writes are measured, so wait a few minutes; minutes with discards do not count".into()
             }
-            false => format!(
+            Some(true) => {
+                "its writes are measured, and the first estimate takes two hours; hours with discards do not count".into()
+            }
+            None => format!(
                 "wait until one has ended, or measure its writes with `cowbell size {vg}/{lv} --watch on`"
             ),
         };

@@ -173,7 +173,7 @@ refusals() {
     size_says vg1/plain --watch on
     check "without a terminal nothing is created" "1 cowbell: nothing was changed: without a terminal to ask on, --yes is needed" "$status $said"
     size_says vg1/plain --watch on --yes --memory 1k
-    check "too little memory is refused" "1 yes" "$status $(grep -q 'parts of 512 KiB need .* of kernel memory' /mnt/said && echo yes)"
+    check "too little memory is refused" "1 yes" "$status $(grep -q 'need at least .* of kernel memory' /mnt/said && echo yes)"
     status=0
     said=$(setpriv --reuid=65534 --regid=65534 --clear-groups "$COWBELL" size vg1/plain --watch on --yes 2>&1) || status=$?
     check "another user is refused" "1 cowbell: only root can watch a volume: run the command with sudo" "$status $said"
@@ -218,6 +218,49 @@ changes() {
     check "clean leaves the other program's statistics" "vg1-renamed 0: 0+131072 8192 someone -" "$(all_regions)"
 }
 
+# A volume that is too large for the memory: a map first, and an hour later its probes. So that it need not wait, the map
+# is said to be old.
+map() {
+    new_volume -L 96M -n large vg1
+    size_says vg1/large --watch on --yes --memory 4M
+    check "a large volume has a map" "0 0+196608 2048" "$status $(dmsetup message vg1-large 0 @stats_list cowbell | cut -d ' ' -f 2,3)"
+    label=$(dmsetup message vg1-large 0 @stats_list cowbell | cut -d ' ' -f 5)
+    check "the map knows the chunk size of its probes" map/8 "${label#*/}"
+    size_says vg1/large --watch off
+    dmsetup message vg1-large 0 @stats_create - 2048 cowbell 1000/map/8 >/dev/null
+    size=96 write_to vg1/large clustered 5
+    start_cowbell
+    wait_until 240 "the probes" all_probes
+    check "probes" "$(probes)" "$(dmsetup message vg1-large 0 @stats_list cowbell | grep -c "/$(probes)/0\.\|/$(probes)/1\.")"
+    check "probes of 256 chunks" "$(probes)" "$(dmsetup message vg1-large 0 @stats_list cowbell | grep -c '+2048 8 ')"
+    size_says vg1/large --watch off
+    check "off removes the map and its probes" "0 0" "$status $(regions vg1-large)"
+    stop_cowbell
+    dmsetup message vg1-large 0 @stats_create - 2048 cowbell 2000/map/8 >/dev/null
+    size=96 write_to vg1/large uniform 6
+    "$COWBELL" create-probes "$(dmsetup info -c --noheadings -o uuid vg1-large)" >/mnt/probes.log 2>&1 &
+    creation=$!
+    wait_until 60 "the first probe" has_regions 3
+    size_says vg1/large --watch off
+    wait "$creation" && said=kept || said=ended
+    check "off while probes are created ends that" "ended 0" "$said $(regions vg1-large)"
+}
+
+has_regions() {
+    (($(regions vg1-large) >= $1))
+}
+
+# How many probes there will be: as many as the label of each says.
+probes() {
+    dmsetup message vg1-large 0 @stats_list cowbell | sed -n 's|.* [0-9]*/[0-9]*/\([0-9]*\)/.*|\1|p' | head -n 1
+}
+
+all_probes() {
+    local count
+    count=$(probes)
+    [[ -n $count ]] && has_regions $((count + 1))
+}
+
 # The storage stops answering while the queue is observed, with one write in flight.
 hang() {
     "$COWBELL" size vg1/data --watch on --yes >/mnt/hanging 2>&1 &
@@ -250,6 +293,7 @@ compare
 hold_up
 refusals
 changes
+map
 hang
 check "nothing of cowbell's remains" "" "$(all_regions | grep cowbell || true)"
 finish

@@ -1,0 +1,107 @@
+//! Creates the probes of a map: one region after the other, in places chosen by the writes to the map so far. The service
+//! starts this an hour after `cowbell size --watch on` created the map. All or none of them remain.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::subject::{Found, Subject};
+use super::{creator, queue, refusal, subject};
+use crate::sizing::placement::place;
+use crate::sizing::probes::{PROBES, Writes};
+use crate::source::clock;
+use crate::source::dm::call;
+use crate::source::dm::label::Role;
+use crate::source::dm::stats::{RegionEntry, StatsReader};
+use crate::source::dm::watch::{NewRegion, delete_all};
+use crate::source::files::Root;
+
+/// How long it waits for the volume's queue to be short, for all probes together.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const PAUSE: Duration = Duration::from_secs(20);
+
+/// The process's own command line.
+#[derive(Args)]
+pub struct CreateProbes {
+    /// The device-mapper's UUID of the volume.
+    uuid: String,
+}
+
+pub async fn run(command: &CreateProbes, root: &Root) -> anyhow::Result<()> {
+    let Found::Active(subject) = subject::find_uuid(&command.uuid, root).await? else {
+        bail!("cannot create probes: the volume {} is not active", command.uuid);
+    };
+    subject.refuse_unless_eligible()?;
+    let regions = regions(&subject)?;
+    delete_probes(&subject)?;
+    if regions.is_empty() {
+        // Nothing was written yet, so every place is like the other.
+        return Ok(());
+    }
+    let result = create_all(&subject, &regions, root).await;
+    if result.is_err() {
+        delete_probes(&subject)?;
+    }
+    result.with_context(|| format!("the {PROBES} probes of {} were not created", subject.name))
+}
+
+async fn create_all(subject: &Subject, regions: &[NewRegion], root: &Root) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    for region in regions {
+        while let Err(why) = queue::require_short(subject, root).await {
+            if Instant::now() > deadline {
+                return Err(why);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        creator::create(subject, region).await?;
+    }
+    Ok(())
+}
+
+fn is_probe(region: &RegionEntry) -> bool {
+    matches!(region.label.role, Role::Probe(_))
+}
+
+/// Those of an earlier process, which did not finish, or of this one.
+fn delete_probes(subject: &Subject) -> anyhow::Result<()> {
+    let control = call::open().map_err(anyhow::Error::msg)?;
+    delete_all(&control, subject.device, is_probe)
+        .map(drop)
+        .map_err(|errno| anyhow::Error::msg(refusal(&subject.name, errno)))
+}
+
+/// The regions to create, from what the map has counted.
+fn regions(subject: &Subject) -> anyhow::Result<Vec<NewRegion>> {
+    let control = call::open().map_err(anyhow::Error::msg)?;
+    let mut reader = StatsReader::default();
+    let found = reader.regions(&control, subject.device);
+    let found = found.map_err(|errno| anyhow::Error::msg(refusal(&subject.name, errno)))?.regions;
+    let map = found.iter().find_map(|region| match region.label.role {
+        Role::Map { chunk } => Some((region, chunk)),
+        _ => None,
+    });
+    let (map, chunk) = map.with_context(|| format!("{} has no map any more", subject.name))?;
+    let counters = reader.counters(&control, subject.device, map).map_err(anyhow::Error::msg)?;
+    let writes =
+        counters.iter().map(|area| Writes { count: area.writes as f64, sectors: area.sectors as f64 });
+    Ok(place(map, chunk, &writes.collect::<Vec<_>>(), clock::now().as_millisecond(), random))
+}
+
+/// From 0 to 1, other in each process.
+fn random() -> f64 {
+    (RandomState::new().hash_one(clock::uptime_us()) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_numbers_differ() {
+        let numbers = [random(), random(), random()];
+        assert!(numbers.iter().all(|number| (0.0..1.0).contains(number)) && numbers[0] != numbers[1]);
+    }
+}
