@@ -7,6 +7,8 @@ use crate::series::Range;
 const TENTHS: f64 = 10.0;
 /// Width of the columns of an envelope in pixels; a narrower one would make the SVG long.
 const COLUMN: f64 = 3.0;
+/// Distance of origins in pixels.
+const ORIGINS: f64 = 4_000.0;
 
 /// Pixels since 1970, at the scale of a chart.
 #[derive(Clone, Copy)]
@@ -30,6 +32,14 @@ impl Grid {
     pub fn nearest(&self, at: f64) -> f64 {
         let pixels = ((self.from + at) / self.pixel * TENTHS).round() / TENTHS;
         (pixels - self.start).max(0.0) * self.pixel
+    }
+
+    /// Where the chart begins, and a place, in tenths of a pixel from the same origin, which seldom moves. The place is in
+    /// seconds from the start of the range.
+    pub fn anchored(&self, at: f64) -> (i32, i32) {
+        let origin = (self.start / ORIGINS).floor() * ORIGINS;
+        let tenths = |pixels: f64| (pixels * TENTHS).round() as i32;
+        (tenths(self.start - origin), tenths((self.from + at) / self.pixel - origin))
     }
 
     /// The number of the column with a place from `nearest`.

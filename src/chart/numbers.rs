@@ -1,7 +1,8 @@
 //! The numbers of a chart as JSON in the SVG's `<metadata>`, for the crosshair, the legend and the table.
 //!
-//! Times are milliseconds: the first since 1970, each other one since the one before. Values are whole steps of the last
-//! decimal that the legend shows, which is all that the chart can tell, and short.
+//! Values are whole steps of the last decimal that the legend shows, which is all that the chart can tell, and short.
+//! They are row by row: a chart that is drawn a tick later has lost its first row and has one more at the end, and only
+//! that has to be sent.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +22,11 @@ struct Numbers<'a> {
     /// Whether time counts from the start.
     elapsed: bool,
     axes: Vec<AxisNumbers>,
-    t: Vec<i64>,
     lines: Vec<LineNumbers<'a>>,
+    /// The time of the first row, in milliseconds since 1970; `None` without rows.
+    start: Option<i64>,
+    /// Of each row: the milliseconds until the next one, then the mean of each line.
+    rows: Vec<Option<i64>>,
     bands: Vec<BandNumbers<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     marks: Vec<MarkNumbers<'a>>,
@@ -39,12 +43,6 @@ struct LineNumbers<'a> {
     label: &'a str,
     class: &'static str,
     axis: usize,
-    avg: Vec<Option<i64>>,
-    /// The smallest and largest values, if they differ from the mean anywhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    min: Option<Vec<Option<i64>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max: Option<Vec<Option<i64>>>,
 }
 
 #[derive(Serialize)]
@@ -64,11 +62,9 @@ struct MarkNumbers<'a> {
 /// Appends the element.
 pub fn write(scaled: &Scaled, out: &mut String) {
     let Scaled { chart, size, .. } = *scaled;
-    let points = |line: &Line| {
-        line.series.points.iter().filter(|point| chart.range.contains(point.t)).map(ms).collect::<Vec<_>>()
-    };
-    let times: Vec<i64> =
-        chart.lines.iter().flat_map(points).collect::<BTreeSet<i64>>().into_iter().collect();
+    let times: BTreeSet<i64> = chart.lines.iter().flat_map(|line| points(chart, line).map(ms)).collect();
+    let times: Vec<i64> = times.into_iter().collect();
+    let lines: Vec<LineNumbers> = chart.lines.iter().map(|line| of_line(chart, line)).collect();
     let scales: Vec<Scale> = [Some(scaled.left), scaled.right].into_iter().flatten().collect();
     let numbers = Numbers {
         from: chart.range.from.as_millisecond(),
@@ -79,8 +75,9 @@ pub fn write(scaled: &Scaled, out: &mut String) {
             .iter()
             .map(|scale| AxisNumbers { unit: scale.name(), decimals: scale.decimals() })
             .collect(),
-        t: times.iter().scan(0, |last, at| Some(at - std::mem::replace(last, *at))).collect(),
-        lines: chart.lines.iter().map(|line| numbers(chart, line, &times, &scales)).collect(),
+        start: times.first().copied(),
+        rows: rows(chart, &times, &lines, &scales),
+        lines,
         bands: chart.bands.iter().map(band).collect(),
         marks: chart.marks.iter().map(mark).collect(),
     };
@@ -91,32 +88,39 @@ pub fn write(scaled: &Scaled, out: &mut String) {
     out.push_str("</metadata>");
 }
 
+fn points<'a>(chart: &Chart, line: &'a Line) -> impl Iterator<Item = &'a Point> {
+    let range = chart.range;
+    line.series.points.iter().filter(move |point| range.contains(point.t))
+}
+
 fn ms(point: &Point) -> i64 {
     point.t.as_millisecond()
 }
 
-fn numbers<'a>(chart: &Chart, line: &'a Line, times: &[i64], scales: &[Scale]) -> LineNumbers<'a> {
-    let axis = usize::from(chart.side(line.side) == Side::Right);
-    let column = |value: fn(&Point) -> Option<f64>| {
-        let mut values = vec![None; times.len()];
-        for point in &line.series.points {
-            if let Ok(place) = times.binary_search(&ms(point)) {
-                values[place] =
-                    value(point).filter(|value| value.is_finite()).map(|value| scales[axis].steps(value));
-            }
-        }
-        values
-    };
-    let (min, avg, max) = (column(|point| point.min), column(|point| point.avg), column(|point| point.max));
-    let is_band = min != avg || max != avg;
+fn of_line<'a>(chart: &Chart, line: &'a Line) -> LineNumbers<'a> {
     LineNumbers {
         label: &line.label,
         class: line.look.class(),
-        axis,
-        avg,
-        min: is_band.then_some(min),
-        max: is_band.then_some(max),
+        axis: usize::from(chart.side(line.side) == Side::Right),
     }
+}
+
+fn rows(chart: &Chart, times: &[i64], lines: &[LineNumbers], scales: &[Scale]) -> Vec<Option<i64>> {
+    let width = 1 + lines.len();
+    let mut rows = vec![None; width * times.len()];
+    let next = times.iter().skip(1).chain(times.last());
+    for (row, (at, next)) in rows.chunks_exact_mut(width).zip(times.iter().zip(next)) {
+        row[0] = Some(next - at);
+    }
+    for (column, (line, numbers)) in (1..).zip(chart.lines.iter().zip(lines)) {
+        for point in points(chart, line) {
+            if let Ok(place) = times.binary_search(&ms(point)) {
+                let mean = point.avg.filter(|value| value.is_finite());
+                rows[width * place + column] = mean.map(|value| scales[numbers.axis].steps(value));
+            }
+        }
+    }
+    rows
 }
 
 fn band(band: &Band) -> BandNumbers<'_> {

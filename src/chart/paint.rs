@@ -18,10 +18,9 @@ use super::runs::{FinitePoint, Runs};
 use super::scale::Scale;
 use super::scaled::Scaled;
 use super::svg::{ClassSvg, TENTHS};
+use super::time_axis::LABEL_DISTANCE;
 use super::{Chart, Forecast, Line, Side, Size, Threshold, ahead, frame, mark, time_axis};
 
-/// Distance of labels from their position, in tenths of a pixel.
-const LABEL_DISTANCE: i32 = 6 * TENTHS;
 /// Values above this part of an axis are named; rounding alone is no cut.
 const CUT: f64 = 1.000_001;
 /// Distance of their labels, in tenths of a pixel.
@@ -61,7 +60,10 @@ pub fn paint(scaled: &Scaled, out: &mut String) -> DrawResult {
     painter.cuts(Side::Right)?;
     painter.values(Side::Left)?;
     painter.values(Side::Right)?;
-    painter.time_labels()
+    let grid = painter.grid;
+    drop(painter);
+    time_axis::draw(scaled, &edges, grid, out);
+    Ok(())
 }
 
 impl<'a> Painter<'a> {
@@ -222,26 +224,6 @@ impl<'a> Painter<'a> {
         }
         let (x, _) = plot.map_coordinate(&(at, 0.0));
         self.text(scale.name(), (x + away, TENTHS), ink, anchor, VPos::Top)
-    }
-
-    fn time_labels(&self) -> DrawResult {
-        let (ink, (_, plot)) = (ink::plain(Role::Tick), &self.left);
-        let (start, bottom) = plot.map_coordinate(&(0.0, 0.0));
-        let row = bottom + LABEL_DISTANCE;
-        let (range, time_labels) = (self.chart.range, &self.chart.time_labels);
-        let (name, ticks) =
-            time_axis::ticks(range, time_labels, f64::from(frame::width(self.chart, self.size)));
-        self.text(&name, (start - LABEL_DISTANCE, row), ink, HPos::Right, VPos::Top)?;
-        for (at, label) in ticks {
-            let (x, _) = plot.map_coordinate(&(at, 0.0));
-            let tick = vec![(x, bottom), (x, bottom + LABEL_DISTANCE / 2)];
-            self.canvas.draw(&PathElement::new(tick, ink::plain(Role::Axis)))?;
-            let half = label.len() as i32 * 3 * TENTHS;
-            if x - half >= start - LABEL_DISTANCE / 2 && x + half <= self.size.width as i32 * TENTHS {
-                self.text(&label, (x, row), ink, HPos::Center, VPos::Top)?;
-            }
-        }
-        Ok(())
     }
 
     fn text(&self, text: &str, at: (i32, i32), ink: RGBColor, across: HPos, down: VPos) -> DrawResult {

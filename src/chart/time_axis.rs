@@ -1,10 +1,21 @@
 //! Labels of the time axis: whole seconds, minutes, hours or days of a zone, or elapsed.
+//!
+//! They are in a group that moves to the left, so that for a chart that is drawn a tick later only its place has to be sent.
 
 use jiff::Timestamp;
 use jiff::civil::Time;
 
-use super::TimeLabels;
+use super::band::Edges;
+use super::grid::Grid;
+use super::scaled::Scaled;
+use super::svg::{TENTHS, decimal, escaped};
+use super::{TimeLabels, frame};
 use crate::series::Range;
+
+/// Distance of labels from their position, in tenths of a pixel.
+pub const LABEL_DISTANCE: i32 = 6 * TENTHS;
+/// Half the approximate width of a character, in tenths of a pixel.
+const HALF_CHARACTER: i32 = 3 * TENTHS;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -25,10 +36,35 @@ const YEAR: i64 = 364 * DAY;
 const LABEL_WIDTH: f64 = 76.0;
 
 /// A label and its position in seconds from the start of the range.
-pub type TimeLabel = (f64, String);
+type TimeLabel = (f64, String);
+
+/// Appends the unit and the labels, below the plot.
+pub fn draw(scaled: &Scaled, edges: &Edges, grid: Grid, out: &mut String) {
+    let Scaled { chart, size, .. } = *scaled;
+    let (name, labels) = ticks(chart.range, &chart.time_labels, f64::from(frame::width(chart, size)));
+    let (row, foot) = (decimal(edges.bottom + LABEL_DISTANCE), decimal(edges.bottom));
+    let label = |x: i32, anchor, text: &str| {
+        let (x, text) = (decimal(x), escaped(text));
+        format!(r#"<text class="tick" x="{x}" y="{row}" text-anchor="{anchor}" dy=".8em">{text}</text>"#)
+    };
+    out.push_str(&label(edges.left - LABEL_DISTANCE, "end", &name));
+    let (start, _) = grid.anchored(0.0);
+    out.push_str(&format!(r#"<g transform="translate({})">"#, decimal(edges.left - start)));
+    for (at, text) in labels {
+        let (_, x) = grid.anchored(at);
+        let half = text.len() as i32 * HALF_CHARACTER;
+        out.push_str(&format!(r#"<path class="axis" d="M{} {foot}v{}"/>"#, decimal(x), decimal(LABEL_DISTANCE / 2)));
+        // Not beyond the picture, nor into the unit.
+        let (left, right) = (x - start - half, edges.left + x - start + half);
+        if left >= -LABEL_DISTANCE / 2 && right <= size.width as i32 * TENTHS {
+            out.push_str(&label(x, "middle", &text));
+        }
+    }
+    out.push_str("</g>");
+}
 
 /// The unit and labels of a range that is `width` pixels wide.
-pub fn ticks(range: Range, time_labels: &TimeLabels, width: f64) -> (String, Vec<TimeLabel>) {
+fn ticks(range: Range, time_labels: &TimeLabels, width: f64) -> (String, Vec<TimeLabel>) {
     let step = step(range.seconds().max(0.0) * LABEL_WIDTH / width.max(LABEL_WIDTH));
     let name = match time_labels {
         TimeLabels::Clock(zone) => zone.to_offset_info(range.to).abbreviation().to_string(),

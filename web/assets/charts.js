@@ -32,8 +32,12 @@
     const text = svg.querySelector("metadata")?.textContent;
     if (!text) return null;
     const numbers = JSON.parse(text);
-    let at = 0;
-    numbers.t = numbers.t.map((step) => (at += step));
+    numbers.t = [];
+    for (const line of numbers.lines) line.avg = [];
+    for (let [at, place] = [numbers.start, 0]; place < numbers.rows.length; at += numbers.rows[place], place += 1 + numbers.lines.length) {
+      numbers.t.push(at);
+      numbers.lines.forEach((line, number) => line.avg.push(numbers.rows[place + 1 + number]));
+    }
     const steps = numbers.t.slice(1).map((at, place) => at - numbers.t[place]).sort((a, b) => a - b);
     numbers.reach = (GAP * (steps[Math.floor(steps.length / 2)] ?? 1000)) / 2;
     return numbers;

@@ -14,22 +14,13 @@ fn a_chart_carries_its_numbers_in_the_units_of_its_axis() {
     });
     let numbers = numbers(&draw(&chart));
     assert_eq!(numbers["axes"], json!([{ "unit": "%", "decimals": 1 }]));
-    assert_eq!(numbers["t"], json!([START * 1000, 1_000, 2_000]));
     assert_eq!(
         numbers["lines"][0],
-        json!({ "label": "fill", "class": "kf", "axis": 0, "avg": [123, null, 990] })
+        json!({ "label": "fill", "class": "kf", "axis": 0 })
     );
-    assert_eq!(numbers["lines"][1]["avg"], json!([null, null, 50]));
+    assert_eq!(numbers["start"], START * 1000);
+    assert_eq!(numbers["rows"], json!([1_000, 123, null, 2_000, null, null, 0, 990, 50]));
     assert_eq!(numbers["plot"], json!([52, 22, 386, 122]));
-}
-
-#[test]
-fn extremes_are_carried_where_they_differ() {
-    let mut chart = percent_chart(100, &every_second(0, 2));
-    chart.lines[0].series.points[1].max = Some(90.0);
-    let numbers = numbers(&draw(&chart));
-    assert_eq!(numbers["lines"][0]["max"], json!([500, 900, 500]));
-    assert_eq!(numbers["lines"][0]["min"], json!([500, 500, 500]));
 }
 
 #[test]
@@ -38,5 +29,5 @@ fn a_legend_and_its_axis_have_one_unit() {
     chart.left = Axis { unit: Unit::BytesPerSecond, max: None };
     assert_eq!(super::super::draw(&chart).legend[0].last.as_deref(), Some("0.00 MiB/s"));
     assert_eq!(numbers(&draw(&chart))["axes"], json!([{ "unit": "MiB/s", "decimals": 2 }]));
-    assert_eq!(numbers(&draw(&chart))["lines"][0]["avg"], json!([572, 0]));
+    assert_eq!(numbers(&draw(&chart))["rows"], json!([1_000, 572, 0, 0]));
 }
