@@ -4,8 +4,6 @@
 //! They are row by row: a chart that is drawn a tick later has lost its first row and has one more at the end, and only
 //! that has to be sent.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 
 use super::scale::Scale;
@@ -62,8 +60,9 @@ struct MarkNumbers<'a> {
 /// Appends the element.
 pub fn write(scaled: &Scaled, out: &mut String) {
     let Scaled { chart, size, .. } = *scaled;
-    let times: BTreeSet<i64> = chart.lines.iter().flat_map(|line| points(chart, line).map(ms)).collect();
-    let times: Vec<i64> = times.into_iter().collect();
+    let mut times: Vec<i64> = chart.lines.iter().flat_map(|line| points(chart, line).map(ms)).collect();
+    times.sort();
+    times.dedup();
     let lines: Vec<LineNumbers> = chart.lines.iter().map(|line| of_line(chart, line)).collect();
     let scales: Vec<Scale> = [Some(scaled.left), scaled.right].into_iter().flatten().collect();
     let numbers = Numbers {

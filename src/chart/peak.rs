@@ -16,13 +16,16 @@ const RARE: usize = 100;
 pub fn height<'a>(runs: impl Iterator<Item = &'a Vec<FinitePoint>> + Clone) -> Option<f64> {
     let highs = || runs.clone().flatten().map(|point| point.max);
     let largest = highs().reduce(f64::max)?;
+    let (count, half) = (highs().count(), largest / 2.0);
+    let most_cut = (count / RARE).max(NEIGHBOURS);
+    // What is cut ends below half of the largest value.
+    if count < LEAST_POINTS || highs().filter(|high| *high > half).count() > most_cut {
+        return Some(largest);
+    }
     let lasting = runs.clone().flat_map(|run| lasting(run)).fold(0.0, f64::max);
-    let (count, ceiling) = (highs().count(), lasting * ROOM);
+    let ceiling = lasting * ROOM;
     let cut = highs().filter(|high| *high > ceiling).count();
-    let is_cut = count >= LEAST_POINTS
-        && lasting > 0.0
-        && largest > FAR * lasting
-        && cut <= (count / RARE).max(NEIGHBOURS);
+    let is_cut = lasting > 0.0 && largest > FAR * lasting && cut <= most_cut;
     Some(if is_cut { ceiling } else { largest })
 }
 

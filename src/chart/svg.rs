@@ -40,11 +40,22 @@ pub fn escaped(text: &str) -> String {
 
 /// Tenths of a pixel as a short decimal: `12`, `-.5`.
 pub fn decimal(tenths: i32) -> String {
-    let sign = if tenths < 0 { "-" } else { "" };
-    match (tenths.unsigned_abs() / 10, tenths.unsigned_abs() % 10) {
-        (whole, 0) => format!("{sign}{whole}"),
-        (0, tenth) => format!("{sign}.{tenth}"),
-        (whole, tenth) => format!("{sign}{whole}.{tenth}"),
+    let mut text = String::new();
+    push_decimal(&mut text, tenths);
+    text
+}
+
+fn push_decimal(text: &mut String, tenths: i32) {
+    if tenths < 0 {
+        text.push('-');
+    }
+    let (whole, tenth) = (tenths.unsigned_abs() / 10, tenths.unsigned_abs() % 10);
+    if whole > 0 || tenth == 0 {
+        write!(text, "{whole}").ok();
+    }
+    if tenth > 0 {
+        text.push('.');
+        text.push(char::from(b'0' + tenth as u8));
     }
 }
 
@@ -86,8 +97,8 @@ fn relative(points: impl Iterator<Item = BackendCoord>) -> String {
             None => write!(data, "M{} {}l", decimal(x), decimal(y)).ok(),
             Some(last) if last == (x, y) => None,
             Some((x0, y0)) => {
-                separate(&mut data, &decimal(x - x0));
-                separate(&mut data, &decimal(y - y0));
+                push_step(&mut data, x - x0);
+                push_step(&mut data, y - y0);
                 None
             }
         };
@@ -111,11 +122,11 @@ fn dots(points: impl Iterator<Item = BackendCoord>) -> String {
 }
 
 /// Appends a number, after a space if two numbers would join.
-fn separate(data: &mut String, number: &str) {
-    if !data.ends_with('l') && !number.starts_with('-') {
+fn push_step(data: &mut String, tenths: i32) {
+    if !data.ends_with('l') && tenths >= 0 {
         data.push(' ');
     }
-    data.push_str(number);
+    push_decimal(data, tenths);
 }
 
 impl DrawingBackend for ClassSvg<'_> {

@@ -53,7 +53,11 @@ pub fn draw(scaled: &Scaled, edges: &Edges, grid: Grid, out: &mut String) {
     for (at, text) in labels {
         let (_, x) = grid.anchored(at);
         let half = text.len() as i32 * HALF_CHARACTER;
-        out.push_str(&format!(r#"<path class="axis" d="M{} {foot}v{}"/>"#, decimal(x), decimal(LABEL_DISTANCE / 2)));
+        out.push_str(&format!(
+            r#"<path class="axis" d="M{} {foot}v{}"/>"#,
+            decimal(x),
+            decimal(LABEL_DISTANCE / 2)
+        ));
         // Not beyond the picture, nor into the unit.
         let (left, right) = (x - start - half, edges.left + x - start + half);
         if left >= -LABEL_DISTANCE / 2 && right <= size.width as i32 * TENTHS {

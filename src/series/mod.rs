@@ -153,13 +153,11 @@ impl Downsampler {
 
     /// The time range of the point that contains this instant.
     fn span_of(&self, at_ms: i64) -> std::ops::Range<i64> {
-        let (from_ms, points) = (self.range.from.as_millisecond(), self.points as i128);
-        let length_ms = i128::from(self.length_ms());
-        let number = i128::from(at_ms - from_ms) * points / length_ms;
-        let start_of = |number: i128| {
-            let passed = (number * length_ms + points - 1) / points;
-            from_ms.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
-        };
+        let (from_ms, points, length_ms) =
+            (self.range.from.as_millisecond(), self.points as i64, self.length_ms());
+        // No product overflows: all milliseconds that jiff knows, times MOST_POINTS, are 6.4e18.
+        let number = (at_ms - from_ms) * points / length_ms;
+        let start_of = |number: i64| from_ms + (number * length_ms + points - 1) / points;
         start_of(number)..start_of(number + 1)
     }
 }

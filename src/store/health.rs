@@ -38,6 +38,8 @@ pub struct Health {
     pub(super) busy_since: Option<Instant>,
     /// Entries that are in the database or its journal since the start.
     pub written: u64,
+    /// Changes of stored jobs and alerts, also by opening another database.
+    pub(super) records: u64,
     /// Entries that violated a constraint.
     pub refused: u64,
     pub last_ok_at: Option<Timestamp>,

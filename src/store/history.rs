@@ -179,12 +179,24 @@ impl StoreReader {
 
     /// Alerts that were raised or cleared in the range, the latest first.
     pub async fn alerts_of(&self, range: Range, most: usize) -> anyhow::Result<Vec<Alert>> {
+        let read = |from_ms| self.alerts_between(from_ms, i64::MAX, most + 1);
+        match self.alerts.since(self.record_version()?, range, most, read).await? {
+            Some(alerts) => {
+                let touches = |alert: &&Alert| {
+                    range.contains(alert.raised_at) || alert.cleared_at.is_some_and(|at| range.contains(at))
+                };
+                Ok(alerts.iter().filter(touches).cloned().collect())
+            }
+            None => self.alerts_between(range.from.as_millisecond(), range.to.as_millisecond(), most).await,
+        }
+    }
+
+    async fn alerts_between(&self, from_ms: i64, to_ms: i64, most: usize) -> anyhow::Result<Vec<Alert>> {
         let query = sqlx::query(
             "SELECT * FROM alert_record WHERE raised_ms BETWEEN ?1 AND ?2 OR cleared_ms BETWEEN ?1 AND ?2
              ORDER BY id DESC LIMIT ?3",
         );
-        let query = query.bind(range.from.as_millisecond()).bind(range.to.as_millisecond());
-        let query = query.bind(i64::try_from(most)?);
+        let query = query.bind(from_ms).bind(to_ms).bind(i64::try_from(most)?);
         Ok(readable_records(&self.rows(query).await.context("cannot read the alerts of a time range")?))
     }
 
@@ -195,6 +207,21 @@ impl StoreReader {
         );
         let query = query.bind(serde_json::to_string(alerts)?);
         Ok(readable_records(&self.rows(query).await.context("cannot read the deliveries of alerts")?))
+    }
+
+    /// The jobs that ran in the range, the latest first.
+    pub async fn jobs_of(&self, range: Range, most: usize) -> anyhow::Result<JobPage> {
+        let read = async |from_ms| {
+            let since = Range { from: Timestamp::from_millisecond(from_ms)?, to: Timestamp::MAX };
+            Ok(self.jobs(&JobQuery::of(since), most + 1).await?.jobs)
+        };
+        match self.jobs.since(self.record_version()?, range, most, read).await? {
+            Some(jobs) => {
+                let jobs = jobs.iter().filter(|job| JobQuery::of(range).matches(job)).cloned().collect();
+                Ok(JobPage { jobs, next: None })
+            }
+            None => self.jobs(&JobQuery::of(range), most).await,
+        }
     }
 
     /// The selected jobs, the latest first.
@@ -244,6 +271,12 @@ impl StoreReader {
         self.check_open()?;
         let reading = |mut connection: Reader| async move { Ok(query.fetch_all(&mut *connection).await?) };
         self.readers.read(reading).await
+    }
+
+    /// Changes with each job and alert.
+    fn record_version(&self) -> Result<u64, ReadError> {
+        self.check_open()?;
+        Ok(self.health.borrow().records)
     }
 
     pub(super) fn check_open(&self) -> Result<(), ReadError> {

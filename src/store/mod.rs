@@ -21,6 +21,7 @@ mod read;
 mod read_view;
 mod readers;
 mod recent;
+mod record_cache;
 mod records;
 mod retention;
 mod rolling;
@@ -67,13 +68,16 @@ pub use tick_table::TickTable;
 pub use words::in_words;
 pub use write_op::{Gap, WriteError, WriteOp};
 
+use crate::alert::Alert;
 use crate::config;
 use crate::interval::Interval;
+use crate::job::Job;
 use crate::units::count_text;
 use catalog::{Catalog, Rows};
 use paths::InUse;
 use readers::Readers;
 use recent::{RecentTicks, SegmentNumbering};
+use record_cache::RecordCache;
 use tick::Tick;
 use write_op::{QueueEntry, Reply};
 use writer::Context;
@@ -116,6 +120,8 @@ pub struct StoreReader {
     /// The lock is held only for a look-up.
     catalog: Arc<RwLock<Catalog>>,
     recent: Arc<RecentTicks>,
+    jobs: Arc<RecordCache<Job>>,
+    alerts: Arc<RecordCache<Alert>>,
     start: Arc<StartState>,
     keep: config::Store,
 }
@@ -160,6 +166,8 @@ pub async fn open(
         health: health.clone(),
         catalog: Arc::clone(&catalog),
         recent: Arc::clone(&recent),
+        jobs: Arc::default(),
+        alerts: Arc::default(),
         start: Arc::new(start),
         keep,
     };

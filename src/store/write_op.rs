@@ -70,6 +70,11 @@ impl WriteOp {
         matches!(self, Self::Tick(..))
     }
 
+    /// Whether it changes a job or an alert.
+    pub fn is_record(&self) -> bool {
+        matches!(self, Self::Job(_) | Self::Alert(_) | Self::Note(_) | Self::Remove(_) | Self::Import(..))
+    }
+
     /// Devices and volumes one by one: the database may refuse one of them.
     pub fn parts(&self) -> Vec<Self> {
         let Self::Catalog(rows) = self else { return vec![self.clone()] };

@@ -25,8 +25,17 @@ impl Site {
 
     /// A page of jobs, the latest first.
     pub async fn job_page(&self, query: &JobQuery, most: usize) -> Result<Partial<JobPage>, Problem> {
-        let present = self.present()?;
         let stored = self.store.jobs(query, most).await;
+        self.with_those_in_memory(stored, query, most)
+    }
+
+    fn with_those_in_memory(
+        &self,
+        stored: anyhow::Result<JobPage>,
+        query: &JobQuery,
+        most: usize,
+    ) -> Result<Partial<JobPage>, Problem> {
+        let present = self.present()?;
         let what = "only running and recently ended jobs are listed";
         let Partial { found: JobPage { mut jobs, next }, missing } =
             Partial::or_from_memory(stored, JobPage::default, what)?;
@@ -45,11 +54,12 @@ impl Site {
         Ok(Partial { found: found.jobs, missing })
     }
 
-    /// The same without imported jobs, for charts of this host.
+    /// The jobs of the range without imported ones, for charts of this host.
     pub async fn own_job_list(&self, range: Range, most: usize) -> Result<Partial<Vec<Job>>, Problem> {
-        let mut jobs = self.job_list(&JobQuery::of(range), most).await?;
-        jobs.found.retain(|job| !job.is_imported());
-        Ok(jobs)
+        let stored = self.store.jobs_of(range, most).await;
+        let Partial { found, missing } = self.with_those_in_memory(stored, &JobQuery::of(range), most)?;
+        let own = found.jobs.into_iter().filter(|job| !job.is_imported());
+        Ok(Partial { found: own.collect(), missing })
     }
 
     /// Alerts with IDs below `before`, the latest first, and the `before` of the next page.

@@ -14,10 +14,7 @@ fn a_chart_carries_its_numbers_in_the_units_of_its_axis() {
     });
     let numbers = numbers(&draw(&chart));
     assert_eq!(numbers["axes"], json!([{ "unit": "%", "decimals": 1 }]));
-    assert_eq!(
-        numbers["lines"][0],
-        json!({ "label": "fill", "class": "kf", "axis": 0 })
-    );
+    assert_eq!(numbers["lines"][0], json!({ "label": "fill", "class": "kf", "axis": 0 }));
     assert_eq!(numbers["start"], START * 1000);
     assert_eq!(numbers["rows"], json!([1_000, 123, null, 2_000, null, null, 0, 990, 50]));
     assert_eq!(numbers["plot"], json!([52, 22, 386, 122]));

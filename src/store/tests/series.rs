@@ -99,6 +99,8 @@ async fn reader(path: &Path, ticks: &[Arc<Tick>], in_memory: usize, deleted: &[I
         health,
         catalog,
         recent: Arc::new(recent),
+        jobs: Arc::default(),
+        alerts: Arc::default(),
         start: Arc::default(),
         keep: Default::default(),
     }

@@ -183,6 +183,9 @@ impl Writer<'_> {
             }
         }
         transaction.commit().await?;
+        if batch.iter().any(|queued| queued.op.is_record()) {
+            self.context.records_changed();
+        }
         for (index, error) in &refused {
             tracing::error!("an entry is left out, since the database refuses it: {error}");
             batch[*index].report(Err(WriteError::Refused(error.clone())));

@@ -119,6 +119,7 @@ async fn supervise(
                     Some(first) => drop(first.send(Ok(state))),
                     None => tracing::info!("the database {} is open now", context.path.display()),
                 }
+                context.records_changed();
                 let end = writer.run(&mut pending).await;
                 context.readers.reset();
                 match before.insert(end) {
@@ -152,6 +153,10 @@ async fn supervise(
 }
 
 impl Context {
+    fn records_changed(&self) {
+        self.report.send_modify(|health| health.records += 1);
+    }
+
     fn report_error(&self, sentence: &str) {
         self.report.send_modify(|health| {
             health.set_error(sentence.into());

@@ -143,6 +143,9 @@ impl Writer<'_> {
             Err(error) => Err(error),
         };
         self.is_broken |= found_some.is_err();
+        if let Ok(true) = found_some {
+            self.context.records_changed();
+        }
         let failed = found_some.as_ref().err().map(|error| {
             format!("cannot delete old data: {}; `cowbell db verify` finds damage", in_words(error))
         });
