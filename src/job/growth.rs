@@ -1,10 +1,12 @@
 //! How the COW area of one snapshot grew, at a few ages: enough to know what the next one needs.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
+use super::setup::SnapshotKind;
 use super::sizing::DEFAULT_CHUNK;
 use super::{Job, Outcome};
-use crate::topology::VolumeState;
+use crate::units::Fill;
 
 /// The ages in minutes at which the usage of a COW area is kept.
 pub const AGES_MIN: [u16; 20] =
@@ -51,6 +53,7 @@ impl Run {
 pub struct Run {
     pub chunk: u64,
     pub growth: Growth,
+    pub started_at: Timestamp,
     pub seconds: f64,
     /// The size with which it was made, if known.
     pub made_bytes: Option<u64>,
@@ -61,25 +64,43 @@ pub struct Run {
     pub is_good: bool,
 }
 
+/// The used bytes of a thin snapshot's pool: when it was made, and the most since.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PoolUse {
+    began: u64,
+    peak: u64,
+}
+
 impl Job {
-    /// Keeps the used bytes of a thick snapshot at each age that it has reached.
-    pub(super) fn record_growth(&mut self, at: Timestamp, state: &VolumeState) {
-        let Some(fill) = state.fill.filter(|fill| fill.unit > 0) else { return };
-        if !self.setup.is_thick() || self.partly_seen || self.died_at.is_some() {
+    /// Keeps the used bytes of a thick snapshot, or how much a thin one's pool has grown, at each age that it has reached.
+    /// `fill` is that of the snapshot or the pool.
+    pub(super) fn record_growth(&mut self, at: Timestamp, fill: Option<Fill>) {
+        let Some(fill) = fill.filter(|fill| fill.unit > 0) else { return };
+        if self.partly_seen || self.died_at.is_some() {
             return;
+        }
+        if self.setup.kind == Some(SnapshotKind::Thin) {
+            let pool = self.pool.get_or_insert(PoolUse { began: fill.used_bytes(), peak: 0 });
+            pool.peak = pool.peak.max(fill.used_bytes());
         }
         let age_s = self.seconds(at);
         let reached = AGES_MIN.iter().filter(|age| f64::from(**age) * 60.0 <= age_s).count();
         // An age that was missed needed at most what is used now.
         if reached > self.growth.len() {
-            self.growth.resize(reached, fill.used_bytes());
+            let began = self.pool.map_or(0, |pool| pool.began);
+            self.growth.resize(reached, fill.used_bytes().saturating_sub(began));
         }
     }
 
-    /// What it tells of the next snapshot; `None` of one that is not thick, or was not seen as a whole.
+    /// The most that was used of the COW area, or by how much the pool has grown.
+    pub fn grown_bytes(&self) -> Option<u64> {
+        self.pool.map(|pool| pool.peak.saturating_sub(pool.began)).or(self.setup.peak_bytes)
+    }
+
+    /// What it tells of the next snapshot; `None` if it was not seen as a whole, or of a job without a snapshot.
     pub fn run(&self) -> Option<Run> {
         let seconds = self.seconds(self.ended_at?);
-        if !self.setup.is_thick() || self.partly_seen || self.is_imported() {
+        if self.setup.kind.is_none() || self.partly_seen || self.is_imported() {
             return None;
         }
         let ages = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0);
@@ -89,12 +110,13 @@ impl Job {
         let end_s = self
             .died_at
             .map_or(seconds, |at| (at.as_millisecond() - self.started_at.as_millisecond()) as f64 / 1000.0);
-        let end_bytes = if overflowed { self.setup.cow_bytes } else { self.setup.peak_bytes };
+        let end_bytes = if overflowed { self.setup.cow_bytes } else { self.grown_bytes() };
         let mut growth: Vec<(f64, f64)> = points.take_while(|(age, _)| *age < end_s).collect();
         growth.extend(end_bytes.filter(|_| end_s > 0.0).map(|bytes| (end_s, bytes as f64)));
         Some(Run {
             chunk: self.setup.chunk_bytes.unwrap_or(DEFAULT_CHUNK),
             growth: Growth(growth),
+            started_at: self.started_at,
             seconds,
             made_bytes: self.setup.made_bytes.or(self.setup.cow_bytes),
             overflowed,
