@@ -83,13 +83,19 @@ impl Job {
             let pool = self.pool.get_or_insert(PoolUse { began: fill.used_bytes(), peak: 0 });
             pool.peak = pool.peak.max(fill.used_bytes());
         }
-        let age_s = self.seconds(at);
+        let age_s = self.age_s(at);
         let reached = AGES_MIN.iter().filter(|age| f64::from(**age) * 60.0 <= age_s).count();
         // An age that was missed needed at most what is used now.
         if reached > self.growth.len() {
             let began = self.pool.map_or(0, |pool| pool.began);
             self.growth.resize(reached, fill.used_bytes().saturating_sub(began));
         }
+    }
+
+    /// The time that has passed since it began, whatever the wall clock was set to.
+    fn age_s(&self, at: Timestamp) -> f64 {
+        let by_the_clock = at.as_millisecond() - self.started_at.as_millisecond();
+        (by_the_clock - self.clock_set_ms).max(0) as f64 / 1000.0
     }
 
     /// The most that was used of the COW area, or by how much the pool has grown.
@@ -99,7 +105,7 @@ impl Job {
 
     /// What it tells of the next snapshot; `None` if it was not seen as a whole, or of a job without a snapshot.
     pub fn run(&self) -> Option<Run> {
-        let seconds = self.seconds(self.ended_at?);
+        let seconds = self.age_s(self.ended_at?);
         if self.setup.kind.is_none() || self.partly_seen || self.is_imported() {
             return None;
         }
@@ -107,9 +113,7 @@ impl Job {
         let points = ages.zip(&self.growth).map(|(age, bytes)| (age, *bytes as f64));
         let overflowed =
             self.died_at.is_some() && self.peak_fill_percent.is_some_and(|peak| peak >= LEAST_FULL_PERCENT);
-        let end_s = self
-            .died_at
-            .map_or(seconds, |at| (at.as_millisecond() - self.started_at.as_millisecond()) as f64 / 1000.0);
+        let end_s = self.died_at.map_or(seconds, |at| self.age_s(at));
         let end_bytes = if overflowed { self.setup.cow_bytes } else { self.grown_bytes() };
         let mut growth: Vec<(f64, f64)> = points.take_while(|(age, _)| *age < end_s).collect();
         growth.extend(end_bytes.filter(|_| end_s > 0.0).map(|bytes| (end_s, bytes as f64)));
@@ -123,5 +127,51 @@ impl Job {
             is_backup: self.is_backup(),
             is_good: !self.outcome.is_some_and(Outcome::is_bad),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobKind;
+
+    fn job(kind: SnapshotKind) -> Job {
+        let mut job = Job::new(1, JobKind::Snapshot, "uuid", "snap", Timestamp::UNIX_EPOCH);
+        job.setup.kind = Some(kind);
+        job
+    }
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::from_second(60 * minutes).unwrap()
+    }
+
+    fn used(chunks: u64) -> Option<Fill> {
+        Some(Fill { used: chunks, total: 1000, unit: 65536 })
+    }
+
+    #[test]
+    fn a_thin_snapshot_has_the_growth_of_its_pool() {
+        let mut job = job(SnapshotKind::Thin);
+        for (minutes, chunks) in [(0, 400), (1, 410), (2, 430), (3, 425)] {
+            job.record_growth(at(minutes), used(chunks));
+        }
+        assert_eq!(job.grown_bytes(), Some(30 * 65536));
+        job.ended_at = Some(at(4));
+        let run = job.run().unwrap();
+        let points = [(60.0, 10.0), (120.0, 30.0), (180.0, 25.0), (240.0, 30.0)];
+        assert_eq!(run.growth.0, points.map(|(age, chunks)| (age, chunks * 65536.0)));
+        let stored: Job = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
+        assert_eq!(stored.run(), Some(run));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_makes_no_snapshot_older() {
+        let mut job = job(SnapshotKind::Thick);
+        job.record_growth(at(1), used(10));
+        job.clock_set_ms = 60 * 60_000;
+        job.record_growth(at(62), used(20));
+        assert_eq!(job.growth.len(), 2);
+        job.ended_at = Some(at(63));
+        assert_eq!(job.run().unwrap().seconds, 180.0);
     }
 }

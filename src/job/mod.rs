@@ -128,6 +128,9 @@ pub struct Job {
     /// Of a thin snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<growth::PoolUse>,
+    /// By how much the wall clock was set forward since it began, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub clock_set_ms: i64,
     /// Bytes read from the snapshot. For a command, from all disks in the whole ticks while it ran.
     pub bytes_read: Option<u64>,
     /// The last value of its device's counter of bytes read.
@@ -294,6 +297,10 @@ impl Job {
         self.bytes_read = Some(self.bytes_read.unwrap_or_default() + increase);
         self.read_counter = Some(counter);
     }
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 #[cfg(test)]

@@ -88,6 +88,16 @@ fn the_size_that_mylvmbackup_will_use_is_the_planned_one() {
     assert_eq!(planned("other").0["risk"], "low", "it is as large as the last one was");
 }
 
+/// The snapshot exists for an hour and a minute.
+#[test]
+fn a_clock_that_is_set_makes_no_backup_longer() {
+    let mut tape = hour(0.5, false);
+    tape.readings[30..].iter_mut().for_each(|reading| reading.at += Duration::from_secs(7200));
+    let tape = tape.saved();
+    let daemon = played(&tape);
+    assert_eq!(daemon.json("/api/v1/volumes/vg0/data/size")["usual_s"], 3660.0);
+}
+
 /// The page of the job suggests what the page of its origin does.
 #[test]
 fn a_job_and_its_origin_have_one_size() {
