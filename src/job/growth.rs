@@ -95,7 +95,7 @@ impl Job {
     /// The time that has passed since it began, whatever the wall clock was set to.
     fn age_s(&self, at: Timestamp) -> f64 {
         let by_the_clock = at.as_millisecond() - self.started_at.as_millisecond();
-        (by_the_clock - self.clock_set_ms).max(0) as f64 / 1000.0
+        by_the_clock.saturating_sub(self.clock_set_ms).max(0) as f64 / 1000.0
     }
 
     /// The most that was used of the COW area, or by how much the pool has grown.

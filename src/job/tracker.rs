@@ -148,7 +148,9 @@ impl JobTracker {
         let shown_us = interval.at.as_microsecond() - before.as_microsecond();
         let set_ms = shown_us.saturating_sub_unsigned(interval.elapsed_us) / 1000;
         if set_ms.abs() >= LEAST_SET_MS {
-            self.running.iter_mut().for_each(|job| job.clock_set_ms += set_ms);
+            for job in &mut self.running {
+                job.clock_set_ms = job.clock_set_ms.saturating_add(set_ms);
+            }
         }
     }
 

@@ -211,7 +211,8 @@ impl Sampler {
             Part::BackupPlan => {
                 self.slow.next_snapshot = NextSnapshot::parse(text).map(Arc::new);
                 if self.slow.next_snapshot.is_none() && !text.is_empty() {
-                    return Err(format!("expected a volume and a size, but found {text:?}"));
+                    let first = text.lines().next().unwrap_or_default();
+                    return Err(format!("expected a volume and a size, but found {first:?}"));
                 }
             }
             Part::Mounts => {

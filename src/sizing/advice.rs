@@ -16,7 +16,7 @@ pub struct SizeAdvice {
     pub usual_s: Option<f64>,
     /// By age, then by chunk size.
     pub rows: Vec<SizeRow>,
-    /// For the chunk size of its snapshots.
+    /// For the chunk size of its snapshots, and the hour of its backups if that matters.
     pub curve: Vec<CurvePoint>,
     pub planned: Option<Planned>,
     /// How this is known.

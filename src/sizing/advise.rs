@@ -23,17 +23,18 @@ pub fn advise(question: &Question) -> Option<SizeAdvice> {
         ages.iter().flat_map(|age| known.iter().filter_map(|of_chunk| of_chunk.row(*age, None))).collect();
     let main = main_chunk(question).or(known.first().map(|of_chunk| of_chunk.chunk))?;
     let of_main = known.iter().find(|of_chunk| of_chunk.chunk == main)?;
-    let curve = of_main.curve(usual_s);
+    let night = usual_s.and_then(|usual_s| Night::of(of_main, question, usual_s));
+    let hour = night.as_ref().and_then(Night::hour);
+    let curve = of_main.curve(usual_s, hour);
     if rows.is_empty() && curve.is_empty() {
         return None;
     }
-    let night = usual_s.and_then(|usual_s| Night::of(of_main, question, usual_s));
     let size = night.as_ref().map(|night| night.row.suggested_bytes);
     Some(SizeAdvice {
         origin: format!("{}/{}", question.vg, question.lv),
         is_thin: question.is_thin,
         usual_s,
-        planned: night.as_ref().and_then(|night| of_main.planned(&night.row, night.hour())),
+        planned: night.as_ref().and_then(|night| of_main.planned(&night.row, hour)),
         basis: text::basis(question),
         limits: text::limits(question),
         room: text::room(question, night.as_ref().map(|night| &night.row)),

@@ -122,19 +122,19 @@ impl<'a> Known<'a> {
         })
     }
 
-    pub fn curve(&self, usual_s: Option<f64>) -> Vec<CurvePoint> {
+    pub fn curve(&self, usual_s: Option<f64>, hour: Option<u8>) -> Vec<CurvePoint> {
         let mut ages: Vec<f64> = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0).chain(usual_s).collect();
         ages.sort_by(f64::total_cmp);
         ages.dedup();
+        // Fewer windows are known of a longer age, but it needs no less.
+        let [mut least, mut median, mut largest] = [0.0_f64; 3];
         let point = |age_s: f64| {
-            let (windows, runs) = self.needs(age_s, None);
+            let (windows, runs) = self.needs(age_s, hour);
             let all = Sorted::new(windows.into_iter().chain(runs))?;
-            Some(CurvePoint {
-                age_s,
-                least_bytes: all.percentile(0.0),
-                median_bytes: all.median(),
-                largest_bytes: all.most(),
-            })
+            least = least.max(all.percentile(0.0));
+            median = median.max(all.median());
+            largest = largest.max(all.most());
+            Some(CurvePoint { age_s, least_bytes: least, median_bytes: median, largest_bytes: largest })
         };
         ages.into_iter().map_while(point).collect()
     }

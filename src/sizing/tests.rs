@@ -148,16 +148,23 @@ fn finished_snapshots_tell_the_size_of_the_next_one() {
 }
 
 #[test]
+fn a_longer_age_needs_no_less_though_fewer_windows_are_known() {
+    let advice = advise(&question(vec![run(180.0, 30, false), run(60.0, 40, false)])).unwrap();
+    let largest = |age_s: f64| {
+        let point = advice.curve.iter().find(|point| point.age_s == age_s);
+        point.map(|point| point.largest_bytes / MIB as f64)
+    };
+    assert_eq!((largest(3600.0), largest(7200.0)), (Some(40.0), Some(40.0)));
+}
+
+#[test]
 fn a_pool_grows_while_a_snapshot_exists() {
     let thin = Question { is_thin: true, free: Some(50 * MIB), ..question(vec![run(60.0, 30, false)]) };
     let advice = advise(&thin).unwrap();
     assert_eq!((advice.suggested_bytes, advice.setting, advice.planned), (Some(60 * MIB), None, None));
     assert_eq!(
         advice.room.as_deref(),
-        Some(
-            "Within 1 h 00 min, the pool is to be expected to grow by up to 60.0 MiB. It has 50.0 MiB free, which is too \
-             little."
-        )
+        Some("Within 1 h 00 min, the pool may grow by 60.0 MiB. It has 50.0 MiB free, which is too little.")
     );
     assert!(advice.limits.ends_with("is also that of its other volumes."), "{}", advice.limits);
 }
@@ -389,6 +396,8 @@ fn a_size_is_that_of_the_hour_in_which_backups_begin() {
     };
     let busy_days = days(9, |hour| if (9..17).contains(&(hour % 24)) { 2000 } else { 200 });
     let advice = advised(&busy_days);
+    let usual = advice.curve.iter().find(|point| Some(point.age_s) == advice.usual_s).unwrap();
+    assert_eq!(usual.largest_bytes, (8 * MIB) as f64, "the run, which is at night");
     let hours = advice.hours.unwrap();
     assert_eq!((hours.rows.len(), hours.of_backups), (24, Some(2)));
     let of = |hour: usize| (hours.rows[hour].windows, hours.rows[hour].median_bytes);

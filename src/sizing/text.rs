@@ -76,7 +76,7 @@ pub fn room(question: &Question, row: Option<&SizeRow>) -> Option<String> {
     let needed = row.map(|row| row.suggested_bytes);
     let has = match (question.is_thin, row) {
         (true, Some(row)) => format!(
-            "Within {}, the pool is to be expected to grow by up to {}. It has {} free",
+            "Within {}, the pool may grow by {}. It has {} free",
             duration_text(row.age_s),
             size_text(row.suggested_bytes),
             size_text(free)

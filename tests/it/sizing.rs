@@ -88,6 +88,17 @@ fn the_size_that_mylvmbackup_will_use_is_the_planned_one() {
     assert_eq!(planned("other").0["risk"], "low", "it is as large as the last one was");
 }
 
+#[test]
+fn the_growth_of_a_snapshot_that_exists_is_drawn_over_the_curve() {
+    let mut tape = hour(0.5, true);
+    let legend = "and the growth of the one that exists.";
+    let page = |tape: &Tape| played(tape).get("/volumes/vg0/data").body;
+    assert!(!page(&tape).contains(legend), "it has ended");
+    tape.readings.truncate(45);
+    let tape = tape.saved();
+    assert!(page(&tape).contains(legend));
+}
+
 /// The snapshot exists for an hour and a minute.
 #[test]
 fn a_clock_that_is_set_makes_no_backup_longer() {
