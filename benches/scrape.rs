@@ -120,6 +120,7 @@ fn interval() -> Interval {
         failed_processes: Vec::new(),
         read_errors: Vec::new(),
         touched: None,
+        next_snapshot: None,
     }
 }
 

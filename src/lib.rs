@@ -10,6 +10,8 @@ pub mod table;
 pub mod systemd;
 /// The configuration file: types, defaults, validation.
 pub mod config;
+/// mylvmbackup's configuration file, of which the daemon gets only the next snapshot.
+pub mod mylvmbackup;
 /// Observes the machine: `/proc`, `/sys`, the device-mapper and LVM; or plays a recording.
 pub mod source;
 /// Parses readings into counters, fills and names.

@@ -110,9 +110,13 @@ impl Present {
 
     /// All parts in reading order, with their last results; `None` before the first.
     pub fn parts_in_order(&self) -> impl Iterator<Item = (Part, Option<&PartState>)> {
-        let parts = Part::ALL.into_iter().chain([Part::Touched]).map(|part| (part, self.parts.get(&part)));
-        // Recordings of older versions lack the first, and without regions the second is never read.
-        parts.filter(|(part, state)| !matches!(part, Part::Usage | Part::Touched) || state.is_some())
+        let parts = Part::ALL
+            .into_iter()
+            .chain([Part::Touched, Part::BackupPlan])
+            .map(|part| (part, self.parts.get(&part)));
+        // Recordings of older versions lack the first, and the others are not always read.
+        let is_optional = |part| matches!(part, Part::Usage | Part::Touched | Part::BackupPlan);
+        parts.filter(move |(part, state)| !is_optional(*part) || state.is_some())
     }
 
     /// The forecast for a running job with a live snapshot.

@@ -110,6 +110,7 @@ impl Machine {
             failed_processes: Vec::new(),
             read_errors: Vec::new(),
             touched: None,
+            next_snapshot: None,
         }
     }
 

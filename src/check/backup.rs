@@ -4,9 +4,9 @@
 
 use super::Finding;
 use super::tonight::{self, Facts, place};
+use crate::mylvmbackup::{self, BackupPlan, Tool};
 use crate::sample::lvm::{Group, Report, Volume};
 use crate::sample::mounts::{self, Mount};
-use crate::sample::mylvmbackup::{self, BackupPlan, Tool};
 use crate::sample::sysfs::{self, BlockDevice};
 use crate::source::backup::{self, CONFIGURATION, PROGRAM, ProgramState};
 use crate::source::files::Root;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Finding;
 use crate::config::Config;
-use crate::sample::mylvmbackup::BackupPlan;
+use crate::mylvmbackup::BackupPlan;
 use crate::source::backup::{self, HookScript};
 use crate::source::files::Root;
 use crate::source::hooks::{self, SocketState};

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use crate::client;
 use crate::config::{Config, check_address};
+use crate::mylvmbackup::{BackupPlan, size_bytes};
 use crate::notify;
-use crate::sample::mylvmbackup::{BackupPlan, size_bytes};
 use crate::sample::{diskstats, host, lvm, sysfs};
 use crate::sizing::Risk;
 use crate::source::files::Root;

@@ -247,7 +247,7 @@ async fn dispatch(cli: Cli, config: Config, web: &runtime::Handle) -> anyhow::Re
         }
         Command::Job(command) => print(&job::job(&daemon, command).await?)?,
         Command::Alert(command) => print(&client::alert::run(&daemon, command).await?)?,
-        Command::Size(command) => size::size(command, &daemon, &Root(root)).await?,
+        Command::Size(command) => size::size(command, &daemon, config.lvm.source, &Root(root)).await?,
         Command::CreateRegion(command) => size::creator::run(&command)?,
         Command::CreateProbes(command) => size::probes::run(&command, &Root(root)).await?,
         Command::VerifyArchive(command) => {

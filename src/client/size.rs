@@ -34,6 +34,7 @@ pub async fn ask(daemon: &Daemon, volume: &str, planned: Option<u64>) -> anyhow:
 fn text(advice: &SizeAdvice) -> String {
     let mut lines: Vec<String> = advice.planned.iter().map(|planned| planned.text.clone()).collect();
     lines.extend(advice.room.clone());
+    lines.extend(advice.hours.as_ref().map(|hours| hours.text.clone()));
     let mut text = lines.join("\n");
     text.push_str(&format!("\n\n{}\n", advice.table().write(Style::Plain)));
     if let Some(setting) = &advice.setting {

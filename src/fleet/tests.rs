@@ -173,6 +173,7 @@ fn present() -> Present {
             failed_processes: Vec::new(),
             read_errors: Vec::new(),
             touched: None,
+            next_snapshot: None,
         }),
         thresholds: config::Alerts::default(),
         tallies: Arc::default(),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::mylvmbackup::NextSnapshot;
 use crate::sample::Sample;
 use crate::sample::backups::{BackupProcess, FailedProcess};
 use crate::sample::diskstats::{Counters, DeviceLine, Number};
@@ -49,6 +50,8 @@ pub struct Interval {
     pub read_errors: Vec<String>,
     /// The measured parts of volumes; `None` in ticks that did not read them.
     pub touched: Option<Vec<Region>>,
+    /// The snapshot that mylvmbackup makes next, if it is known.
+    pub next_snapshot: Option<Arc<NextSnapshot>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -160,6 +163,7 @@ impl Interval {
             failed_processes: now.sample.failed_processes.clone(),
             read_errors: now.sample.read_errors.clone(),
             touched: now.sample.touched.clone(),
+            next_snapshot: now.sample.slow.next_snapshot.clone(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::backup_run::BackupRun;
+use super::curves::overflows;
 use super::{DiskError, Job, Outcome};
 use crate::interval::Interval;
 use crate::topology::Volume;
@@ -84,6 +85,7 @@ fn update_snapshot(job: &mut Job, interval: &Interval) -> bool {
     }
     job.update_state(interval.at, state);
     job.setup.update(interval, volume, state.fill);
+    job.record_growth(interval.at, overflows(interval, volume).and_then(|(_, state)| state.fill));
     job.update_mounts(interval.at, volume.mounted_on.as_deref());
     if let Some(counters) = interval.device_of(volume).and_then(|device| device.counters) {
         job.count_reads(counters.sectors_read.bytes());

@@ -1,10 +1,12 @@
 //! How the COW area of one snapshot grew, at a few ages: enough to know what the next one needs.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
+use super::setup::SnapshotKind;
 use super::sizing::DEFAULT_CHUNK;
 use super::{Job, Outcome};
-use crate::topology::VolumeState;
+use crate::units::Fill;
 
 /// The ages in minutes at which the usage of a COW area is kept.
 pub const AGES_MIN: [u16; 20] =
@@ -51,6 +53,7 @@ impl Run {
 pub struct Run {
     pub chunk: u64,
     pub growth: Growth,
+    pub started_at: Timestamp,
     pub seconds: f64,
     /// The size with which it was made, if known.
     pub made_bytes: Option<u64>,
@@ -61,45 +64,114 @@ pub struct Run {
     pub is_good: bool,
 }
 
+/// The used bytes of a thin snapshot's pool: when it was made, and the most since.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PoolUse {
+    began: u64,
+    peak: u64,
+}
+
 impl Job {
-    /// Keeps the used bytes of a thick snapshot at each age that it has reached.
-    pub(super) fn record_growth(&mut self, at: Timestamp, state: &VolumeState) {
-        let Some(fill) = state.fill.filter(|fill| fill.unit > 0) else { return };
-        if !self.setup.is_thick() || self.partly_seen || self.died_at.is_some() {
+    /// Keeps the used bytes of a thick snapshot, or how much a thin one's pool has grown, at each age that it has reached.
+    /// `fill` is that of the snapshot or the pool.
+    pub(super) fn record_growth(&mut self, at: Timestamp, fill: Option<Fill>) {
+        let Some(fill) = fill.filter(|fill| fill.unit > 0) else { return };
+        if self.partly_seen || self.died_at.is_some() {
             return;
         }
-        let age_s = self.seconds(at);
+        if self.setup.kind == Some(SnapshotKind::Thin) {
+            let pool = self.pool.get_or_insert(PoolUse { began: fill.used_bytes(), peak: 0 });
+            pool.peak = pool.peak.max(fill.used_bytes());
+        }
+        let age_s = self.age_s(at);
         let reached = AGES_MIN.iter().filter(|age| f64::from(**age) * 60.0 <= age_s).count();
         // An age that was missed needed at most what is used now.
         if reached > self.growth.len() {
-            self.growth.resize(reached, fill.used_bytes());
+            let began = self.pool.map_or(0, |pool| pool.began);
+            self.growth.resize(reached, fill.used_bytes().saturating_sub(began));
         }
     }
 
-    /// What it tells of the next snapshot; `None` of one that is not thick, or was not seen as a whole.
+    /// The time that has passed since it began, whatever the wall clock was set to.
+    fn age_s(&self, at: Timestamp) -> f64 {
+        let by_the_clock = at.as_millisecond() - self.started_at.as_millisecond();
+        by_the_clock.saturating_sub(self.clock_set_ms).max(0) as f64 / 1000.0
+    }
+
+    /// The most that was used of the COW area, or by how much the pool has grown.
+    pub fn grown_bytes(&self) -> Option<u64> {
+        self.pool.map(|pool| pool.peak.saturating_sub(pool.began)).or(self.setup.peak_bytes)
+    }
+
+    /// What it tells of the next snapshot; `None` if it was not seen as a whole, or of a job without a snapshot.
     pub fn run(&self) -> Option<Run> {
-        let seconds = self.seconds(self.ended_at?);
-        if !self.setup.is_thick() || self.partly_seen || self.is_imported() {
+        let seconds = self.age_s(self.ended_at?);
+        if self.setup.kind.is_none() || self.partly_seen || self.is_imported() {
             return None;
         }
         let ages = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0);
         let points = ages.zip(&self.growth).map(|(age, bytes)| (age, *bytes as f64));
         let overflowed =
             self.died_at.is_some() && self.peak_fill_percent.is_some_and(|peak| peak >= LEAST_FULL_PERCENT);
-        let end_s = self
-            .died_at
-            .map_or(seconds, |at| (at.as_millisecond() - self.started_at.as_millisecond()) as f64 / 1000.0);
-        let end_bytes = if overflowed { self.setup.cow_bytes } else { self.setup.peak_bytes };
+        let end_s = self.died_at.map_or(seconds, |at| self.age_s(at));
+        let end_bytes = if overflowed { self.setup.cow_bytes } else { self.grown_bytes() };
         let mut growth: Vec<(f64, f64)> = points.take_while(|(age, _)| *age < end_s).collect();
         growth.extend(end_bytes.filter(|_| end_s > 0.0).map(|bytes| (end_s, bytes as f64)));
         Some(Run {
             chunk: self.setup.chunk_bytes.unwrap_or(DEFAULT_CHUNK),
             growth: Growth(growth),
+            started_at: self.started_at,
             seconds,
             made_bytes: self.setup.made_bytes.or(self.setup.cow_bytes),
             overflowed,
             is_backup: self.is_backup(),
             is_good: !self.outcome.is_some_and(Outcome::is_bad),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobKind;
+
+    fn job(kind: SnapshotKind) -> Job {
+        let mut job = Job::new(1, JobKind::Snapshot, "uuid", "snap", Timestamp::UNIX_EPOCH);
+        job.setup.kind = Some(kind);
+        job
+    }
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::from_second(60 * minutes).unwrap()
+    }
+
+    fn used(chunks: u64) -> Option<Fill> {
+        Some(Fill { used: chunks, total: 1000, unit: 65536 })
+    }
+
+    #[test]
+    fn a_thin_snapshot_has_the_growth_of_its_pool() {
+        let mut job = job(SnapshotKind::Thin);
+        for (minutes, chunks) in [(0, 400), (1, 410), (2, 430), (3, 425)] {
+            job.record_growth(at(minutes), used(chunks));
+        }
+        assert_eq!(job.grown_bytes(), Some(30 * 65536));
+        job.ended_at = Some(at(4));
+        let run = job.run().unwrap();
+        let points = [(60.0, 10.0), (120.0, 30.0), (180.0, 25.0), (240.0, 30.0)];
+        assert_eq!(run.growth.0, points.map(|(age, chunks)| (age, chunks * 65536.0)));
+        let stored: Job = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
+        assert_eq!(stored.run(), Some(run));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_makes_no_snapshot_older() {
+        let mut job = job(SnapshotKind::Thick);
+        job.record_growth(at(1), used(10));
+        job.clock_set_ms = 60 * 60_000;
+        job.record_growth(at(62), used(20));
+        assert_eq!(job.growth.len(), 2);
+        job.ended_at = Some(at(63));
+        assert_eq!(job.run().unwrap().seconds, 180.0);
     }
 }

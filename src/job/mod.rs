@@ -122,9 +122,15 @@ pub struct Job {
     pub partly_seen: bool,
     pub last_fill_percent: Option<f64>,
     pub peak_fill_percent: Option<f64>,
-    /// The used bytes of its COW area at each of [`growth::AGES_MIN`] that it reached.
+    /// The used bytes of its COW area, or the growth of its pool, at each of [`growth::AGES_MIN`] that it reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub growth: Vec<u64>,
+    /// Of a thin snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<growth::PoolUse>,
+    /// By how much the wall clock was set forward since it began, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub clock_set_ms: i64,
     /// Bytes read from the snapshot. For a command, from all disks in the whole ticks while it ran.
     pub bytes_read: Option<u64>,
     /// The last value of its device's counter of bytes read.
@@ -268,7 +274,6 @@ impl Job {
             }
             _ => {}
         }
-        self.record_growth(at, state);
         if let Some(percent) = state.fill.map(|fill| fill.percent()) {
             self.last_fill_percent = Some(percent);
             self.peak_fill_percent = Some(self.peak_fill_percent.map_or(percent, |peak| peak.max(percent)));
@@ -292,6 +297,10 @@ impl Job {
         self.bytes_read = Some(self.bytes_read.unwrap_or_default() + increase);
         self.read_counter = Some(counter);
     }
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 #[cfg(test)]

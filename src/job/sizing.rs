@@ -68,7 +68,7 @@ pub fn sizing(peaks: &[Peak], margin: f64, limits: Limits) -> Option<Sizing> {
         advised_bytes,
         cannot_overflow: most.is_some_and(|most| advised_bytes >= most),
         text: String::new(),
-        setting: format!("[lvm]\nlvsize={}", lvm_size(advised_bytes)),
+        setting: setting(advised_bytes),
     };
     sizing.text = sizing.sentence();
     Some(sizing)
@@ -88,13 +88,35 @@ pub fn cow_bytes(chunks: u64, chunk: u64) -> u64 {
 }
 
 impl Sizing {
-    fn sentence(&self) -> String {
-        let advised = size(self.advised_bytes as f64);
+    /// Takes the size that `cowbell size` suggests for the origin, which knows more than the peaks.
+    pub fn or_suggested(self, bytes: Option<u64>, origin: &str) -> Self {
+        let Some(bytes) = bytes.filter(|bytes| *bytes != self.advised_bytes) else { return self };
+        let text = format!(
+            "{} `cowbell size {origin}` suggests {}, and shows why.",
+            self.peak_text(),
+            size(bytes as f64)
+        );
+        Self {
+            margin: bytes as f64 / self.peak_bytes.max(1) as f64,
+            advised_bytes: bytes,
+            cannot_overflow: self.cannot_overflow && bytes > self.advised_bytes,
+            text,
+            setting: setting(bytes),
+            ..self
+        }
+    }
+
+    fn peak_text(&self) -> String {
         let (runs, largest) = match self.runs {
             1 => ("the run".into(), "peak"),
             runs => (format!("the last {runs} runs"), "largest peak"),
         };
-        let peak = format!("The {largest} of {runs} was {}.", size(self.peak_bytes as f64));
+        format!("The {largest} of {runs} was {}.", size(self.peak_bytes as f64))
+    }
+
+    fn sentence(&self) -> String {
+        let advised = size(self.advised_bytes as f64);
+        let peak = self.peak_text();
         if self.cannot_overflow {
             return format!("{peak} {advised} cannot overflow, however much is written to the origin.");
         }
@@ -117,8 +139,13 @@ fn times(margin: f64) -> String {
     }
 }
 
+/// Lines for `mylvmbackup.conf`.
+pub fn setting(bytes: u64) -> String {
+    format!("[lvm]\nlvsize={}", lvm_size(bytes))
+}
+
 /// A size for `lvcreate`: a whole number in powers of 1024.
-pub fn lvm_size(bytes: u64) -> String {
+fn lvm_size(bytes: u64) -> String {
     let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M")];
     let fits = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
     fits.map_or_else(
@@ -182,6 +209,21 @@ mod tests {
         assert_eq!(sizing(&[held(15.7)], 2.5, limits).unwrap().advised_bytes, 64 * MIB);
         assert_eq!(sizing(&[held(0.0)], 2.0, limits).unwrap().advised_bytes, 32 * MIB);
         assert_eq!(lvm_size(3 * 1024 * MIB), "3G");
+    }
+
+    #[test]
+    fn the_size_of_the_origin_replaces_one_that_differs() {
+        let of_peaks = sizing(&[held(15.7)], 2.0, Limits::default()).unwrap();
+        let with = |mib: u64| of_peaks.clone().or_suggested(Some(mib * MIB), "vg0/data");
+        assert_eq!(with(32), of_peaks);
+        assert_eq!(of_peaks.clone().or_suggested(None, "vg0/data"), of_peaks);
+        assert_eq!(
+            (&*with(48).text, &*with(48).setting),
+            (
+                "The peak of the run was 15.7 MiB. `cowbell size vg0/data` suggests 48.0 MiB, and shows why.",
+                "[lvm]\nlvsize=48M"
+            )
+        );
     }
 
     #[test]

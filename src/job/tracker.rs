@@ -28,6 +28,8 @@ const MAKER_AGE_MS: i64 = 60_000;
 const LVM_SECOND_MS: i64 = 1_000;
 /// Ended jobs in memory, so that a volume that reappears continues its job.
 const MOST_ENDED: usize = 200;
+/// A smaller difference is how a clock is adjusted, or when a tick was taken.
+const LEAST_SET_MS: i64 = 1000;
 
 /// All running jobs, and the last ended ones.
 #[derive(Debug, Default)]
@@ -45,6 +47,7 @@ pub struct JobTracker {
     /// The first tick. Snapshots that existed then began earlier.
     began_at: Option<Timestamp>,
     last_seen_at: Option<Timestamp>,
+    ticked_at: Option<Timestamp>,
     stored_at: Option<Timestamp>,
     /// The setup of every new job: host and kernel.
     machine: Setup,
@@ -98,6 +101,7 @@ impl JobTracker {
 
     /// Processes a tick; returns the jobs to store.
     pub fn advance(&mut self, interval: &Interval) -> Vec<Job> {
+        self.note_clock(interval);
         if !interval.devices_listed {
             return Vec::new();
         }
@@ -134,6 +138,20 @@ impl JobTracker {
         changed.extend(self.begin_unmade_runs(interval));
         self.file_ended();
         changed
+    }
+
+    /// Notes how much more or less time the wall clock shows than has passed.
+    fn note_clock(&mut self, interval: &Interval) {
+        let Some(before) = self.ticked_at.replace(interval.at).filter(|_| interval.elapsed_us > 0) else {
+            return;
+        };
+        let shown_us = interval.at.as_microsecond() - before.as_microsecond();
+        let set_ms = shown_us.saturating_sub_unsigned(interval.elapsed_us) / 1000;
+        if set_ms.abs() >= LEAST_SET_MS {
+            for job in &mut self.running {
+                job.clock_set_ms = job.clock_set_ms.saturating_add(set_ms);
+            }
+        }
     }
 
     /// Processes a hook's message; returns its job if that changed.

@@ -9,7 +9,6 @@ pub mod host;
 pub mod kernel_log;
 pub mod lvm;
 pub mod mounts;
-pub mod mylvmbackup;
 pub mod processes;
 pub mod sysfs;
 pub mod touched;
@@ -20,6 +19,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::mylvmbackup::NextSnapshot;
 use crate::source::{Part, PartReading, ReadResult, Reading, variant_name};
 use backups::{BackupProcess, FailedProcess};
 use diskstats::DeviceLine;
@@ -82,6 +82,8 @@ pub struct SlowParts {
     pub usages: Arc<Vec<Usage>>,
     /// Processes of running backups.
     pub backups: Arc<Vec<BackupProcess>>,
+    /// The snapshot that mylvmbackup makes next.
+    pub next_snapshot: Option<Arc<NextSnapshot>>,
 }
 
 /// The result of reading and parsing a part, from its last attempt.
@@ -205,6 +207,13 @@ impl Sampler {
                 let (regions, unparsed) = touched::parse(text);
                 sample.touched = Some(regions);
                 require_parsed(&unparsed)?;
+            }
+            Part::BackupPlan => {
+                self.slow.next_snapshot = NextSnapshot::parse(text).map(Arc::new);
+                if self.slow.next_snapshot.is_none() && !text.is_empty() {
+                    let first = text.lines().next().unwrap_or_default();
+                    return Err(format!("expected a volume and a size, but found {first:?}"));
+                }
             }
             Part::Mounts => {
                 let (mounts, unparsed) = mounts::parse(text);

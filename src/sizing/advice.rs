@@ -16,15 +16,19 @@ pub struct SizeAdvice {
     pub usual_s: Option<f64>,
     /// By age, then by chunk size.
     pub rows: Vec<SizeRow>,
-    /// For the chunk size of its snapshots.
+    /// For the chunk size of its snapshots, and the hour of its backups if that matters.
     pub curve: Vec<CurvePoint>,
     pub planned: Option<Planned>,
     /// How this is known.
     pub basis: String,
     /// Its limits.
     pub limits: String,
-    /// The free space of the volume group or pool.
+    /// The free space of the volume group, or how much of its free space a pool loses.
     pub room: Option<String>,
+    /// Of a snapshot of the usual length.
+    pub suggested_bytes: Option<u64>,
+    /// `null` if the hour of the day makes no difference, or if that is not known.
+    pub hours: Option<Hours>,
     /// Lines for `mylvmbackup.conf`.
     pub setting: Option<String>,
 }
@@ -36,12 +40,33 @@ pub struct SizeRow {
     pub chunk_bytes: u64,
     /// The windows or runs that it is known from.
     pub windows: usize,
+    /// Windows that are left out, since a snapshot copies nothing for a discard, which the kernel counts as a write.
+    pub windows_with_discards: usize,
     pub median_bytes: u64,
     pub largest_bytes: u64,
     pub suggested_bytes: u64,
     /// If the windows are estimated: the half of the interval that holds the truth in 95 % of cases, for the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<f64>,
+}
+
+/// What a snapshot of the usual age needs, by the hour in which it is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Hours {
+    /// The hour in which backups begin, for which a size is suggested; `null` if that is not known.
+    pub of_backups: Option<u8>,
+    pub rows: Vec<HourRow>,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HourRow {
+    /// In UTC, from 0 to 23.
+    pub hour: u8,
+    pub windows: usize,
+    pub median_bytes: u64,
+    pub largest_bytes: u64,
+    pub suggested_bytes: u64,
 }
 
 /// The band of all windows at an age.
@@ -99,7 +124,10 @@ impl SizeAdvice {
                 },
                 size_text(row.largest_bytes).into(),
                 size_text(row.suggested_bytes).into(),
-                row.windows.to_string().into(),
+                match row.windows_with_discards {
+                    0 => row.windows.to_string().into(),
+                    discards => format!("{} ({discards} left out)", row.windows).into(),
+                },
             ]
         };
         Table::new("The size that a snapshot needs", columns, self.rows.iter().map(row))

@@ -1,21 +1,16 @@
 //! The size that a snapshot needs at each age, for each chunk size, from finished snapshots and from measuring.
 
-use super::advice::{CurvePoint, Planned, Risk, SizeAdvice, SizeRow};
+use super::advice::{Hours, Planned, SizeAdvice, SizeRow};
+use super::hours::hours;
+use super::known::{Known, last};
 use super::question::Question;
-use super::{Curve, Measured, text};
-use crate::job::growth::{AGES_MIN, Growth, Run};
-use crate::job::sizing::never_overflows;
+use super::{Measured, text};
+use crate::job::growth::Run;
+use crate::job::sizing::setting;
 use crate::job::statistics::Sorted;
 
 /// The ages that people ask for, besides the usual one.
 const ASKED_S: [f64; 4] = [3600.0, 3.0 * 3600.0, 12.0 * 3600.0, 24.0 * 3600.0];
-/// 1.2 times what 95 % of the windows needed held in all steady cases that were tried.
-const MARGIN: f64 = 1.2;
-const SHARE: f64 = 0.95;
-/// Windows end an hour apart, and a day of them holds all that recurs daily.
-pub(super) const LEAST_WINDOWS: usize = 24;
-/// Nights differ, and less than that does not show by how much.
-const MARGIN_OF_FEW: f64 = 2.0;
 
 /// `None` if nothing is known.
 pub fn advise(question: &Question) -> Option<SizeAdvice> {
@@ -25,23 +20,27 @@ pub fn advise(question: &Question) -> Option<SizeAdvice> {
     ages.sort_by(f64::total_cmp);
     ages.dedup();
     let rows: Vec<SizeRow> =
-        ages.iter().flat_map(|age| known.iter().filter_map(|of_chunk| of_chunk.row(*age))).collect();
+        ages.iter().flat_map(|age| known.iter().filter_map(|of_chunk| of_chunk.row(*age, None))).collect();
     let main = main_chunk(question).or(known.first().map(|of_chunk| of_chunk.chunk))?;
     let of_main = known.iter().find(|of_chunk| of_chunk.chunk == main)?;
-    let curve = of_main.curve(usual_s);
+    let night = usual_s.and_then(|usual_s| Night::of(of_main, question, usual_s));
+    let hour = night.as_ref().and_then(Night::hour);
+    let curve = of_main.curve(usual_s, hour);
     if rows.is_empty() && curve.is_empty() {
         return None;
     }
-    let usual_row = usual_s.and_then(|usual_s| of_main.row(usual_s));
+    let size = night.as_ref().map(|night| night.row.suggested_bytes);
     Some(SizeAdvice {
         origin: format!("{}/{}", question.vg, question.lv),
         is_thin: question.is_thin,
         usual_s,
-        planned: usual_row.as_ref().and_then(|row| of_main.planned(row)),
+        planned: night.as_ref().and_then(|night| of_main.planned(&night.row, hour)),
         basis: text::basis(question),
         limits: text::limits(question),
-        room: text::room(question, usual_row.as_ref()),
-        setting: usual_row.filter(|_| !question.is_thin).map(|row| text::setting(row.suggested_bytes)),
+        room: text::room(question, night.as_ref().map(|night| &night.row)),
+        suggested_bytes: size,
+        setting: size.filter(|_| !question.is_thin).map(setting),
+        hours: night.and_then(|night| night.hours),
         rows,
         curve,
     })
@@ -51,7 +50,26 @@ pub fn advise(question: &Question) -> Option<SizeAdvice> {
 pub fn next_snapshot(question: &Question) -> Option<Planned> {
     question.runs.iter().find(|run| run.is_backup)?;
     let known = Known::of(question, main_chunk(question)?);
-    known.planned(&known.row(usual(&question.runs)?)?)
+    let night = Night::of(&known, question, usual(&question.runs)?)?;
+    known.planned(&night.row, night.hour())
+}
+
+/// What a backup needs that is as long as usual, at its hour if that matters.
+struct Night {
+    row: SizeRow,
+    hours: Option<Hours>,
+}
+
+impl Night {
+    fn of(known: &Known, question: &Question, usual_s: f64) -> Option<Self> {
+        let hours = hours(known, question, usual_s);
+        let hour = hours.as_ref().and_then(|hours| hours.of_backups);
+        Some(Self { row: known.row(usual_s, hour)?, hours })
+    }
+
+    fn hour(&self) -> Option<u8> {
+        self.hours.as_ref()?.of_backups
+    }
 }
 
 /// The median length of its good backups; otherwise of other snapshots, or else of those that overflowed.
@@ -71,13 +89,6 @@ fn main_chunk(question: &Question) -> Option<u64> {
     last(question, |_| true).map(|run| run.chunk)
 }
 
-/// Of the last backup, or else the last snapshot.
-fn last<'a>(question: &'a Question, is_meant: fn(&&Run) -> bool) -> Option<&'a Run> {
-    let mut runs = question.runs.iter().filter(is_meant);
-    let of_backup = runs.clone().find(|run| run.is_backup);
-    of_backup.or_else(|| runs.next())
-}
-
 /// All chunk sizes of which something is known, in order.
 fn chunks(question: &Question) -> Vec<u64> {
     let measured = question.measured.into_iter().flat_map(Measured::all);
@@ -86,116 +97,4 @@ fn chunks(question: &Question) -> Vec<u64> {
     chunks.sort_unstable();
     chunks.dedup();
     chunks
-}
-
-/// A measured window.
-struct Window {
-    measured_s: f64,
-    growth: Growth,
-    /// The upper end of its interval, if it is estimated.
-    most: Growth,
-}
-
-/// What is known of one chunk size.
-struct Known<'a> {
-    question: &'a Question<'a>,
-    chunk: u64,
-    windows: Vec<Window>,
-    runs: Vec<&'a Run>,
-    /// A full copy of the origin.
-    most: f64,
-}
-
-impl<'a> Known<'a> {
-    fn of(question: &'a Question, chunk: u64) -> Self {
-        let curves = question.measured.into_iter().flat_map(Measured::all);
-        let window = |curve: &Curve| {
-            let measured_s = f64::from(curve.measured_min) * 60.0;
-            Some(Window { measured_s, growth: curve.growth(chunk)?, most: curve.most_growth(chunk)? })
-        };
-        let most = question.origin_bytes.filter(|_| !question.is_thin);
-        Self {
-            question,
-            chunk,
-            windows: curves.filter_map(window).collect(),
-            runs: question.runs.iter().filter(|run| run.chunk == chunk).collect(),
-            most: most.map_or(f64::INFINITY, |origin| never_overflows(origin, Some(chunk)) as f64),
-        }
-    }
-
-    /// The bytes that were needed at an age, in each measured window and by each run.
-    fn needs(&self, age_s: f64) -> (Vec<f64>, Vec<f64>) {
-        let runs = self.runs.iter().filter_map(|run| run.need(age_s));
-        (self.measured(age_s, |window| &window.growth), runs.map(|bytes| bytes.min(self.most)).collect())
-    }
-
-    /// The bytes at an age, in each window that is as long.
-    fn measured(&self, age_s: f64, growth: fn(&Window) -> &Growth) -> Vec<f64> {
-        let windows = self.windows.iter().filter(|window| window.measured_s >= age_s);
-        windows.filter_map(|window| Some(growth(window).at(age_s)?.min(self.most))).collect()
-    }
-
-    fn row(&self, age_s: f64) -> Option<SizeRow> {
-        let (windows, runs) = self.needs(age_s);
-        let all = Sorted::new(windows.iter().chain(&runs).copied())?;
-        let most_of_runs = runs.iter().copied().fold(0.0, f64::max);
-        let upper = Sorted::new(self.measured(age_s, |window| &window.most));
-        let wished = match upper.as_ref().filter(|_| windows.len() >= LEAST_WINDOWS) {
-            // The load of the backup itself is only in the runs.
-            Some(measured) => measured.percentile(SHARE).max(most_of_runs) * MARGIN,
-            None => all.most() * MARGIN_OF_FEW,
-        };
-        let extent = self.question.extent.max(1);
-        let bytes = wished.max(all.most()).min(self.most).ceil() as u64;
-        Some(SizeRow {
-            age_s,
-            chunk_bytes: self.chunk,
-            windows: all.numbers().len(),
-            median_bytes: all.median() as u64,
-            largest_bytes: all.most() as u64,
-            suggested_bytes: bytes.div_ceil(extent).max(1) * extent,
-            error_percent: upper.and_then(|upper| error_percent(&windows, upper.numbers())),
-        })
-    }
-
-    fn curve(&self, usual_s: Option<f64>) -> Vec<CurvePoint> {
-        let mut ages: Vec<f64> = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0).chain(usual_s).collect();
-        ages.sort_by(f64::total_cmp);
-        ages.dedup();
-        let point = |age_s: f64| {
-            let (windows, runs) = self.needs(age_s);
-            let all = Sorted::new(windows.into_iter().chain(runs))?;
-            Some(CurvePoint {
-                age_s,
-                least_bytes: all.percentile(0.0),
-                median_bytes: all.median(),
-                largest_bytes: all.most(),
-            })
-        };
-        ages.into_iter().map_while(point).collect()
-    }
-
-    /// The next snapshot is made as large as the last one was, unless its size is known.
-    fn planned(&self, row: &SizeRow) -> Option<Planned> {
-        let question = self.question;
-        let made = || last(question, |run| run.made_bytes.is_some())?.made_bytes;
-        let bytes = question.planned_bytes.or_else(made).filter(|_| !question.is_thin)?;
-        let (windows, runs) = self.needs(row.age_s);
-        let cases = windows.len() + runs.len();
-        let more = windows.iter().chain(&runs).filter(|need| **need > bytes as f64).count();
-        let risk = match more {
-            0 => Risk::Low,
-            more if more * 2 < cases => Risk::Possible,
-            _ => Risk::Likely,
-        };
-        let text = text::planned(question, bytes, row, (more, cases), risk);
-        Some(Planned { bytes, age_s: row.age_s, cases, risk, text })
-    }
-}
-
-/// By how much the windows may be larger, in the median; `None` if they are exact.
-fn error_percent(windows: &[f64], upper: &[f64]) -> Option<f64> {
-    let windows = Sorted::new(windows.iter().copied())?.median();
-    let upper = Sorted::new(upper.iter().copied())?.median();
-    (upper > windows && windows > 0.0).then(|| (upper / windows - 1.0) * 100.0)
 }

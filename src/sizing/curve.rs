@@ -32,7 +32,7 @@ pub struct ChunkCurve {
 
 impl Curve {
     /// The growth of a snapshot with chunks of this size that would have reached each age now. Windows with discards are
-    /// left out: they would make it too large.
+    /// left out: they would make it too large. `None` if nothing is known of this size.
     pub fn growth(&self, chunk: u64) -> Option<Growth> {
         self.growth_of(chunk, |of| &of.counts)
     }
@@ -53,7 +53,7 @@ impl Curve {
         let has_discards = |age: u16| self.discarded_min.is_some_and(|before| before < u32::from(age));
         let known = ages.take_while(|(age, _)| !has_discards(**age));
         let point = |(age, count): (&u16, &u64)| (f64::from(*age) * 60.0, self.bytes(*count, chunk) as f64);
-        Some(Growth(known.map(point).collect())).filter(|growth| !growth.0.is_empty())
+        Some(Growth(known.map(point).collect()))
     }
 
     fn bytes(&self, chunks: u64, chunk: u64) -> u64 {

@@ -9,6 +9,8 @@ mod advice;
 mod advise;
 mod areas;
 mod curve;
+mod hours;
+mod known;
 mod mapped;
 mod measured;
 pub mod placement;
@@ -18,7 +20,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use advice::{CurvePoint, Planned, Risk, SizeAdvice, SizeRow};
+pub use advice::{CurvePoint, HourRow, Hours, Planned, Risk, SizeAdvice, SizeRow};
 pub use advise::{advise, next_snapshot};
 pub use areas::Areas;
 pub use curve::{ChunkCurve, Curve};

@@ -20,8 +20,9 @@ pub struct Question<'a> {
     /// Finished snapshots, the latest first.
     pub runs: Vec<Run>,
     pub measured: Option<&'a Measured>,
-    /// The size of the next snapshot, if it is known better than from the last one.
+    /// The size of the next snapshot, if the client plans one, or mylvmbackup does.
     pub planned_bytes: Option<u64>,
+    pub configured_bytes: Option<u64>,
 }
 
 impl<'a> Question<'a> {
@@ -39,6 +40,7 @@ impl<'a> Question<'a> {
             |job: &&Job| job.vg.as_ref() == Some(&volume.vg) && job.origin.as_ref() == Some(&volume.lv);
         let group = interval.topology.group(&volume.vg);
         let is_thin = volume.pool.is_some();
+        let is_alike = |job: &&Job| job.setup.is_thick() != is_thin;
         Some(Self {
             vg: &volume.vg,
             lv: &volume.lv,
@@ -46,11 +48,23 @@ impl<'a> Question<'a> {
             origin_bytes: volume.size,
             extent: group.and_then(|group| group.extent).unwrap_or(DEFAULT_EXTENT),
             free: if is_thin { free_in_pool(volume, interval) } else { group.and_then(|group| group.free) },
-            runs: ended.filter(is_its).filter_map(Job::run).take(MOST_EARLIER_RUNS).collect(),
+            runs: ended
+                .filter(is_its)
+                .filter(is_alike)
+                .filter_map(Job::run)
+                .take(MOST_EARLIER_RUNS)
+                .collect(),
             measured: measured.get(&volume.uuid),
             planned_bytes: None,
+            configured_bytes: configured_bytes(volume, interval),
         })
     }
+}
+
+/// The size that mylvmbackup will give to the snapshot of this volume.
+fn configured_bytes(volume: &Volume, interval: &Interval) -> Option<u64> {
+    let next = interval.next_snapshot.as_ref()?;
+    (next.group == volume.vg && next.origin == volume.lv).then(|| next.bytes())?
 }
 
 fn free_in_pool(volume: &Volume, interval: &Interval) -> Option<u64> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::advise::LEAST_WINDOWS;
+use super::known::LEAST_WINDOWS;
 use super::*;
 use crate::job::growth::{AGES_MIN, Growth, Run};
 use crate::job::sizing::cow_bytes;
@@ -84,6 +84,15 @@ fn windows_with_discards_are_left_out() {
     areas.advance(1, &only(0..1), false);
     let growth = areas.curve(at(0)).growth(4096).unwrap();
     assert_eq!(growth.0.len(), 2, "the third minute had discards");
+    let mut measured = measured(3);
+    areas.advance(60, &only(0..1), false);
+    measured.add(Arc::new(areas.curve(at(240))));
+    areas.advance(60, &only(0..1), true);
+    measured.add(Arc::new(areas.curve(at(300))));
+    let advice = advise(&Question { measured: Some(&measured), ..question(Vec::new()) }).unwrap();
+    let hour = &advice.rows[0];
+    assert_eq!((hour.windows, hour.windows_with_discards), (4, 1));
+    assert!(advice.table().write(Style::Plain).contains("4 (1 left out)"));
 }
 
 #[test]
@@ -98,6 +107,7 @@ fn run(minutes: f64, mib: u64, overflowed: bool) -> Run {
     Run {
         chunk: 4096,
         growth: Growth(vec![(end_s, (mib * MIB) as f64)]),
+        started_at: at(0),
         seconds: minutes * 60.0,
         made_bytes: Some(64 * MIB),
         overflowed,
@@ -135,6 +145,40 @@ fn finished_snapshots_tell_the_size_of_the_next_one() {
     );
     assert_eq!(advice.basis, "Known from 2 finished snapshots of vg0/mysql.");
     assert_eq!(advice.room.as_deref(), Some("Volume group vg0 has 256 MiB free."));
+}
+
+#[test]
+fn a_longer_age_needs_no_less_though_fewer_windows_are_known() {
+    let advice = advise(&question(vec![run(180.0, 30, false), run(60.0, 40, false)])).unwrap();
+    let largest = |age_s: f64| {
+        let point = advice.curve.iter().find(|point| point.age_s == age_s);
+        point.map(|point| point.largest_bytes / MIB as f64)
+    };
+    assert_eq!((largest(3600.0), largest(7200.0)), (Some(40.0), Some(40.0)));
+}
+
+#[test]
+fn a_pool_grows_while_a_snapshot_exists() {
+    let thin = Question { is_thin: true, free: Some(50 * MIB), ..question(vec![run(60.0, 30, false)]) };
+    let advice = advise(&thin).unwrap();
+    assert_eq!((advice.suggested_bytes, advice.setting, advice.planned), (Some(60 * MIB), None, None));
+    assert_eq!(
+        advice.room.as_deref(),
+        Some("Within 1 h 00 min, the pool may grow by 60.0 MiB. It has 50.0 MiB free, which is too little.")
+    );
+    assert!(advice.limits.ends_with("is also that of its other volumes."), "{}", advice.limits);
+}
+
+#[test]
+fn the_size_that_mylvmbackup_will_use_counts_unless_the_client_plans_another() {
+    let text = |configured_bytes, planned_bytes| {
+        let runs = vec![run(60.0, 30, false)];
+        let question = Question { configured_bytes, planned_bytes, ..question(runs) };
+        next_snapshot(&question).unwrap().text.split(" is ").next().unwrap().to_string()
+    };
+    assert_eq!(text(None, None), "64.0 MiB, as the last one had,");
+    assert_eq!(text(Some(50 * MIB), None), "50.0 MiB, as mylvmbackup.conf says,");
+    assert_eq!(text(Some(50 * MIB), Some(40 * MIB)), "40.0 MiB, as planned,");
 }
 
 #[test]
@@ -329,4 +373,57 @@ fn curves_of_other_times_are_forgotten() {
 fn a_suggestion_is_at_most_a_full_copy() {
     let small = Question { origin_bytes: Some(32 * MIB), ..question(vec![run(60.0, 30, false)]) };
     assert_eq!(advise(&small).unwrap().rows[0].suggested_bytes, 36 * MIB);
+}
+
+/// Days of measuring in which each hour writes as many areas of 4 KiB as it says, at places of its own.
+fn days(days: usize, written: impl Fn(usize) -> usize) -> Measured {
+    let mut areas = Areas::new(1 << 16, 4096, false);
+    let mut measured = Measured::default();
+    for hour in 0..days * 24 {
+        let start = hour % 24 * 2048;
+        areas.advance(60, &only(start..start + written(hour)), false);
+        // The curve at the end of the hour; `at(0)` is at 02:00.
+        measured.add(Arc::new(areas.curve(at((hour as i64 - 1) * 60))));
+    }
+    measured
+}
+
+#[test]
+fn a_size_is_that_of_the_hour_in_which_backups_begin() {
+    let advised = |measured: &Measured| {
+        let runs = vec![run(60.0, 8, false)];
+        advise(&Question { measured: Some(measured), ..question(runs) }).unwrap()
+    };
+    let busy_days = days(9, |hour| if (9..17).contains(&(hour % 24)) { 2000 } else { 200 });
+    let advice = advised(&busy_days);
+    let usual = advice.curve.iter().find(|point| Some(point.age_s) == advice.usual_s).unwrap();
+    assert_eq!(usual.largest_bytes, (8 * MIB) as f64, "the run, which is at night");
+    let hours = advice.hours.unwrap();
+    assert_eq!((hours.rows.len(), hours.of_backups), (24, Some(2)));
+    let of = |hour: usize| (hours.rows[hour].windows, hours.rows[hour].median_bytes);
+    assert_eq!(of(12), (27, cow_bytes(2000, 4096)));
+    assert_eq!(of(2), (28, cow_bytes(200, 4096)), "with the run");
+    assert_eq!(advice.suggested_bytes, Some(12 * MIB), "1.2 times the run's 8 MiB");
+    assert_eq!(
+        hours.text,
+        "The hour matters: within 1 h 00 min, snapshots made about 00:00 UTC need up to 808 KiB, and those made about \
+         17:00 UTC up to 7.85 MiB. The suggested size is for 02:00 UTC, when its backups begin."
+    );
+    let batch_job = days(9, |hour| if hour % 24 == 2 { 2000 } else { 10 });
+    assert_eq!(advised(&batch_job).hours.unwrap().rows[2].suggested_bytes, 12 * MIB);
+    let one_bad_night = days(9, |hour| if hour == 26 { 2000 } else { 10 });
+    assert!(advised(&one_bad_night).hours.is_none());
+    let all_alike = days(9, |hour| 1000 + hour % 7 * 100);
+    assert!(advised(&all_alike).hours.is_none());
+    let few_days = days(2, |hour| if hour % 24 < 12 { 2000 } else { 200 });
+    assert!(advised(&few_days).hours.is_none());
+}
+
+#[test]
+fn the_next_snapshot_is_compared_with_its_own_hour() {
+    let busy_days = days(9, |hour| if (6..20).contains(&(hour % 24)) { 2000 } else { 20 });
+    let small = Run { made_bytes: Some(4 * MIB), ..run(60.0, 1, false) };
+    let planned = |runs| next_snapshot(&Question { measured: Some(&busy_days), ..question(runs) }).unwrap();
+    assert_eq!(planned(vec![small.clone()]).risk, Risk::Low, "at 02:00");
+    assert_eq!(planned(vec![Run { started_at: at(600), ..small }]).risk, Risk::Likely, "at 12:00");
 }

@@ -1,9 +1,8 @@
 //! The sentences of the advice on a snapshot's size.
 
-use super::advice::{Risk, SizeRow};
+use super::advice::{HourRow, Risk, SizeRow};
 use super::question::Question;
 use super::{Curve, Measured};
-use crate::job::sizing::lvm_size;
 use crate::units::{count_text, duration_text, size_text};
 
 /// How the sizes are known.
@@ -25,7 +24,8 @@ pub fn basis(question: &Question) -> String {
 }
 
 fn measuring(measured: &Measured) -> Option<String> {
-    let is_usable = |curve: &&Curve| curve.chunks.iter().any(|of| curve.growth(of.bytes).is_some());
+    let is_known = |curve: &Curve, bytes| curve.growth(bytes).is_some_and(|growth| !growth.0.is_empty());
+    let is_usable = |curve: &&Curve| curve.chunks.iter().any(|of| is_known(curve, of.bytes));
     let curves = measured.all().filter(is_usable).count();
     let first = measured.all().find(is_usable)?;
     let windows = count_text(curves, "measured window", "measured windows");
@@ -49,6 +49,9 @@ pub fn limits(question: &Question) -> String {
         Some(_) => ", nor is the load of the backup itself.",
         None => ".",
     });
+    if question.is_thin && !question.runs.is_empty() {
+        text.push_str(" The growth of a pool during a snapshot is also that of its other volumes.");
+    }
     let is_estimated = |measured: &Measured| measured.all().any(Curve::is_estimated);
     if question.measured.is_some_and(is_estimated) {
         text.push_str(
@@ -67,19 +70,42 @@ pub fn limits(question: &Question) -> String {
     text
 }
 
-/// The free space of the volume group or the pool.
+/// The free space of the volume group, or of the pool and how much it loses.
 pub fn room(question: &Question, row: Option<&SizeRow>) -> Option<String> {
     let free = question.free?;
-    let place = if question.is_thin { "The pool".into() } else { format!("Volume group {}", question.vg) };
-    let has = format!("{place} has {} free", size_text(free));
-    Some(match row.map(|row| row.suggested_bytes) {
-        Some(needed) if needed > free => format!("{has}, less than the suggested {}.", size_text(needed)),
-        _ => format!("{has}."),
+    let needed = row.map(|row| row.suggested_bytes);
+    let has = match (question.is_thin, row) {
+        (true, Some(row)) => format!(
+            "Within {}, the pool may grow by {}. It has {} free",
+            duration_text(row.age_s),
+            size_text(row.suggested_bytes),
+            size_text(free)
+        ),
+        (true, None) => format!("The pool has {} free", size_text(free)),
+        (false, _) => format!("Volume group {} has {} free", question.vg, size_text(free)),
+    };
+    Some(match needed.filter(|needed| *needed > free) {
+        Some(_) if question.is_thin => format!("{has}, which is too little."),
+        Some(needed) => format!("{has}, less than the suggested {}.", size_text(needed)),
+        None => format!("{has}."),
     })
 }
 
-pub fn setting(bytes: u64) -> String {
-    format!("[lvm]\nlvsize={}", lvm_size(bytes))
+/// How the hours differ.
+pub fn hours(age_s: f64, least: &HourRow, most: &HourRow, own: Option<&HourRow>) -> String {
+    let time = |row: &HourRow| format!("{:02}:00 UTC", row.hour);
+    let differ = format!(
+        "The hour matters: within {}, snapshots made about {} need up to {}, and those made about {} up to {}.",
+        duration_text(age_s),
+        time(least),
+        size_text(least.largest_bytes),
+        time(most),
+        size_text(most.largest_bytes)
+    );
+    match own {
+        Some(own) => format!("{differ} The suggested size is for {}, when its backups begin.", time(own)),
+        None => format!("{differ} The suggested size is for any hour."),
+    }
 }
 
 /// Whether the next snapshot is large enough.
@@ -91,7 +117,11 @@ pub fn planned(
     risk: Risk,
 ) -> String {
     let origin = format!("{}/{}", question.vg, question.lv);
-    let whose = if question.planned_bytes.is_some() { "as planned" } else { "as the last one had" };
+    let whose = match (question.planned_bytes, question.configured_bytes) {
+        (Some(_), _) => "as planned",
+        (None, Some(_)) => "as mylvmbackup.conf says",
+        (None, None) => "as the last one had",
+    };
     let (size, age) = (size_text(bytes), duration_text(row.age_s));
     let needed = || {
         let suggested = size_text(row.suggested_bytes);

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
 
 use super::files::Root;
+use crate::mylvmbackup::NextSnapshot;
 
 /// mylvmbackup's default configuration file.
 pub const CONFIGURATION: &str = "/etc/mylvmbackup.conf";
@@ -37,6 +38,12 @@ pub fn configuration(root: &Root) -> Result<Option<String>, String> {
         return Err(format!("it is longer than {} KiB", MAX_CONFIGURATION / 1024));
     }
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// The next snapshot as a configuration file with nothing else, since the file also holds a password; empty if there is none.
+pub fn next_snapshot(root: &Root) -> Result<String, String> {
+    let text = configuration(root).map_err(|why| format!("cannot read {CONFIGURATION}: {why}"))?;
+    Ok(text.and_then(|text| NextSnapshot::parse(&text)).map(|next| next.to_string()).unwrap_or_default())
 }
 
 /// Whether a program can be executed.

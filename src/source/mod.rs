@@ -108,6 +108,8 @@ pub enum Part {
     /// Regions of cowbell's device-mapper statistics, with the areas written to since the previous reading, formatted by
     /// [`live::touched`]
     Touched,
+    /// `vgname`, `lvname` and `lvsize` of `/etc/mylvmbackup.conf`, as a file that has nothing else
+    BackupPlan,
 }
 
 impl Part {

@@ -70,6 +70,57 @@ fn a_size_that_was_exceeded_by_what_is_planned_is_a_warning() {
     assert_eq!(planned(32 << 20)["risk"], "low");
 }
 
+/// Only root can read the file, so what it says about the next snapshot is in the readings.
+#[test]
+fn the_size_that_mylvmbackup_will_use_is_the_planned_one() {
+    let planned = |lv: &str| {
+        let mut tape = hour(0.5, false);
+        let result = ReadResult::Text(format!("[lvm]\nvgname=vg0\nlvname={lv}\nlvsize=16M\n"));
+        tape.readings[3].texts.push(PartReading { part: Part::BackupPlan, result, took_us: 10 });
+        let tape = tape.saved();
+        let daemon = played(&tape);
+        let page = daemon.get("/volumes/vg0/data").body;
+        (daemon.json("/api/v1/volumes/vg0/data/size")["planned"].clone(), page)
+    };
+    let (of_data, page) = planned("data");
+    assert_eq!((&of_data["risk"], &of_data["bytes"]), (&"likely".into(), &(16 << 20).into()));
+    assert!(page.contains("16.0 MiB, as mylvmbackup.conf says, is less than was needed"), "{page}");
+    assert_eq!(planned("other").0["risk"], "low", "it is as large as the last one was");
+}
+
+#[test]
+fn the_growth_of_a_snapshot_that_exists_is_drawn_over_the_curve() {
+    let mut tape = hour(0.5, true);
+    let legend = "and the growth of the one that exists.";
+    let page = |tape: &Tape| played(tape).get("/volumes/vg0/data").body;
+    assert!(!page(&tape).contains(legend), "it has ended");
+    tape.readings.truncate(45);
+    let tape = tape.saved();
+    assert!(page(&tape).contains(legend));
+}
+
+/// The snapshot exists for an hour and a minute.
+#[test]
+fn a_clock_that_is_set_makes_no_backup_longer() {
+    let mut tape = hour(0.5, false);
+    tape.readings[30..].iter_mut().for_each(|reading| reading.at += Duration::from_secs(7200));
+    let tape = tape.saved();
+    let daemon = played(&tape);
+    assert_eq!(daemon.json("/api/v1/volumes/vg0/data/size")["usual_s"], 3660.0);
+}
+
+/// The page of the job suggests what the page of its origin does.
+#[test]
+fn a_job_and_its_origin_have_one_size() {
+    // The peak was 8 MiB, and 12.2 were measured.
+    let tape = hour(0.2, true);
+    let daemon = played(&tape);
+    let size = daemon.json("/api/v1/volumes/vg0/data/size")["setting"].clone();
+    let id = daemon.json("/api/v1/jobs")[0]["id"].as_i64().unwrap();
+    let job = daemon.json(&format!("/api/v1/jobs/{id}/figures"));
+    assert_eq!((&size, &job["sizing"]["setting"]), (&"[lvm]\nlvsize=28M".into(), &size), "{job}");
+}
+
 /// 50 new areas a minute and 10 old ones: 3,010 areas in an hour, which lie in 189 or 190 chunks of 64 KiB. A header and
 /// the exceptions take one chunk each.
 #[test]

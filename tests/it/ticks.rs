@@ -51,6 +51,7 @@ impl Tick {
             failed_processes: Vec::new(),
             read_errors: Vec::new(),
             touched: None,
+            next_snapshot: None,
         }
     }
 }

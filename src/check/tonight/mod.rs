@@ -7,8 +7,8 @@ mod room;
 mod snapshot;
 
 use super::Finding;
+use crate::mylvmbackup::{BackupPlan, BackupType, Configuration, Tool};
 use crate::sample::lvm::Report;
-use crate::sample::mylvmbackup::{BackupPlan, BackupType, Configuration, Tool};
 use crate::source::backup::{CONFIGURATION, Directory, ProgramState};
 
 /// Quoted words are truncated to this length.

@@ -2,7 +2,7 @@
 
 use super::super::Finding;
 use super::{Facts, missing, named, quoted};
-use crate::sample::mylvmbackup::{BackupPlan, BackupType};
+use crate::mylvmbackup::{BackupPlan, BackupType};
 use crate::source::backup::Directory;
 use crate::units::size_text;
 

@@ -2,8 +2,8 @@
 
 use super::super::Finding;
 use super::{Facts, missing, named, quoted};
+use crate::mylvmbackup::{BackupPlan, is_lvm_name, size_bytes};
 use crate::sample::lvm::{Group, Volume};
-use crate::sample::mylvmbackup::{BackupPlan, size_bytes};
 use crate::source::backup::CONFIGURATION;
 use crate::units::size_text;
 
@@ -151,6 +151,5 @@ fn is_thin(volume: &Volume) -> bool {
 }
 
 fn is_name(name: &str, may_have_codes: bool) -> bool {
-    let may_have = |c: char| c.is_ascii_alphanumeric() || "_.+-".contains(c) || (c == '%' && may_have_codes);
-    !name.is_empty() && !name.starts_with('-') && name.chars().all(may_have)
+    is_lvm_name(&if may_have_codes { name.replace('%', "_") } else { name.into() })
 }

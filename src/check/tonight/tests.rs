@@ -5,9 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use super::place::{device_of, dm_uuid, is_on, number_of};
 use super::*;
+use crate::mylvmbackup;
 use crate::sample::diskstats::Number;
 use crate::sample::lvm::{Group, Segment, Volume};
-use crate::sample::{mounts, mylvmbackup, sysfs};
+use crate::sample::{mounts, sysfs};
 use crate::source::backup::FileEntry;
 
 const MIB: u64 = 1 << 20;

@@ -14,10 +14,10 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use rustix::fs::{FlockOperation, flock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
-use super::refusal;
 use super::subject::Subject;
+use super::{refusal, require_room};
 use crate::source::clock;
 use crate::source::dm::label::{Label, Role};
 use crate::source::dm::stats::{DeviceRegions, StatsReader};
@@ -86,38 +86,27 @@ pub async fn create(subject: &Subject, region: &NewRegion) -> anyhow::Result<Dur
         .spawn()
         .context("cannot start a process that creates the region")?;
     let pid = child.id().unwrap_or_default();
-    match tokio::time::timeout(LIMIT, conversation(&mut child)).await {
-        Ok(took) => {
-            took.context("cannot talk to the process that creates the region")?.map_err(anyhow::Error::msg)
-        }
-        Err(_) => bail!(
-            "cannot watch {name}: its storage does not answer, and process {pid} waits for it in the kernel, where it cannot \
-             be killed; when the storage answers again, it ends and leaves nothing behind"
-        ),
-    }
-}
-
-/// Has the region kept, once it exists; returns how long its creation took, or what the process complains about.
-async fn conversation(child: &mut Child) -> std::io::Result<Result<Duration, String>> {
-    let (Some(mut input), Some(mut output), Some(mut errors)) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take())
-    else {
-        return Ok(Err("the process has no pipes".into()));
+    let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
+        bail!("the process that creates the region has no pipes");
     };
     let mut micros = [0; size_of::<u64>()];
-    if output.read_exact(&mut micros).await.is_ok() {
-        input.write_all(KEEP).await?;
+    let Ok(is_complete) = tokio::time::timeout(LIMIT, output.read_exact(&mut micros)).await else {
+        bail!(
+            "cannot watch {name}: its storage does not answer, and process {pid} waits for it in the kernel, where it cannot \
+             be killed; when the storage answers again, it ends and leaves nothing behind"
+        );
+    };
+    if is_complete.is_ok() {
+        // A process that has ended meanwhile says why below.
+        let _ = input.write_all(KEEP).await;
     }
     drop(input);
-    let mut complaint = String::new();
-    errors.read_to_string(&mut complaint).await?;
-    let status = child.wait().await?;
-    let complaint = complaint.trim().trim_start_matches("cowbell: ");
-    Ok(if status.success() {
-        Ok(Duration::from_micros(u64::from_le_bytes(micros)))
-    } else {
-        Err(complaint.into())
-    })
+    // From here on the region may remain, so the answer is waited for without a limit.
+    let answer =
+        child.wait_with_output().await.context("cannot wait for the process that creates the region")?;
+    let complaint = String::from_utf8_lossy(&answer.stderr);
+    ensure!(answer.status.success(), "{}", complaint.trim().trim_start_matches("cowbell: "));
+    Ok(Duration::from_micros(u64::from_le_bytes(micros)))
 }
 
 /// In the process: creates the region, tells the microseconds that it took, and deletes it again unless the parent wants it.
@@ -125,8 +114,8 @@ pub fn run(command: &CreateRegion) -> anyhow::Result<()> {
     let CreateRegion { name, device, uuid, place, step, label } = command;
     let control = lock()?;
     let failed = |errno| anyhow::Error::msg(refusal(name, errno));
-    let regions = || StatsReader::default().regions(&control, *device).map_err(failed);
-    let before = regions()?;
+    let mut reader = StatsReader::default();
+    let before = reader.regions(&control, *device).map_err(failed)?;
     ensure!(
         before.is_volume() && !uuid.is_empty() && before.uuid.ends_with(uuid),
         "cannot watch {name}: another device has its number now"
@@ -134,11 +123,12 @@ pub fn run(command: &CreateRegion) -> anyhow::Result<()> {
     let region = NewRegion { place: *place, step: *step, label: Label::parse(label) };
     let is_probe = matches!(region.label.role, Role::Probe(_));
     ensure!(is_probe || before.regions.is_empty(), "{name} is watched already");
+    require_room(name, reader.count_all(&control, *device).map_err(failed)?, 1)?;
     let started = Instant::now();
     let id = watch::create(&control, *device, &region).map_err(failed)?;
     let is_wanted = is_kept(started.elapsed());
     // A map may be deleted while its probes are created.
-    if !is_wanted || (is_probe && !has_map(&regions()?)) {
+    if !is_wanted || (is_probe && !has_map(&reader.regions(&control, *device).map_err(failed)?)) {
         watch::delete(&control, *device, id).map_err(failed)?;
         bail!("cannot watch {name}: the region was deleted again");
     }

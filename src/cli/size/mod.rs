@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::printing::print;
 use crate::client::job::Form;
 use crate::client::{self, Daemon};
+use crate::config::LvmSource;
 use crate::sizing::probes::PROBES;
 use crate::source::clock;
 use crate::source::dm::call;
@@ -59,14 +60,17 @@ enum Switch {
     Off,
 }
 
-pub async fn size(command: Size, daemon: &Daemon, root: &Root) -> anyhow::Result<()> {
+pub async fn size(command: Size, daemon: &Daemon, lvm: LvmSource, root: &Root) -> anyhow::Result<()> {
     match (command.volume.as_deref(), command.watch) {
         (None, _) => clean(),
         (Some(volume), None) => {
             let form = if command.json { Form::Json } else { Form::Text };
             print(&client::size::size(daemon, volume, form).await?)
         }
-        (Some(volume), Some(Switch::On)) => watch_on(volume, &command, root).await,
+        (Some(volume), Some(Switch::On)) => {
+            require_reader(volume, lvm)?;
+            watch_on(volume, &command, root).await
+        }
         (Some(volume), Some(Switch::Off)) => watch_off(volume, root).await,
     }
 }
@@ -98,6 +102,16 @@ async fn watch_on(volume: &str, command: &Size, root: &Root) -> anyhow::Result<(
     ))
 }
 
+/// Counters that are not read are of no use.
+fn require_reader(volume: &str, lvm: LvmSource) -> anyhow::Result<()> {
+    ensure!(
+        lvm.uses_dm(),
+        "cannot watch {volume}: cowbell would not read the counters, since `source = \"lvs\"` in [lvm] disables the \
+         device-mapper; set it to \"auto\", and restart cowbell"
+    );
+    Ok(())
+}
+
 fn require_root(what: &str) -> anyhow::Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "only root can {what}: run the command with sudo");
     Ok(())
@@ -115,11 +129,15 @@ fn require_unwatched(subject: &Subject, regions: usize) -> anyhow::Result<()> {
             "{name} is watched already, in parts of {step}; to change that, end it with `cowbell size {name} --watch off`"
         );
     }
-    let all = reader.count_all(&control, *device).map_err(failed)?;
+    require_room(name, reader.count_all(&control, *device).map_err(failed)?, regions)
+}
+
+/// Refuses to create more regions than a volume should have, with those of all programs.
+fn require_room(name: &str, all: usize, more: usize) -> anyhow::Result<()> {
     ensure!(
-        all + regions <= MAX_REGIONS,
-        "cannot watch {name}: it has {all} regions of other programs' statistics and would need {regions} more, and more than \
-         {MAX_REGIONS} slow down its writes; `dmstats list --allprograms` shows them"
+        all + more <= MAX_REGIONS,
+        "cannot watch {name}: it has {all} regions of statistics and would need {more} more, and more than {MAX_REGIONS} slow \
+         down its writes; `dmstats list --allprograms` shows them"
     );
     Ok(())
 }
@@ -214,4 +232,46 @@ fn clean() -> anyhow::Result<()> {
             "regions of cowbell's statistics were"
         )
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentence(result: anyhow::Result<()>) -> String {
+        result.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_refusal_of_the_kernel_says_what_to_do() {
+        for (errno, expected) in [
+            (Errno::INVAL, "this kernel has no device-mapper statistics; they need Linux 3.12 or newer"),
+            (
+                Errno::NOMEM,
+                "the kernel refuses the memory; it allows a quarter of the machine's memory for statistics of all volumes; use \
+                 fewer parts with a larger --chunk",
+            ),
+            (Errno::NXIO, "it was removed or deactivated meanwhile"),
+            (Errno::PERM, "that needs CAP_SYS_ADMIN, which root lacks here; run it outside of the container"),
+            (Errno::IO, "the device-mapper answers: Input/output error (os error 5)"),
+        ] {
+            assert_eq!(refusal("vg0/data", errno), format!("cannot watch vg0/data: {expected}"));
+        }
+    }
+
+    #[test]
+    fn regions_of_other_programs_count() {
+        assert_eq!(sentence(require_room("vg0/data", 15, 33)), "");
+        assert_eq!(
+            sentence(require_room("vg0/data", 16, 33)),
+            "cannot watch vg0/data: it has 16 regions of statistics and would need 33 more, and more than 48 slow down its \
+             writes; `dmstats list --allprograms` shows them"
+        );
+    }
+
+    #[test]
+    fn counters_that_are_not_read_are_refused() {
+        assert_eq!(sentence(require_reader("vg0/data", LvmSource::Dm)), "");
+        assert!(sentence(require_reader("vg0/data", LvmSource::Lvs)).contains("`source = \"lvs\"` in [lvm]"));
+    }
 }

@@ -1,5 +1,6 @@
 //! The machine that cowbell runs on: a reading each tick, and messages of hooks in between.
 
+mod backup_plan;
 mod device_mapper;
 pub mod exits;
 mod extra;
@@ -22,6 +23,7 @@ use super::hooks::HookListener;
 use super::usage::UsageQuery;
 use super::{Hook, JobCommand, Part, PartReading, ReadResult, Reading};
 use crate::config::LvmSource;
+use backup_plan::BackupPlanQuery;
 use device_mapper::DmSource;
 use exits::ProcessExits;
 use extra::ExtraTicks;
@@ -51,6 +53,7 @@ pub struct Live {
     /// `None` without the device-mapper.
     touched: Option<TouchedAreas>,
     names: Names,
+    backup_plan: Option<BackupPlanQuery>,
     usage: Option<UsageQuery>,
     lvm: Option<LvmReports>,
     /// Parts that the configuration disables, for the first reading.
@@ -83,6 +86,7 @@ impl Live {
         let device_mapper = if source.uses_dm() { Some(DmSource::start()?) } else { None };
         let live = Self::unprivileged(root, interval)?;
         Ok(Self {
+            backup_plan: Some(BackupPlanQuery::below(&live.root)),
             usage: Some(UsageQuery::below(&live.root)),
             touched: device_mapper.is_some().then(TouchedAreas::default),
             device_mapper,
@@ -92,7 +96,7 @@ impl Live {
         })
     }
 
-    /// Reads only what every user may read: no device-mapper, no LVM, no file systems on snapshots.
+    /// Reads only what every user may read: no device-mapper, no LVM, no file systems on snapshots, no plan of backups.
     pub fn unprivileged(root: Root, interval: Duration) -> std::io::Result<Self> {
         let files = Files {
             diskstats: root.keep("proc/diskstats"),
@@ -102,6 +106,7 @@ impl Live {
             mounts: Mounts::below(&root),
         };
         Ok(Self {
+            backup_plan: None,
             usage: None,
             makers: Makers::below(&root),
             watched: WatchedProcesses::below(&root),
@@ -221,6 +226,7 @@ impl Live {
         texts.extend(self.files.mounts.read_if_changed().map(|read| timed(Part::Mounts, || read)));
         texts.extend(self.read_names(&diskstats));
         texts.extend(self.read_usage(&texts));
+        texts.extend(self.backup_plan.as_mut().and_then(BackupPlanQuery::poll));
         texts.extend(self.lvm.iter_mut().flat_map(LvmReports::take_texts));
         texts.append(&mut self.disabled);
         texts.insert(0, diskstats);

@@ -18,6 +18,10 @@ pub struct SizeView {
     /// `critical`, `warning` or `ok`; empty if no size is planned.
     pub grade: &'static str,
     pub svg: Option<String>,
+    /// Whether the chart has only windows of the hour in which backups begin.
+    pub is_of_an_hour: bool,
+    /// Whether it has the snapshot that exists now.
+    pub is_growing: bool,
     pub table: Table,
     /// The line to set, alone.
     pub line: Option<String>,
@@ -26,12 +30,15 @@ pub struct SizeView {
 /// `None` if nothing is known.
 pub fn of_volume(present: &Present, volume: &Volume, width: u32) -> Option<SizeView> {
     let advice = present.size_advice(volume, None)?;
+    let running = running(present, volume);
     Some(SizeView {
         grade: advice.planned.as_ref().map_or("", |planned| match planned.risk {
             Risk::Low => "ok",
             Risk::Possible | Risk::Likely => "warning",
         }),
-        svg: svg(&advice, &running(present, volume), width),
+        svg: svg(&advice, &running, width),
+        is_of_an_hour: advice.hours.as_ref().is_some_and(|hours| hours.of_backups.is_some()),
+        is_growing: !running.is_empty(),
         table: advice.table(),
         line: advice.setting.as_deref().and_then(|setting| setting.lines().last()).map(String::from),
         advice,
@@ -45,7 +52,7 @@ fn running(present: &Present, volume: &Volume) -> Vec<(f64, f64)> {
     };
     let Some(job) = present.jobs.iter().rev().find(is_of_volume) else { return Vec::new() };
     let ages = AGES_MIN.iter().zip(&job.growth);
-    let now = job.setup.peak_bytes.map(|bytes| (job.seconds(present.interval.at), bytes as f64));
+    let now = job.grown_bytes().map(|bytes| (job.seconds(present.interval.at), bytes as f64));
     let known = ages.map(|(age, bytes)| (f64::from(*age) * 60.0, *bytes as f64)).chain(now);
     if job.growth.is_empty() && now.is_none() {
         Vec::new()
@@ -69,7 +76,7 @@ fn svg(advice: &SizeAdvice, running: &[(f64, f64)], width: u32) -> Option<String
     let band = shown.iter().map(|point| (point.age_s / unit_s, point.least_bytes, point.largest_bytes));
     let median = shown.iter().map(|point| at((point.age_s, point.median_bytes)));
     let mut curves = vec![(Look::Read, std::iter::once((0.0, 0.0)).chain(median).collect())];
-    if running.len() > 1 {
+    if !running.is_empty() {
         curves.push((Look::Fill, running.iter().copied().map(at).collect()));
     }
     Some(chart::scatter(&Scatter {

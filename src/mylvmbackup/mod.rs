@@ -3,6 +3,7 @@
 //! makes mylvmbackup exit. Invalid lines are not stored, since they may hold a password.
 
 mod keys;
+mod next;
 mod plan;
 mod size;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 use std::collections::HashMap;
 
 use keys::is_known;
+pub use next::NextSnapshot;
 pub use plan::{BackupPlan, BackupType, Tool};
 pub use size::size_bytes;
 
@@ -109,6 +111,12 @@ fn lines(text: &str) -> Vec<&str> {
     text.split(end)
         .map(|line| if end == "\n" { line.strip_suffix('\r').unwrap_or(line) } else { line })
         .collect()
+}
+
+/// Whether LVM takes this as a name of a volume or group.
+pub fn is_lvm_name(name: &str) -> bool {
+    let may_have = |c: char| c.is_ascii_alphanumeric() || "_.+-".contains(c);
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(may_have)
 }
 
 fn section_name(line: &str) -> Option<&str> {

@@ -6,7 +6,7 @@ use super::plan::BackupPlan;
 use super::size::size_bytes;
 use super::{Configuration, parse};
 
-const PACKAGED: &str = include_str!("../../../tests/fixtures/mylvmbackup-0.15.conf");
+const PACKAGED: &str = include_str!("../../tests/fixtures/mylvmbackup-0.15.conf");
 
 fn plan(text: &str) -> BackupPlan {
     BackupPlan::of(&parse(text))

@@ -1,0 +1,101 @@
+//! The snapshot that mylvmbackup makes next: the only part of its configuration that leaves the process that reads it.
+
+use std::fmt;
+
+use super::plan::BackupPlan;
+use super::size::size_bytes;
+use super::{is_lvm_name, parse};
+
+/// LVM's limit is 127 letters, and no size is as long.
+const LONGEST: usize = 127;
+
+/// Plain words only, so that no other text of the file is taken for one of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextSnapshot {
+    pub group: String,
+    pub origin: String,
+    /// As written in `lvsize`.
+    size: String,
+}
+
+impl NextSnapshot {
+    /// From a configuration file; `None` if mylvmbackup would not run with it, or if the snapshot has no size of its own.
+    pub fn parse(text: &str) -> Option<Self> {
+        let written = parse(text);
+        if !written.invalid_lines.is_empty() || written.is_empty {
+            return None;
+        }
+        let BackupPlan { group, origin, size, is_thin, .. } = BackupPlan::of(&written);
+        let is_plain = |word: &String| is_lvm_name(word) && word.len() <= LONGEST;
+        let are_plain = [&group, &origin, &size].into_iter().all(is_plain);
+        (!is_thin && are_plain && size_bytes(&size).is_some()).then_some(Self { group, origin, size })
+    }
+
+    pub fn bytes(&self) -> Option<u64> {
+        size_bytes(&self.size)
+    }
+}
+
+/// A configuration file with only these keys.
+impl fmt::Display for NextSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, origin, size } = self;
+        write!(f, "[lvm]\nvgname={group}\nlvname={origin}\nlvsize={size}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(file: &str) -> Option<String> {
+        NextSnapshot::parse(file).map(|next| next.to_string())
+    }
+
+    #[test]
+    fn only_the_volume_and_its_size_are_left_of_the_file() {
+        let file = "[mysql]\nuser=root\npassword=secret\n[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=1.5G\nbackuplv=secret\n";
+        let expected = "[lvm]\nvgname=vg0\nlvname=mysql\nlvsize=1.5G\n";
+        assert_eq!(text(file).as_deref(), Some(expected));
+        assert_eq!(text(expected).as_deref(), Some(expected), "parsed by the same parser");
+        assert_eq!(NextSnapshot::parse(file).unwrap().bytes(), Some(1536 << 20));
+        assert_eq!(
+            text("[mysql]\n").as_deref(),
+            Some("[lvm]\nvgname=mysql\nlvname=data\nlvsize=5G\n"),
+            "defaults"
+        );
+    }
+
+    /// A password in the wrong line, or a file with which mylvmbackup would not run.
+    #[test]
+    fn of_anything_else_nothing_is_left() {
+        let long = format!("[lvm]\nvgname={}\n", "a".repeat(128));
+        for file in [
+            "",
+            "password=secret\n",
+            "[lvm]\nvgname=vg0\nsecret\n",
+            "[lvm]\nvgname=vg0 secret\n",
+            "[lvm]\nvgname=vg0\nvgname=secret\n",
+            "[lvm]\nvgname=\"vg0\"\n",
+            "[lvm]\nlvname=<<END\nsecret\nsecret\nEND\n",
+            "[lvm]\nlvname=-secret\n",
+            "[lvm]\nlvsize=5G # secret\n",
+            "[lvm]\nlvsize=secret\n",
+            "[lvm]\nlvsize=10%ORIGIN\n",
+            "[misc]\nthin=1\n",
+            &long,
+        ] {
+            assert_eq!(text(file), None, "{file:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn of_any_file_the_text_has_four_plain_lines(file in "(\\PC|\n|=|\\[lvm\\]\n|lvsize=|vgname=|lvname=|<<)*") {
+            if let Some(text) = text(&file) {
+                let is_plain = |c: char| c.is_ascii_alphanumeric() || "[]=_.+-\n".contains(c);
+                assert!(text.lines().count() == 4 && text.chars().all(is_plain), "{text:?}");
+            }
+        }
+    }
+}

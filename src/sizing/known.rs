@@ -1,0 +1,179 @@
+//! What is known of one chunk size, at any age.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::advice::{CurvePoint, Planned, Risk, SizeRow};
+use super::question::Question;
+use super::{Curve, Measured, text};
+use crate::job::growth::{AGES_MIN, Growth, Run};
+use crate::job::sizing::never_overflows;
+use crate::job::statistics::Sorted;
+
+/// Hours of a day, in UTC.
+pub const HOURS: u8 = 24;
+/// 1.2 times what 95 % of the windows needed held in all steady cases that were tried.
+const MARGIN: f64 = 1.2;
+const SHARE: f64 = 0.95;
+/// Windows end an hour apart, and a day of them holds all that recurs daily.
+pub const LEAST_WINDOWS: usize = 24;
+/// Nights differ, and less than that does not show by how much.
+const MARGIN_OF_FEW: f64 = 2.0;
+
+/// Of the last backup, or else the last snapshot.
+pub fn last<'a>(question: &'a Question, is_meant: fn(&&Run) -> bool) -> Option<&'a Run> {
+    let mut runs = question.runs.iter().filter(is_meant);
+    let of_backup = runs.clone().find(|run| run.is_backup);
+    of_backup.or_else(|| runs.next())
+}
+
+/// A measured window.
+struct Window {
+    at: Timestamp,
+    measured_s: f64,
+    growth: Growth,
+    /// The upper end of its interval, if it is estimated.
+    most: Growth,
+}
+
+/// What is known of one chunk size.
+pub struct Known<'a> {
+    question: &'a Question<'a>,
+    pub chunk: u64,
+    windows: Vec<Window>,
+    runs: Vec<&'a Run>,
+    /// A full copy of the origin.
+    most: f64,
+}
+
+impl<'a> Known<'a> {
+    pub fn of(question: &'a Question, chunk: u64) -> Self {
+        let curves = question.measured.into_iter().flat_map(Measured::all);
+        let window = |curve: &Curve| {
+            let measured_s = f64::from(curve.measured_min) * 60.0;
+            Some(Window {
+                at: curve.at,
+                measured_s,
+                growth: curve.growth(chunk)?,
+                most: curve.most_growth(chunk)?,
+            })
+        };
+        let most = question.origin_bytes.filter(|_| !question.is_thin);
+        Self {
+            question,
+            chunk,
+            windows: curves.filter_map(window).collect(),
+            runs: question.runs.iter().filter(|run| run.chunk == chunk).collect(),
+            most: most.map_or(f64::INFINITY, |origin| never_overflows(origin, Some(chunk)) as f64),
+        }
+    }
+
+    /// The bytes that were needed at an age, in each measured window and by each run; with an hour, in those that began
+    /// about then.
+    pub fn needs(&self, age_s: f64, hour: Option<u8>) -> (Vec<f64>, Vec<f64>) {
+        let runs = self.runs.iter().filter(|run| is_about(hour, run.started_at));
+        let runs = runs.filter_map(|run| run.need(age_s));
+        let windows = self.windows(age_s, hour);
+        (
+            self.bytes(windows, age_s, |window| &window.growth),
+            runs.map(|bytes| bytes.min(self.most)).collect(),
+        )
+    }
+
+    /// The windows that are so long.
+    fn windows(&self, age_s: f64, hour: Option<u8>) -> impl Iterator<Item = &Window> {
+        let began_at = move |window: &Window| window.at - SignedDuration::from_secs(age_s as i64);
+        self.windows
+            .iter()
+            .filter(move |window| window.measured_s >= age_s && is_about(hour, began_at(window)))
+    }
+
+    /// Those of windows with discards are unknown.
+    fn bytes<'w>(
+        &self,
+        windows: impl Iterator<Item = &'w Window>,
+        age_s: f64,
+        growth: fn(&Window) -> &Growth,
+    ) -> Vec<f64> {
+        windows.filter_map(|window| Some(growth(window).at(age_s)?.min(self.most))).collect()
+    }
+
+    pub fn row(&self, age_s: f64, hour: Option<u8>) -> Option<SizeRow> {
+        let (windows, runs) = self.needs(age_s, hour);
+        let all = Sorted::new(windows.iter().chain(&runs).copied())?;
+        let most_of_runs = runs.iter().copied().fold(0.0, f64::max);
+        let long = self.windows(age_s, hour).count();
+        let upper = Sorted::new(self.bytes(self.windows(age_s, hour), age_s, |window| &window.most));
+        let wished = match upper.as_ref().filter(|_| windows.len() >= LEAST_WINDOWS) {
+            // The load of the backup itself is only in the runs.
+            Some(measured) => measured.percentile(SHARE).max(most_of_runs) * MARGIN,
+            None => all.most() * MARGIN_OF_FEW,
+        };
+        let extent = self.question.extent.max(1);
+        let bytes = wished.max(all.most()).min(self.most).ceil() as u64;
+        Some(SizeRow {
+            age_s,
+            chunk_bytes: self.chunk,
+            windows: all.numbers().len(),
+            windows_with_discards: long - windows.len(),
+            median_bytes: all.median() as u64,
+            largest_bytes: all.most() as u64,
+            suggested_bytes: bytes.div_ceil(extent).max(1) * extent,
+            error_percent: upper.and_then(|upper| error_percent(&windows, upper.numbers())),
+        })
+    }
+
+    pub fn curve(&self, usual_s: Option<f64>, hour: Option<u8>) -> Vec<CurvePoint> {
+        let mut ages: Vec<f64> = AGES_MIN.iter().map(|age| f64::from(*age) * 60.0).chain(usual_s).collect();
+        ages.sort_by(f64::total_cmp);
+        ages.dedup();
+        // Fewer windows are known of a longer age, but it needs no less.
+        let [mut least, mut median, mut largest] = [0.0_f64; 3];
+        let point = |age_s: f64| {
+            let (windows, runs) = self.needs(age_s, hour);
+            let all = Sorted::new(windows.into_iter().chain(runs))?;
+            least = least.max(all.percentile(0.0));
+            median = median.max(all.median());
+            largest = largest.max(all.most());
+            Some(CurvePoint { age_s, least_bytes: least, median_bytes: median, largest_bytes: largest })
+        };
+        ages.into_iter().map_while(point).collect()
+    }
+
+    /// Without a plan, the next snapshot is made as large as the last one was.
+    pub fn planned(&self, row: &SizeRow, hour: Option<u8>) -> Option<Planned> {
+        let question = self.question;
+        let made = || last(question, |run| run.made_bytes.is_some())?.made_bytes;
+        let bytes = question
+            .planned_bytes
+            .or(question.configured_bytes)
+            .or_else(made)
+            .filter(|_| !question.is_thin)?;
+        let (windows, runs) = self.needs(row.age_s, hour);
+        let cases = windows.len() + runs.len();
+        let more = windows.iter().chain(&runs).filter(|need| **need > bytes as f64).count();
+        let risk = match more {
+            0 => Risk::Low,
+            more if more * 2 < cases => Risk::Possible,
+            _ => Risk::Likely,
+        };
+        let text = text::planned(question, bytes, row, (more, cases), risk);
+        Some(Planned { bytes, age_s: row.age_s, cases, risk, text })
+    }
+}
+
+/// By how much the windows may be larger, in the median; `None` if they are exact.
+fn error_percent(windows: &[f64], upper: &[f64]) -> Option<f64> {
+    let windows = Sorted::new(windows.iter().copied())?.median();
+    let upper = Sorted::new(upper.iter().copied())?.median();
+    (upper > windows && windows > 0.0).then(|| (upper / windows - 1.0) * 100.0)
+}
+
+/// Whether a time is in this hour or next to it; any time is without an hour.
+fn is_about(hour: Option<u8>, at: Timestamp) -> bool {
+    hour.is_none_or(|hour| (hour_of(at) + HOURS + 1 - hour) % HOURS <= 2)
+}
+
+/// The hour of a time.
+pub fn hour_of(at: Timestamp) -> u8 {
+    at.to_zoned(jiff::tz::TimeZone::UTC).hour().unsigned_abs()
+}
