@@ -92,7 +92,8 @@ fn chunks(question: &Question) -> Vec<u64> {
 struct Window {
     measured_s: f64,
     growth: Growth,
-    /// The upper end of its interval, if it is estimated.
+    /// The ends of its interval, if it is estimated.
+    least: Growth,
     most: Growth,
 }
 
@@ -111,7 +112,8 @@ impl<'a> Known<'a> {
         let curves = question.measured.into_iter().flat_map(Measured::all);
         let window = |curve: &Curve| {
             let measured_s = f64::from(curve.measured_min) * 60.0;
-            Some(Window { measured_s, growth: curve.growth(chunk)?, most: curve.most_growth(chunk)? })
+            let (least, most) = (curve.least_growth(chunk)?, curve.most_growth(chunk)?);
+            Some(Window { measured_s, growth: curve.growth(chunk)?, least, most })
         };
         let most = question.origin_bytes.filter(|_| !question.is_thin);
         Self {
@@ -154,7 +156,9 @@ impl<'a> Known<'a> {
             median_bytes: all.median() as u64,
             largest_bytes: all.most() as u64,
             suggested_bytes: bytes.div_ceil(extent).max(1) * extent,
-            error_percent: upper.and_then(|upper| error_percent(&windows, upper.numbers())),
+            error_percent: upper.and_then(|upper| {
+                error_percent(&windows, &self.measured(age_s, |window| &window.least), upper.numbers())
+            }),
         })
     }
 
@@ -193,9 +197,10 @@ impl<'a> Known<'a> {
     }
 }
 
-/// By how much the windows may be larger, in the median; `None` if they are exact.
-fn error_percent(windows: &[f64], upper: &[f64]) -> Option<f64> {
-    let windows = Sorted::new(windows.iter().copied())?.median();
-    let upper = Sorted::new(upper.iter().copied())?.median();
-    (upper > windows && windows > 0.0).then(|| (upper / windows - 1.0) * 100.0)
+/// By how much the windows may be smaller or larger, in the median; `None` if they are exact.
+fn error_percent(windows: &[f64], lower: &[f64], upper: &[f64]) -> Option<f64> {
+    let median = |numbers: &[f64]| Some(Sorted::new(numbers.iter().copied())?.median());
+    let (lower, windows, upper) = (median(lower)?, median(windows)?, median(upper)?);
+    let error = (windows - lower).max(upper - windows);
+    (error > 0.0 && windows > 0.0).then(|| error / windows * 100.0)
 }
