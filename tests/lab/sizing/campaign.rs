@@ -50,9 +50,9 @@ pub struct Comparison {
     pub row: SizeRow,
     /// What the snapshot needed.
     pub used: u64,
-    /// What the counters say about the same window, and the upper end of its interval.
+    /// What the counters say about the same window, and the ends of its interval.
     pub window: f64,
-    pub window_most: f64,
+    pub window_ends: (f64, f64),
     /// What was usually written within that age, in bytes.
     pub written: u64,
     /// What the snapshot of the night before needed.
@@ -247,7 +247,7 @@ impl Campaign {
                         row,
                         used: 0,
                         window: 0.0,
-                        window_most: 0.0,
+                        window_ends: (0.0, 0.0),
                         written,
                         before,
                     });
@@ -331,7 +331,8 @@ impl Campaign {
         let curve: &Curve = &measured.context("it is not measured any more")?.curve;
         let at = |growth: Option<cowbell::job::growth::Growth>| growth?.at(age_min as f64 * 60.0);
         comparison.window = at(curve.growth(chunk)).context("nothing is known of the window")?;
-        comparison.window_most = at(curve.most_growth(chunk)).context("nothing is known of the window")?;
+        let ends = at(curve.least_growth(chunk)).zip(at(curve.most_growth(chunk)));
+        comparison.window_ends = ends.context("nothing is known of the window")?;
         Ok(())
     }
 }

@@ -58,9 +58,9 @@ impl Comparison {
         self.error().abs() <= self.row.error_percent.unwrap_or(0.0) / 100.0 * (1.0 + self.error())
     }
 
-    /// The same of the window itself.
+    /// Whether the interval of the window in which it lived holds it.
     fn window_is_within(&self) -> bool {
-        (self.window - self.used as f64).abs() <= self.window_most - self.window
+        (self.window_ends.0..=self.window_ends.1).contains(&(self.used as f64))
     }
 
     fn has_file_system(&self) -> bool {
@@ -70,7 +70,7 @@ impl Comparison {
     fn line(&self) -> String {
         let Comparison { case, mode, night, chunk, age_min, row, used, written, before, .. } = self;
         format!(
-            "{}\t{mode:?}\t{night}\t{}\t{age_min}\t{}\t{}\t{used}\t{:+.2}\t{:+.1}\t{:.0}\t{}\t{}\t{:.0}\t{}\t{}",
+            "{}\t{mode:?}\t{night}\t{}\t{age_min}\t{}\t{}\t{used}\t{:+.2}\t{:+.1}\t{:.0}\t{}\t{}\t{}\t{:.0}\t{}\t{}",
             case.name,
             chunk / KIB,
             row.windows,
@@ -78,6 +78,7 @@ impl Comparison {
             self.error() * 100.0,
             row.error_percent.unwrap_or(0.0),
             self.apart(),
+            if self.window_is_within() { "within" } else { "OUTSIDE" },
             row.suggested_bytes,
             if self.is_held() { "held" } else { "OVERFLOW" },
             self.too_large() * 100.0,
@@ -89,7 +90,7 @@ impl Comparison {
 
 /// All of them, for a closer look.
 pub fn lines(comparisons: &[Comparison]) -> String {
-    let head = "case\tmode\tnight\tchunk KiB\tage min\twindows\tmedian\tused\terror %\tinterval %\tapart chunks\tsuggested\theld\ttoo large %\twritten\tnight before";
+    let head = "case\tmode\tnight\tchunk KiB\tage min\twindows\tmedian\tused\terror %\tinterval %\tapart chunks\twindow\tsuggested\theld\ttoo large %\twritten\tnight before";
     let lines = comparisons.iter().map(Comparison::line);
     std::iter::once(head.to_string()).chain(lines).map(|line| line + "\n").collect()
 }
@@ -121,13 +122,16 @@ pub fn print(all: &[Comparison], figures: &mut Figures) {
 
 fn touched(all: &[Comparison], figures: &mut Figures) {
     let exact = || all.iter().filter(|one| one.mode == Mode::Exact);
-    let kinds: [(&str, &str, f64, fn(&&Comparison) -> bool); 3] = [
-        ("on thick volumes", "all", 0.0, |one| !one.has_file_system() && !one.case.is_thin()),
-        ("in thin pools", "all", 0.0, |one| one.case.is_thin()),
-        ("on XFS and under MariaDB", "at most 5 apart", 5.0, |one| one.has_file_system()),
-    ];
-    for (what, goal, most, is_meant) in kinds {
-        let apart: Vec<f64> = exact().filter(is_meant).map(|one| one.apart().abs()).collect();
+    let is_plain = |one: &&Comparison| !one.has_file_system() && !one.case.is_thin();
+    let plain: Vec<&Comparison> = exact().filter(is_plain).collect();
+    let thin: Vec<&Comparison> = exact().filter(|one| one.case.is_thin()).collect();
+    let file_systems: Vec<&Comparison> = exact().filter(|one| one.has_file_system()).collect();
+    for (what, goal, most, cases) in [
+        ("on thick volumes", "all", 0.0, plain),
+        ("in thin pools", "all", 0.0, thin),
+        ("on XFS and under MariaDB", "at most 5 apart", 5.0, file_systems),
+    ] {
+        let apart: Vec<f64> = cases.iter().map(|one| one.apart().abs()).collect();
         let (equal, worst) = (apart.iter().filter(|apart| **apart == 0.0).count(), percentile(&apart, 1.0));
         let measured = format!("{equal} of {}, most {worst:.0} apart", apart.len());
         figures.goal(&format!("touched = exceptions {what}"), goal, &measured, worst <= most);
