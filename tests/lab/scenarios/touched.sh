@@ -189,6 +189,27 @@ refusals() {
     check "refusals change nothing" "" "$(diff <(echo "$before") <(all_regions))"
 }
 
+# Too many statistics of another program, and then so large ones that the kernel refuses more: it allows a quarter of the
+# memory for all of them.
+refusals_for_others() {
+    local number step before
+    before=$(all_regions)
+    for number in {1..48}; do dmsetup message vg1-plain 0 @stats_create - 65536 someone >/dev/null; done
+    refuse "beside 48 regions of another program" "it has 48 regions of other programs' statistics" vg1/plain --watch on --yes
+    delete_regions_of_others vg1-plain
+    for step in 1 8 32; do
+        while dmsetup message vg1-thin 0 @stats_create - $step someone; do :; done >/dev/null 2>&1
+    done
+    refuse "memory that the kernel does not give" "the kernel refuses the memory" vg1/plain --watch on --yes
+    delete_regions_of_others vg1-thin
+    check "these refusals change nothing" "" "$(diff <(echo "$before") <(all_regions))"
+}
+
+delete_regions_of_others() {
+    local id
+    for id in $(dmsetup message "$1" 0 @stats_list someone | cut -d : -f 1); do dmsetup message "$1" 0 "@stats_delete $id"; done
+}
+
 all_regions() {
     local device
     for device in $(dmsetup ls | cut -f 1 | sort); do dmsetup message "$device" 0 @stats_list | sed "s/^/$device /"; done
@@ -292,6 +313,7 @@ new_volume -L 64M -n plain vg1
 compare
 hold_up
 refusals
+refusals_for_others
 changes
 map
 hang

@@ -16,8 +16,8 @@ mod score;
 mod workload;
 
 use anyhow::bail;
-use cases::GIB;
-use overhead::Volume;
+use cases::{GIB, KIB};
+use overhead::{Step, Volume};
 use score::Figures;
 
 fn main() -> anyhow::Result<()> {
@@ -38,8 +38,10 @@ fn main() -> anyhow::Result<()> {
         }
         ["overhead"] => {
             let on_disk = Volume { lv: "on_disk", bytes: GIB };
-            overhead::compare(&on_disk, &mut figures, Some(0.03))?;
-            overhead::compare(&Volume { lv: "on_nothing", bytes: GIB }, &mut figures, None)?;
+            let on_nothing = Volume { lv: "on_nothing", bytes: GIB };
+            overhead::compare(&on_disk, Step(4 * KIB), &mut figures, Some(0.03))?;
+            overhead::compare(&on_disk, Step(64 * KIB), &mut figures, None)?;
+            overhead::compare(&on_nothing, Step(4 * KIB), &mut figures, None)?;
             overhead::hold_up(&on_disk, &mut figures)?;
         }
         _ => bail!("expected `compare SEED FILE` or `overhead`; run it by `tests/lab/run sizing`"),

@@ -12,6 +12,7 @@ use cowbell::source::dm::call;
 use cowbell::source::dm::label::{Label, Role};
 use cowbell::source::dm::stats::StatsReader;
 use cowbell::source::dm::watch::{self, NewRegion, Place};
+use cowbell::units::SECTOR;
 
 use crate::aio::{self, PageBuffer};
 use crate::score::{Figures, percentile};
@@ -32,12 +33,22 @@ pub struct Volume<'a> {
     pub bytes: u64,
 }
 
+/// The areas of the region that is compared, in bytes.
+#[derive(Clone, Copy)]
+pub struct Step(pub u64);
+
 /// Writes each second without and with a region, in turn.
-pub fn compare(volume: &Volume, figures: &mut Figures, goal: Option<f64>) -> anyhow::Result<()> {
+pub fn compare(
+    volume: &Volume,
+    Step(step): Step,
+    figures: &mut Figures,
+    goal: Option<f64>,
+) -> anyhow::Result<()> {
     let disk = aio::open(Path::new(&format!("/dev/vg0/{}", volume.lv)))?;
     let control = call::open().map_err(anyhow::Error::msg)?;
     let device = device(volume.lv)?;
-    let region = NewRegion { place: Place::WholeDevice, step: 8, label: Label::new(1, Role::Whole) };
+    let region =
+        NewRegion { place: Place::WholeDevice, step: step / SECTOR, label: Label::new(1, Role::Whole) };
     let mut random = Random::new(5);
     write_for(&disk, volume, RUN, &mut random)?;
     let (mut without, mut with) = (Vec::new(), Vec::new());
@@ -66,7 +77,7 @@ pub fn compare(volume: &Volume, figures: &mut Figures, goal: Option<f64>) -> any
         percentile(&without, 0.5),
         percentile(&with, 0.5)
     );
-    let what = format!("writes of 4 KiB, {} areas, {}", volume.bytes / BLOCK, volume.lv);
+    let what = format!("writes of 4 KiB, {} areas, {}", volume.bytes / step, volume.lv);
     match goal {
         Some(goal) => figures.goal(&what, &format!("{:.0} % fewer", goal * 100.0), &measured, median <= goal),
         None => figures.beside(&what, &measured),

@@ -146,7 +146,7 @@ fn errors(exact: &[&Comparison], sampled: &[&Comparison], figures: &mut Figures)
     let (errors, sampled_errors) = (of(exact), of(sampled));
     let median = percentile(&errors, 0.5);
     figures.goal("exact: median error", "2 %", &percent(median), median <= 0.02);
-    figures.beside("exact: p95", &percent(percentile(&errors, 0.95)));
+    figures.beside("exact: 95 % of the errors are below", &percent(percentile(&errors, 0.95)));
     let worst = percentile(&errors, 1.0);
     figures.goal(
         "exact: worst error",
@@ -157,25 +157,20 @@ fn errors(exact: &[&Comparison], sampled: &[&Comparison], figures: &mut Figures)
     let median = percentile(&sampled_errors, 0.5);
     figures.goal("sampled: median error", "5 %", &percent(median), median <= 0.05);
     let high = percentile(&sampled_errors, 0.95);
-    figures.goal("sampled: p95", "20 %", &percent(high), high <= 0.2);
+    figures.goal("sampled: 95 % of the errors are below", "20 %", &percent(high), high <= 0.2);
     figures.beside(
         "sampled: worst",
         &format!("{} ({})", percent(percentile(&sampled_errors, 1.0)), worst_of(sampled)),
     );
-    let within = sampled.iter().filter(|one| one.is_within()).count();
-    let measured =
-        format!("{within} of {} ({})", sampled.len(), percent(within as f64 / sampled.len() as f64));
-    figures.goal(
-        "sampled: the interval holds the later snapshot",
-        "26 of 30 (86.7 %)",
-        &measured,
-        within * 30 >= 26 * sampled.len(),
-    );
-    let within = sampled.iter().filter(|one| one.window_is_within()).count();
-    figures.beside(
-        "sampled: the interval of the snapshot's own window holds it",
-        &format!("{within} of {}", sampled.len()),
-    );
+    for (what, within) in [
+        ("of a snapshot's own window holds it", sampled.iter().filter(|one| one.window_is_within()).count()),
+        ("said before holds the later snapshot", sampled.iter().filter(|one| one.is_within()).count()),
+    ] {
+        let share = percent(within as f64 / sampled.len() as f64);
+        let measured = format!("{within} of {} ({share})", sampled.len());
+        let is_met = within * 30 >= 26 * sampled.len();
+        figures.goal(&format!("sampled: the interval {what}"), "26 of 30 (86.7 %)", &measured, is_met);
+    }
     let widths: Vec<f64> = sampled.iter().filter_map(|one| Some(one.row.error_percent? / 100.0)).collect();
     figures.beside("sampled: half width of the interval, median and most", &two(&widths));
 }
