@@ -76,7 +76,7 @@ impl Areas {
         if !sizes.contains(&self.step) {
             sizes.insert(0, self.step);
         }
-        let of_size = |bytes: u64| ChunkCurve { bytes, counts: self.counts(bytes), most: Vec::new() };
+        let of_size = |bytes: u64| ChunkCurve { bytes, counts: self.counts(bytes), ..ChunkCurve::default() };
         Curve {
             at,
             is_thin: self.is_thin,

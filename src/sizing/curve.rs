@@ -20,7 +20,7 @@ pub struct Curve {
 }
 
 /// Of one chunk size.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChunkCurve {
     pub bytes: u64,
     /// The chunks that were written within each of [`AGES_MIN`], as far as it was measured.
@@ -28,6 +28,9 @@ pub struct ChunkCurve {
     /// If the counts are estimated, the upper ends of their intervals; otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub most: Vec<u64>,
+    /// The lower ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub least: Vec<u64>,
 }
 
 impl Curve {
@@ -40,6 +43,11 @@ impl Curve {
     /// The same at the upper end of the interval, if it is estimated.
     pub fn most_growth(&self, chunk: u64) -> Option<Growth> {
         self.growth_of(chunk, |of| if of.most.is_empty() { &of.counts } else { &of.most })
+    }
+
+    /// The same at the lower end.
+    pub fn least_growth(&self, chunk: u64) -> Option<Growth> {
+        self.growth_of(chunk, |of| if of.least.is_empty() { &of.counts } else { &of.least })
     }
 
     /// Whether it comes from a part of the volume.

@@ -31,7 +31,8 @@ struct Window {
     at: Timestamp,
     measured_s: f64,
     growth: Growth,
-    /// The upper end of its interval, if it is estimated.
+    /// The ends of its interval, if it is estimated.
+    least: Growth,
     most: Growth,
 }
 
@@ -54,6 +55,7 @@ impl<'a> Known<'a> {
                 at: curve.at,
                 measured_s,
                 growth: curve.growth(chunk)?,
+                least: curve.least_growth(chunk)?,
                 most: curve.most_growth(chunk)?,
             })
         };
@@ -102,7 +104,8 @@ impl<'a> Known<'a> {
         let all = Sorted::new(windows.iter().chain(&runs).copied())?;
         let most_of_runs = runs.iter().copied().fold(0.0, f64::max);
         let long = self.windows(age_s, hour).count();
-        let upper = Sorted::new(self.bytes(self.windows(age_s, hour), age_s, |window| &window.most));
+        let end = |growth| self.bytes(self.windows(age_s, hour), age_s, growth);
+        let (lower, upper) = (end(|window| &window.least), Sorted::new(end(|window| &window.most)));
         let wished = match upper.as_ref().filter(|_| windows.len() >= LEAST_WINDOWS) {
             // The load of the backup itself is only in the runs.
             Some(measured) => measured.percentile(SHARE).max(most_of_runs) * MARGIN,
@@ -118,7 +121,7 @@ impl<'a> Known<'a> {
             median_bytes: all.median() as u64,
             largest_bytes: all.most() as u64,
             suggested_bytes: bytes.div_ceil(extent).max(1) * extent,
-            error_percent: upper.and_then(|upper| error_percent(&windows, upper.numbers())),
+            error_percent: upper.and_then(|upper| error_percent(&windows, &lower, upper.numbers())),
         })
     }
 
@@ -161,11 +164,12 @@ impl<'a> Known<'a> {
     }
 }
 
-/// By how much the windows may be larger, in the median; `None` if they are exact.
-fn error_percent(windows: &[f64], upper: &[f64]) -> Option<f64> {
-    let windows = Sorted::new(windows.iter().copied())?.median();
-    let upper = Sorted::new(upper.iter().copied())?.median();
-    (upper > windows && windows > 0.0).then(|| (upper / windows - 1.0) * 100.0)
+/// By how much the windows may be smaller or larger, in the median; `None` if they are exact.
+fn error_percent(windows: &[f64], lower: &[f64], upper: &[f64]) -> Option<f64> {
+    let median = |numbers: &[f64]| Some(Sorted::new(numbers.iter().copied())?.median());
+    let (lower, windows, upper) = (median(lower)?, median(windows)?, median(upper)?);
+    let error = (windows - lower).max(upper - windows);
+    (error > 0.0 && windows > 0.0).then(|| error / windows * 100.0)
 }
 
 /// Whether a time is in this hour or next to it; any time is without an hour.

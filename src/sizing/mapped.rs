@@ -221,6 +221,7 @@ fn of_chunk(map: &WriteMap, probes: &[ProbeAreas], curves: &[Curve], of: &ChunkC
     };
     ChunkCurve {
         bytes: of.bytes,
+        least: rising(|estimate| estimate.least),
         counts: rising(|estimate| estimate.chunks),
         most: rising(|estimate| estimate.most),
     }

@@ -132,7 +132,7 @@ impl Drop for Reading {
 }
 
 /// Reads all regions; returns the text, and the counters for the next reading. After an error these are the old ones.
-fn read(before: Counters) -> (Result<String, String>, Counters) {
+pub fn read(before: Counters) -> (Result<String, String>, Counters) {
     match read_counters() {
         Ok(found) => {
             let mut text = String::new();

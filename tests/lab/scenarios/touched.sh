@@ -123,7 +123,7 @@ areas_of_all() {
 hold_up() {
     local number created held=0 took
     for number in {1..3}; do
-        write_for 5 /mnt/writes &
+        write_for 10 /mnt/writes &
         writer=$!
         size_says vg1/data --watch on --yes
         check "--watch on under load" 0 "$status"
@@ -187,6 +187,28 @@ refusals() {
     kill "$maker"
     wait "$maker" 2>/dev/null || true
     check "refusals change nothing" "" "$(diff <(echo "$before") <(all_regions))"
+}
+
+# Too many statistics of another program, and then so large ones that the kernel refuses more: it allows a quarter of the
+# memory for all of them.
+refusals_for_others() {
+    local number step before
+    before=$(all_regions)
+    for number in {1..48}; do dmsetup message vg1-plain 0 @stats_create - 65536 someone >/dev/null; done
+    refuse "beside 48 regions of another program" "it has 48 regions of other programs' statistics" vg1/plain --watch on --yes
+    delete_regions_of_others vg1-plain
+    for step in 1 8 32; do
+        while dmsetup message vg1-thin 0 @stats_create - $step someone; do :; done >/dev/null 2>&1
+    done
+    size_says vg1/plain --watch on --yes
+    check "memory that the kernel does not give: one sentence, after what it would cost" "1 1" "$status $(tail -n +2 /mnt/said | grep -c 'the kernel refuses the memory')"
+    delete_regions_of_others vg1-thin
+    check "these refusals change nothing" "" "$(diff <(echo "$before") <(all_regions))"
+}
+
+delete_regions_of_others() {
+    local id
+    for id in $(dmsetup message "$1" 0 @stats_list someone | cut -d : -f 1); do dmsetup message "$1" 0 "@stats_delete $id"; done
 }
 
 all_regions() {
@@ -292,6 +314,7 @@ new_volume -L 64M -n plain vg1
 compare
 hold_up
 refusals
+refusals_for_others
 changes
 map
 hang
