@@ -192,6 +192,21 @@ impl Table {
         self.rows.is_empty()
     }
 
+    /// Without the columns that narrow screens hide, until the text has at most `width` columns; 0 is any width.
+    pub fn fitted(&self, width: usize) -> Self {
+        let mut table = self.clone();
+        let widest = |table: &Self| table.write(Style::Plain).lines().map(|line| line.chars().count()).max();
+        for class in ["least", "less"] {
+            let is_hidden = |column: &Column| column.class == class;
+            while width > 0 && widest(&table) > Some(width) {
+                let Some(place) = table.columns.iter().rposition(is_hidden) else { break };
+                table.columns.remove(place);
+                table.rows.iter_mut().for_each(|row| drop(row.remove(place)));
+            }
+        }
+        table
+    }
+
     fn has_head(&self) -> bool {
         self.columns.iter().any(|column| !column.name.is_empty())
     }
@@ -311,6 +326,15 @@ mod tests {
     fn plain_text_has_columns_with_numbers_right_aligned() {
         let text = "Name           Took  Of\na|b  <1>, 2  9.50 s\n=run x, \"y\"  12 min  -\n";
         assert_eq!(table().write(Style::Plain), text);
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_left_out() {
+        let fitted = |width| table().fitted(width).write(Style::Plain);
+        assert_eq!(fitted(23), table().write(Style::Plain));
+        assert_eq!(fitted(22), "Name         Of\na|b  <1>, 2\n=run x, \"y\"  -\n");
+        assert_eq!(fitted(1), fitted(22));
+        assert_eq!(fitted(0), fitted(23));
     }
 
     #[test]

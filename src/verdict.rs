@@ -150,7 +150,7 @@ impl Verdict {
         let live = live.filter(|live| live.grade > own || present.outlook(job).is_some());
         let grade = grade_of_job(present, job);
         let other = [alert, live].into_iter().flatten().find(|other| other.grade == grade);
-        other.unwrap_or_else(|| Self { grade: own, sentence: account(present, job) })
+        other.unwrap_or_else(|| Self { grade: own, sentence: sentence_of_job(present, job) })
     }
 }
 
@@ -244,7 +244,16 @@ fn blind(present: &Present) -> Option<Verdict> {
         return Some(Verdict::new(Grade::Unknown, usage_unknown(error)));
     }
     let (part, error) = present.failing_part()?;
-    Some(Verdict::new(Grade::Unknown, format!("{} cannot be read: {error}.", capital(&variant_name(part)))))
+    Some(Verdict::new(Grade::Unknown, unread(part, error)))
+}
+
+fn unread(part: Part, error: &str) -> String {
+    match part {
+        Part::Dm => usage_unknown(error),
+        Part::Lvm => format!("LVM's report cannot be read: {error}."),
+        Part::Diskstats => format!("The disks' counters cannot be read: {error}."),
+        part => format!("{} cannot be read: {error}.", capital(&variant_name(part))),
+    }
 }
 
 fn all_well(present: &Present) -> String {
@@ -282,15 +291,18 @@ pub fn outcome(job: &Job) -> Option<Outcome> {
     }
 }
 
-fn account(present: &Present, job: &Job) -> String {
-    let time = |at: Timestamp| at.strftime("%-d %b %Y %H:%M:%S").to_string();
-    let account =
-        Account::of(job, &AccountStyle { time: &time, zone: "UTC", is_monitored: present.is_monitored() });
-    let took = duration_text(job.seconds(present.interval.at));
+fn sentence_of_job(present: &Present, job: &Job) -> String {
+    let account = account(present, job);
     account.warning.clone().unwrap_or_else(|| match job.is_running() {
-        true => format!("{} has been running for {took}.", job.name),
-        false => format!("{}: {}.", job.name, account.ended()),
+        true => format!("Running for {}.", duration_text(job.seconds(present.interval.at))),
+        false => format!("{}.", capital(&account.ended())),
     })
+}
+
+/// The account on which a verdict rests, in UTC.
+pub fn account(present: &Present, job: &Job) -> Account {
+    let time = |at: Timestamp| at.strftime("%F %T").to_string();
+    Account::of(job, &AccountStyle { time: &time, zone: "UTC", is_monitored: present.is_monitored() })
 }
 
 fn capital(text: &str) -> String {

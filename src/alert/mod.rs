@@ -17,6 +17,7 @@ pub mod wording;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -103,6 +104,23 @@ impl Alert {
             (vg, lv) => Some(format!("{vg}/{lv}")),
         }
     }
+}
+
+/// Alerts in groups that say the same: several rules warn of one overflow. The worst of a group comes first, and of these
+/// the latest.
+pub fn alike<'a>(alerts: impl IntoIterator<Item = &'a Alert>) -> Vec<Vec<&'a Alert>> {
+    let mut groups: Vec<Vec<&Alert>> = Vec::new();
+    for alert in alerts {
+        let is_same = |other: &Alert| {
+            other.uuid == alert.uuid && other.rule.is_of_filling() && alert.rule.is_of_filling()
+        };
+        match groups.iter_mut().find(|group| is_same(group[0])) {
+            Some(group) => group.push(alert),
+            None => groups.push(vec![alert]),
+        }
+    }
+    groups.iter_mut().for_each(|group| group.sort_by_key(|alert| Reverse((alert.severity, alert.raised_at))));
+    groups
 }
 
 /// What rules about volumes and backups are judged by.

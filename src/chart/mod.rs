@@ -9,6 +9,7 @@ mod band;
 mod frame;
 mod grid;
 mod ink;
+mod label;
 mod mark;
 mod numbers;
 mod paint;

@@ -14,6 +14,7 @@ use crate::alert::Severity;
 use super::band::{self, Edges};
 use super::grid::Grid;
 use super::ink::{self, Role};
+use super::label::{Area, Place};
 use super::runs::{FinitePoint, Runs};
 use super::scale::Scale;
 use super::scaled::Scaled;
@@ -21,6 +22,9 @@ use super::svg::{ClassSvg, TENTHS};
 use super::time_axis::LABEL_DISTANCE;
 use super::{Chart, Forecast, Line, Side, Size, Threshold, ahead, frame, mark, time_axis};
 
+/// The approximate size of a label's text, in tenths of a pixel.
+const CHARACTER: i32 = 62;
+const LABEL_HEIGHT: i32 = 12 * TENTHS;
 /// Values above this part of an axis are named; rounding alone is no cut.
 const CUT: f64 = 1.000_001;
 /// Distance of their labels, in tenths of a pixel.
@@ -171,13 +175,42 @@ impl<'a> Painter<'a> {
         }
         let (end, ink) = (seconds(self.chart), ink::threshold(threshold.severity));
         plot.draw(&PathElement::new(vec![(0.0, threshold.value), (end, threshold.value)], ink))?;
-        let (x, y) = plot.map_coordinate(&(end, threshold.value));
+        let [(left, y), (right, _)] = [0.0, end].map(|at| plot.map_coordinate(&(at, threshold.value)));
         // On different sides, since two thresholds may be close to each other.
         let (away, anchor) = match threshold.severity {
             Severity::Warning => (LABEL_DISTANCE / 2, VPos::Top),
             Severity::Critical => (-LABEL_DISTANCE / 2, VPos::Bottom),
         };
-        self.text(&threshold.label, (x - LABEL_DISTANCE / 2, y + away), ink, HPos::Right, anchor)
+        let width = threshold.label.len() as i32 * CHARACTER;
+        let (above, below) = if away < 0 { (LABEL_HEIGHT, 0) } else { (0, LABEL_HEIGHT) };
+        let courses = self.courses();
+        let hidden = |left| {
+            let area = Area { left, right: left + width, top: y + away - above, bottom: y + away + below };
+            area.hidden(&courses)
+        };
+        let (left, right) = (left + LABEL_DISTANCE / 2, right - LABEL_DISTANCE / 2);
+        let (x, across) = match hidden(left) < hidden(right - width) {
+            true => (left, HPos::Left),
+            false => (right, HPos::Right),
+        };
+        self.text(&threshold.label, (x, y + away), ink, across, anchor)
+    }
+
+    /// What labels should not lie on: lines and forecasts.
+    fn courses(&self) -> Vec<Vec<Place>> {
+        let (range, end) = (self.chart.range, seconds(self.chart));
+        let mapped = |side: Side, course: Vec<(f64, f64)>| -> Vec<Place> {
+            let (scale, plot) = self.side(side);
+            let known = course.into_iter().filter(|(at, value)| at.is_finite() && value.is_finite());
+            let inside = known.map(|(at, value)| (at.clamp(0.0, end), value.clamp(0.0, scale.max)));
+            inside.map(|place| plot.map_coordinate(&place)).collect()
+        };
+        let lines = self.chart.lines.iter().zip(&self.runs);
+        let lines = lines.flat_map(|(line, runs)| runs.iter().map(move |run| (line.side, run)));
+        let lines = lines.map(|(side, run)| (side, run.iter().map(|point| (point.at, point.avg)).collect()));
+        let forecasts = self.chart.forecasts.iter();
+        let forecasts = forecasts.map(|forecast| (forecast.side, ahead::area(forecast, range)));
+        lines.chain(forecasts).map(|(side, course)| mapped(side, course)).collect()
     }
 
     /// Says where values lie above the axis, and how high.

@@ -29,9 +29,9 @@ pub fn height<'a>(runs: impl Iterator<Item = &'a Vec<FinitePoint>> + Clone) -> O
     Some(if is_cut { ceiling } else { largest })
 }
 
-/// The median of each point's neighbourhood.
+/// The median of each whole neighbourhood. A point alone outlasts nothing.
 fn lasting(run: &[FinitePoint]) -> impl Iterator<Item = f64> {
-    run.windows((2 * NEIGHBOURS + 1).min(run.len().max(1))).map(|window| {
+    run.windows(2 * NEIGHBOURS + 1).map(|window| {
         let mut highs: Vec<f64> = window.iter().map(|point| point.max).collect();
         highs.sort_by(f64::total_cmp);
         highs[highs.len() / 2]

@@ -6,8 +6,9 @@ use anyhow::anyhow;
 use clap::Subcommand;
 use jiff::{SignedDuration, Timestamp};
 
-use super::terminal::wrapped;
+use super::terminal::{self, wrapped};
 use super::{Daemon, LONG_LIMIT, complain, parsed};
+use crate::alert::alike;
 use crate::notify::Silence;
 use crate::series::Range;
 use crate::table::{Cell, Column, Style, Table};
@@ -160,12 +161,15 @@ async fn list(daemon: &Daemon, json: bool) -> anyhow::Result<String> {
         Column::text("Rule"),
         Column::text("Volume"),
         Column::text("Raised (UTC)"),
-        Column::number("Lasted"),
+        Column::number("Lasted").class("least"),
     ];
     let now = crate::source::clock::now();
-    let text = Table::new("", columns, alerts.iter().map(|body| row(body, now))).write(Style::Plain);
-    let open = alerts.iter().filter(|body| body.alert.cleared_at.is_none());
-    let sentences = open.map(|body| format!("\n{}: {}\n", body.alert.id, body.alert.sentence));
+    let text = terminal::table(&Table::new("", columns, alerts.iter().map(|body| row(body, now))));
+    let open = alerts.iter().map(|body| &body.alert).filter(|alert| alert.cleared_at.is_none());
+    let sentences = alike(open).into_iter().map(|alerts| {
+        let ids: Vec<String> = alerts.iter().map(|alert| alert.id.to_string()).collect();
+        format!("\n{}: {}\n", ids.join(", "), alerts[0].sentence)
+    });
     Ok(text + &wrapped(&sentences.collect::<String>()))
 }
 
@@ -182,7 +186,7 @@ fn row(body: &AlertBody, now: Timestamp) -> Vec<Cell> {
         state.into(),
         alert.rule.text().into(),
         alert.volume().unwrap_or_else(|| "cowbell".into()).into(),
-        alert.raised_at.strftime("%Y-%m-%d %H:%M:%S").to_string().into(),
+        alert.raised_at.strftime("%Y-%m-%d %H:%M").to_string().into(),
         duration_text(lasted.seconds().max(0.0)).into(),
     ]
 }
@@ -190,6 +194,7 @@ fn row(body: &AlertBody, now: Timestamp) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::alert::Alert;
 
     #[test]
     fn only_what_is_well_again_is_listed_as_cleared() {
@@ -203,6 +208,27 @@ mod tests {
             let row = row(&body, Timestamp::now());
             assert_eq!(row[1], expected.into(), "{row:?}");
         }
+    }
+
+    #[test]
+    fn alerts_of_one_overflow_are_told_once_and_others_apart() {
+        let alert = |id: i64, rule: &str, severity: &str, uuid: &str| -> Alert {
+            let alert = serde_json::json!({
+                "id": id, "rule": rule, "severity": severity, "vg": "vg0", "lv": "s", "uuid": uuid, "value": null,
+                "raised_at": "2026-11-23T07:00:00Z", "cleared_at": null, "worst": severity, "sentence": "",
+            });
+            serde_json::from_value(alert).unwrap()
+        };
+        let alerts = [
+            alert(1, "snapshot_fill", "warning", "a"),
+            alert(2, "full_before_done", "critical", "a"),
+            alert(3, "snapshot_fill", "warning", "b"),
+            alert(4, "snapshot_age", "warning", "a"),
+            alert(5, "time_until_full", "warning", "a"),
+        ];
+        let ids = |group: Vec<&Alert>| group.iter().map(|alert| alert.id).collect::<Vec<_>>();
+        let groups: Vec<_> = alike(&alerts).into_iter().map(ids).collect();
+        assert_eq!(groups, [vec![2, 1, 5], vec![3], vec![4]]);
     }
 
     #[test]

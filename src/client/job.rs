@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::terminal::wrapped;
+use super::terminal::{self, wrapped};
 use super::{Daemon, LONG_LIMIT, TIME_LIMIT, parsed};
 use crate::job::Outcome;
 use crate::report::job::JobReport;
@@ -40,7 +40,9 @@ pub async fn show(daemon: &Daemon, id: i64, form: Form) -> anyhow::Result<String
     }
     let body: FiguresBody = parsed(&answer)?;
     let report = JobReport::new(&body.name, body.figures, &body.setup, body.sizing, Prefix::default());
-    let text = |style| report.text(&body.account, &body.notes, body.outlook.as_ref(), style);
+    let forecast: Vec<String> =
+        body.outlook.iter().flat_map(|it| [body.verdict.sentence.clone(), it.left.text.clone()]).collect();
+    let text = |style| report.text(&body.account, &body.notes, &forecast, style);
     Ok(match form {
         Form::Markdown => text(Style::Markdown),
         _ => wrapped(&text(Style::Plain)),
@@ -73,11 +75,11 @@ fn listed(jobs: &[JobBody], now: Timestamp) -> String {
         Column::text("Outcome"),
         Column::text("Started (UTC)"),
         Column::number("Took"),
-        Column::number("Read"),
+        Column::number("Read").class("least"),
         Column::number("Peak"),
-        Column::text("Of"),
+        Column::text("Of").class("less"),
     ];
-    Table::new("", columns, jobs.iter().map(|job| row(job, now))).write(Style::Plain)
+    terminal::table(&Table::new("", columns, jobs.iter().map(|job| row(job, now))))
 }
 
 fn row(job: &JobBody, now: Timestamp) -> Vec<Cell> {

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::terminal::wrapped;
 use super::{Daemon, TIME_LIMIT, parsed, url};
-use crate::alert::Alert;
+use crate::alert::{Alert, alike};
 use crate::forecast::Outlook;
 use crate::job::JobKind;
 use crate::series::Range;
@@ -81,7 +81,9 @@ fn text(answers: &Answers) -> String {
     for job in &running {
         let _ = writeln!(text, "{}", job_line(job, answers));
     }
-    for alert in &open {
+    // The first line has that of the worst.
+    let alerts = alike(open.iter().copied()).into_iter().map(|alerts| alerts[0]);
+    for alert in alerts.filter(|alert| alert.sentence != *sentence) {
         let _ = writeln!(text, "{}: {}", alert.severity.text(), alert.sentence);
     }
     if let Some(state) = &answers.status.remote_write {
@@ -137,8 +139,11 @@ fn job_line(job: &JobBody, answers: &Answers) -> String {
     let read = job.bytes_read.map_or_else(String::new, |bytes| format!(", {} read", size_text(bytes)));
     let (kind, duration) = (job.kind.text(), duration_text(ran.seconds()));
     let mut line = format!("job {} ({kind}): running for {duration}{since}{read}", job.name);
+    let own = Some(&job.verdict.sentence).filter(|sentence| **sentence != answers.status.verdict.sentence);
     if let Some(outlook) = answers.outlooks.get(&job.id) {
-        let _ = write!(line, "\n  {} {}", outlook.text, outlook.left.text);
+        for sentence in own.into_iter().chain([&outlook.left.text]) {
+            let _ = write!(line, "\n  {sentence}");
+        }
     }
     line
 }

@@ -6,8 +6,15 @@ use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 
+use crate::table::{Style, Table};
+
 /// Text with this indentation is code.
 const CODE: &str = "    ";
+
+/// A table for standard output. Columns that do not fit are left out, as on a narrow screen.
+pub fn table(table: &Table) -> String {
+    table.fitted(columns_of(&std::io::stdout())).write(Style::Plain)
+}
 
 /// Text for standard output.
 pub fn wrapped(text: &str) -> String {
@@ -21,12 +28,17 @@ pub fn complain(line: &str) {
 }
 
 fn fitted(out: &(impl IsTerminal + AsFd), text: &str) -> String {
-    let columns = || tcgetwinsize(out).map_or(0, |size| usize::from(size.ws_col));
-    let width = if out.is_terminal() { columns() } else { 0 };
+    let width = columns_of(out);
     text.lines().fold(String::new(), |mut all, line| {
         all.extend([&*folded(line, width), "\n"]);
         all
     })
+}
+
+/// The width of a terminal, or 0.
+fn columns_of(out: &(impl IsTerminal + AsFd)) -> usize {
+    let columns = || tcgetwinsize(out).map_or(0, |size| usize::from(size.ws_col));
+    if out.is_terminal() { columns() } else { 0 }
 }
 
 /// A line without control characters, in parts of at most `width` columns, aligned with the first word after a gap. Code
@@ -40,8 +52,8 @@ fn folded(line: &str, width: usize) -> String {
     }
     let (start, rest) = line.split_at(line.char_indices().nth(indent).map_or(0, |(place, _)| place));
     let (mut text, mut used) = (start.to_string(), indent);
-    for word in rest.split(' ') {
-        let length = columns(word);
+    for word in words(rest) {
+        let length = columns(&word);
         if used > indent && used + 1 + length > width {
             let _ = write!(text, "\n{:indent$}", "");
             used = indent;
@@ -49,10 +61,21 @@ fn folded(line: &str, width: usize) -> String {
             text.push(' ');
             used += 1;
         }
-        text.push_str(word);
+        text.push_str(&word);
         used += length;
     }
     text
+}
+
+/// The words of a sentence. A command in backticks is one, so that it can be copied as a whole.
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').fold(Vec::new(), |mut words: Vec<String>, part| {
+        match words.last_mut().filter(|word| word.matches('`').count() % 2 == 1) {
+            Some(command) => command.extend([" ", part]),
+            None => words.push(part.into()),
+        }
+        words
+    })
 }
 
 #[cfg(test)]
@@ -70,6 +93,7 @@ mod tests {
             ("ü é ä ö ß ñ", "ü é ä ö ß\nñ"),
             ("    code of any length", "    code of any length"),
             ("a row of  a table", "a row of  a table"),
+            ("run `a b c d`, then", "run\n`a b c d`,\nthen"),
             ("a\u{1b}[2J", "a [2J"),
             ("", ""),
         ] {

@@ -166,6 +166,11 @@ impl Rule {
         )
     }
 
+    /// Whether it is about how full a volume is and will be.
+    pub fn is_of_filling(self) -> bool {
+        matches!(self, Self::SnapshotFill | Self::PoolData | Self::TimeUntilFull | Self::FullBeforeDone)
+    }
+
     pub fn measure(self) -> Measure {
         match self {
             Self::SnapshotFill | Self::PoolData | Self::PoolMetadata => Measure::Percent,

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use super::Eta;
 use crate::topology::Extensible;
-use crate::units::{duration_text, size_text};
+use crate::units::{duration_text, rough_text, size_text};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Remedy {
@@ -67,10 +67,10 @@ impl Remedy {
         }
     }
 
-    /// `about 40 min 00 s`
+    /// `about 40 min`
     fn lasts(&self) -> String {
         match self.full.and_then(|full| full.likely_s) {
-            Some(likely_s) => format!("about {}", duration_text(likely_s)),
+            Some(likely_s) => format!("about {}", rough_text(likely_s)),
             None => "much longer".into(),
         }
     }

@@ -392,19 +392,19 @@ fn a_remedy_names_a_command_and_what_it_buys() {
     remedied(
         Some(1024),
         2_400.0,
-        "run `lvextend -L +48m vg0/snap`, which makes it last about 40 min 00 s, long enough for the backup",
+        "run `lvextend -L +48m vg0/snap`, which makes it last about 40 min, long enough for the backup",
     );
     remedied(
         None,
         2_400.0,
-        "run `lvextend -L +48m vg0/snap` if VG vg0 has free space, which makes it last about 40 min 00 s, long enough for \
+        "run `lvextend -L +48m vg0/snap` if VG vg0 has free space, which makes it last about 40 min, long enough for \
          the backup",
     );
     remedied(
         Some(22),
         300.0,
         "the backup needs 46.0 MiB more, but VG vg0 has only 22.0 MiB free: run `lvextend -L +20m vg0/snap`, which makes it \
-         last about 5 min 00 s, then slow the writes, or stop the backup within 4 min 00 s",
+         last about 5 min, then slow the writes, or stop the backup within 4 min 00 s",
     );
     remedied(
         Some(0),

@@ -276,7 +276,7 @@ impl Job {
                 .backup_run
                 .as_ref()
                 .and_then(|run| run.failed_process.as_ref())
-                .map(|failed| format!("{} {}", failed.name, failed.failure.text())),
+                .map(|failed| format!("{} {}", failed.name.replace('`', "'"), failed.failure.text())),
             Harm::Death | Harm::Removal => None,
         };
         detail.map_or_else(String::new, |detail| format!(" ({detail})"))

@@ -3,7 +3,6 @@
 use super::account::Account;
 use super::figure::figures;
 use super::phases::{OF_WHOLE_TICKS, tables};
-use crate::forecast::Outlook;
 use crate::job::advice::{Advice, advice};
 use crate::job::diagnosis::{Sentence, diagnosis};
 use crate::job::figures::Figures;
@@ -30,8 +29,8 @@ impl JobReport {
         Self { name: name.into(), figures, sentences, advice, sizing, prefix }
     }
 
-    /// The account, the forecast, the findings, the advice, and all known figures.
-    pub fn text(&self, account: &Account, notes: &[Note], outlook: Option<&Outlook>, style: Style) -> String {
+    /// The account, the sentences of a forecast, the findings, the advice, and all known figures.
+    pub fn text(&self, account: &Account, notes: &[Note], forecast: &[String], style: Style) -> String {
         let (title, item, strong) = match style {
             Style::Plain => ("", "", ""),
             Style::Markdown => ("# ", "- ", "**"),
@@ -48,7 +47,7 @@ impl JobReport {
         let notes =
             notes.iter().map(|note| format!("Noted at {} UTC: {}", note.at.strftime("%F %T"), note.text));
         text += &list(account.remarks.iter().cloned().chain(notes).collect());
-        text += &list(outlook.iter().flat_map(|it| [it.text.clone(), it.left.text.clone()]).collect());
+        text += &list(forecast.to_vec());
         text += &list(self.sentences.iter().map(|sentence| sentence.text.clone()).collect());
         for advice in &self.advice {
             text += &format!("\n{strong}{}{strong} {}\n", line(&advice.text), line(&advice.reason));
@@ -105,7 +104,7 @@ mod tests {
         let note = Note { at: jiff::Timestamp::UNIX_EPOCH, text: "tape".into() };
         let report = JobReport::new("night|ly", empty(), &Setup::default(), None, Prefix::Decimal);
         assert_eq!(
-            report.text(&account(), &[note], None, Style::Markdown),
+            report.text(&account(), &[note], &[], Style::Markdown),
             "# night\\|ly: untrustworthy, the snapshot was lost\n\n\
              Snapshot vg0/s of vg0/data · 2026-11-21 02:00:00 to 2026-11-21 03:00:00 UTC\n\n\
              **Do not rely on it.**\n\n- Made by mylvmbackup.\n- Noted at 1970-01-01 00:00:00 UTC: tape\n\n\
@@ -121,7 +120,7 @@ mod tests {
         let peak = Peak { bytes: 15 << 20, overflowed: false };
         let sizing = sizing(&[peak], DEFAULT_MARGIN, Limits::default());
         let report = JobReport::new("nightly", figures, &setup, sizing, Prefix::Decimal);
-        let text = report.text(&account(), &[], None, Style::Markdown);
+        let text = report.text(&account(), &[], &[], Style::Markdown);
         assert!(text.contains("\n**Move the origin to a thin pool and use thin snapshots."), "{text}");
         assert!(text.contains("\n\n    [misc]\n    thin=1\n"), "{text}");
         assert!(

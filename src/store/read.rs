@@ -1,7 +1,7 @@
 //! Series over a range, from the database and, for the last 20 minutes, from memory.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::PoisonError;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError};
 
 use anyhow::Context;
 use sqlx::{Connection, FromRow, Row, SqliteConnection};
@@ -145,6 +145,14 @@ impl StoreReader {
             .values()
             .filter(|row| [&*row.identity, &*row.name, &*row.label].contains(&name));
         rows.max_by_key(|row| (*row.identity == *name, row.last_seen_ms)).cloned()
+    }
+
+    /// The UUIDs of the volumes that this group had, by name, the last ones of each name.
+    pub fn volumes_of(&self, vg: &str) -> BTreeMap<String, Arc<str>> {
+        let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner);
+        let mut rows: Vec<_> = catalog.volume_rows.values().filter(|row| row.vg == vg).collect();
+        rows.sort_by_key(|row| row.last_seen_ms);
+        rows.into_iter().map(|row| (row.lv.clone(), Arc::clone(&row.uuid))).collect()
     }
 
     /// Whether anything of this subject was ever stored.

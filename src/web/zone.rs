@@ -1,4 +1,5 @@
-//! The time zone in which pages show times: that of the reader's browser, which a cookie names, or else UTC.
+//! The time zone in which pages show times: that of the reader's browser, which a cookie names, or else UTC. And whether
+//! that is on a telephone.
 //!
 //! It belongs to a request, as a locale does. API, exports, reports and stored sentences are in UTC.
 
@@ -12,19 +13,35 @@ use jiff::{Timestamp, Zoned};
 /// As cowbell.js sets it.
 const COOKIE: &str = "zone";
 
+/// In the name of every browser on a telephone.
+const TELEPHONE: &str = "Mobi";
+
 tokio::task_local! {
-    static ZONE: TimeZone;
+    static READER: Reader;
+}
+
+#[derive(Clone)]
+struct Reader {
+    zone: TimeZone,
+    is_on_telephone: bool,
 }
 
 /// Answers a request in the zone of its reader.
 pub async fn enter(request: Request, next: Next) -> Response {
     let zone = asked(request.headers()).and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC);
-    ZONE.scope(zone, next.run(request)).await
+    let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+    let is_on_telephone = agent.is_some_and(|agent| agent.contains(TELEPHONE));
+    READER.scope(Reader { zone, is_on_telephone }, next.run(request)).await
 }
 
-/// Keeps the zone of this request for what is answered later.
+/// Keeps the reader of this request for what is answered later.
 pub fn keep<F: Future>(later: F) -> impl Future<Output = F::Output> {
-    ZONE.scope(current(), later)
+    READER.scope(Reader { zone: current(), is_on_telephone: is_on_telephone() }, later)
+}
+
+/// Whether the request that is answered comes from a narrow screen, as far as its browser says so.
+pub fn is_on_telephone() -> bool {
+    READER.try_with(|reader| reader.is_on_telephone).unwrap_or(false)
 }
 
 /// The name of the zone that a reader asks for.
@@ -37,7 +54,7 @@ pub fn asked(headers: &HeaderMap) -> Option<&str> {
 
 /// Of the request that is answered; UTC outside of one.
 pub fn current() -> TimeZone {
-    ZONE.try_with(TimeZone::clone).unwrap_or(TimeZone::UTC)
+    READER.try_with(|reader| reader.zone.clone()).unwrap_or(TimeZone::UTC)
 }
 
 /// Its name in the database of time zones.

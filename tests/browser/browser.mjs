@@ -1,6 +1,11 @@
 // Debian's Chromium, and a page that remembers everything that a careful person would call a fault.
 
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+
 import { chromium } from "playwright-core";
+
+const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 const QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync"];
@@ -29,4 +34,36 @@ export async function openPage(browser, options = {}) {
 /** Waits until the page says that it is `live`, `stale`, `paused` or `ended`. */
 export function becomes(page, state, timeout = 15_000) {
   return page.waitForFunction((state) => document.body.dataset.live === state, state, { timeout });
+}
+
+/** What axe-core finds. The page has to be opened with `bypassCSP`; in another theme, only colours can differ. */
+export async function violations(page, onlyColours = false) {
+  await page.evaluate(AXE);
+  const options = onlyColours ? { runOnly: ["color-contrast"] } : {};
+  const found = await page.evaluate((options) => axe.run(document, options), options);
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 160)}`);
+}
+
+/** What makes the document wider than its window; nothing, where it is not. Runs in the page. */
+export function tooWide() {
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= width) return [];
+  const wide = [...document.querySelectorAll("body *")].filter((element) => element.getBoundingClientRect().right > width + 1);
+  return wide.slice(0, 5).map((element) => `${element.tagName.toLowerCase()}.${element.className}`);
+}
+
+/** Notes what moves by itself, from the next page on. */
+export const watchShifts = (page) => page.addInitScript(() => {
+  window.shifts = [];
+  new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput, sources } of list.getEntries()) {
+      if (!hadRecentInput) shifts.push([value, sources.map(({ node }) => `${node?.nodeName}.${node?.className ?? ""} ${node?.textContent?.slice(0, 40)}`)]);
+    }
+  }).observe({ type: "layout-shift", buffered: true });
+});
+
+/** The cumulative layout shift, and what moved most. */
+export async function shifts(page) {
+  const all = await page.evaluate(() => window.shifts);
+  return { sum: all.reduce((sum, [value]) => sum + value, 0), worst: all.sort((a, b) => b[0] - a[0]).slice(0, 5) };
 }

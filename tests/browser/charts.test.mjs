@@ -9,6 +9,8 @@ import { startDaemon } from "./daemon.mjs";
 /** The height of the smallest label, in pixels. */
 const MOST_SMALL = 11;
 const CROSSHAIR_MS = 16;
+/** As browsers on telephones call themselves. */
+const TELEPHONE = "Mozilla/5.0 (Android 15; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0";
 
 let browser, daemon, job;
 before(async () => {
@@ -155,14 +157,18 @@ describe("a page with charts", () => {
   });
 
   it("is legible without a script, also on a telephone, with no button that does nothing", async () => {
-    for (const [width, height] of [[1280, 900], [360, 740]]) {
-      const page = await openPage(browser, { javaScriptEnabled: false, viewport: { width, height } });
+    for (const [width, height, userAgent] of [[1280, 900], [360, 740], [360, 740, TELEPHONE]]) {
+      const page = await openPage(browser, { javaScriptEnabled: false, viewport: { width, height }, ...(userAgent && { userAgent }) });
       for (const path of ["/", `/jobs/${job.id}`]) {
         await page.goto(daemon.url + path);
         assert.ok((await page.locator("svg.chart").count()) >= 3);
         const labels = await page.locator("svg.chart .tick").evaluateAll((all) => all.map((label) => label.getBoundingClientRect().height));
         assert.ok(Math.min(...labels) >= MOST_SMALL, `labels of ${Math.min(...labels)} px on ${path} at ${width} px`);
         assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} at ${width} px`);
+        if (userAgent) {
+          const chart = await page.locator("svg.chart").first().boundingBox();
+          assert.ok(chart.x >= 0 && chart.x + chart.width <= width, `the whole chart is in sight: ${JSON.stringify(chart)}`);
+        }
         assert.equal(await page.locator(".over:visible").count(), 0);
         assert.equal(await page.locator("button:visible:not(.demo *):not(form[method] *)").count(), 0);
       }

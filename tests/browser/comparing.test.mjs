@@ -6,16 +6,25 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 
-import { openBrowser, openPage } from "./browser.mjs";
+import { openBrowser, openPage, tooWide } from "./browser.mjs";
 import { startDaemon } from "./daemon.mjs";
 
-const TELEPHONE = { width: 400, height: 800 };
+const TELEPHONE = { width: 360, height: 740 };
+/** Longer than a telephone is wide, and with what would be a command in a sentence. */
+const LONG = `dump \`lvremove -f vg0/data\` ${"of_the_production_database_".repeat(5)}`;
+
+/** Whether nothing covers the heading. */
+function onTop() {
+  const { left, top, width, height } = document.querySelector("h1").getBoundingClientRect();
+  return Boolean(document.elementFromPoint(left + width / 2, top + height / 2)?.closest("h1"));
+}
 
 let browser, daemon;
 before(async () => {
   browser = await openBrowser();
   daemon = await startDaemon("serve");
   for (const key of ["one", "two"]) await daemon.command("run", "--name", key, "--", "sleep", "2.5");
+  await daemon.command("run", "--name", LONG, "--set", LONG, "--", "sleep", "2.5");
 });
 after(async () => {
   await browser?.close();
@@ -37,13 +46,14 @@ describe("jobs compared", () => {
     await page.context().close();
   });
 
-  it("fit a telephone", async () => {
+  it("fit a telephone with names of any length, which are no commands, and nothing lies on anything", async () => {
     const page = await openPage(browser, { viewport: TELEPHONE });
-    for (const path of ["/jobs/compare", "/jobs/compare?ids=1,2"]) {
+    for (const path of ["/", "/jobs", "/jobs/3", "/jobs/compare", "/jobs/compare?ids=1,2,3"]) {
       await page.goto(daemon.url + path);
       await page.waitForTimeout(1_500);
-      const width = await page.evaluate(() => document.documentElement.scrollWidth);
-      assert.ok(width <= TELEPHONE.width, `${path} is ${width} pixels wide`);
+      assert.deepEqual(await page.evaluate(tooWide), [], path);
+      assert.equal(await page.locator(".copy[data-copy*=lvremove]").count(), 0, path);
+      if (path !== "/") assert.ok(await page.evaluate(onTop), `${path} covers its heading`);
     }
     assert.deepEqual(page.faults, []);
     await page.context().close();

@@ -3,10 +3,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 
-import { becomes, openBrowser, openPage } from "./browser.mjs";
+import { becomes, openBrowser, openPage, shifts, watchShifts } from "./browser.mjs";
 import { startDaemon } from "./daemon.mjs";
 
 const STORY_MS = 20_000;
+const MOST_SHIFT = 0.05;
 
 let browser;
 before(async () => (browser = await openBrowser()));
@@ -93,8 +94,9 @@ describe("a live page", () => {
   before(async () => (daemon = await startDaemon("demo")));
   after(() => daemon?.stop());
 
-  it("is sent only what is new, shows all of it, and is sent the whole after one that does not fit", async () => {
-    const page = await openPage(browser);
+  it("is sent only what is new, shows all of it, and is sent the whole after one that does not fit; and moves by at most 0.05", async (test) => {
+    const page = await openPage(browser, { viewport: { width: 1366, height: 768 } });
+    await watchShifts(page);
     const answers = [];
     let isWrong = false;
     await page.route(/width=/, async (route) => {
@@ -129,6 +131,9 @@ describe("a live page", () => {
     const after = await page.evaluate(() => [...document.querySelectorAll("#now svg.chart path, #now td, #now .verdict")].map((one) => one.getAttribute("d") ?? one.textContent));
     assert.deepEqual(after, fresh);
     assert.ok(fresh.length > 10);
+    const { sum, worst } = await shifts(page);
+    test.diagnostic(`layout shift: ${sum.toFixed(3)}`);
+    assert.ok(sum <= MOST_SHIFT, JSON.stringify(worst));
     assert.deepEqual(page.faults, []);
     await page.context().close();
   });

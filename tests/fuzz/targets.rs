@@ -153,7 +153,7 @@ fn job_file(bytes: &[u8]) {
     let figures = Figures::of(&course, &job.setup).with_phases(&course, &job);
     let report = JobReport::new(&job.name, figures, &job.setup, None, Prefix::default());
     let style = AccountStyle { time: &|at| at.to_string(), zone: "UTC", is_monitored: true };
-    report.text(&Account::of(&job, &style), &job.notes, None, Style::Plain);
+    report.text(&Account::of(&job, &style), &job.notes, &[], Style::Plain);
     Outline::of(&course);
 }
 

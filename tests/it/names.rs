@@ -257,6 +257,32 @@ fn a_disk_that_is_gone_has_its_history_and_one_that_never_was_has_none() {
 }
 
 #[test]
+fn a_group_that_is_gone_has_its_history_and_one_that_never_was_has_none() {
+    let mut tape = Tape::new(Duration::from_secs(1));
+    let sda = "sda/dev\t8:0\nsda/serial\tA\nsda/slaves\t\n";
+    let uuid = format!("LVM-{}{}", "V".repeat(32), "L".repeat(32));
+    let volume = format!("dm-0/dev\t253:0\ndm-0/dm/name\told-data\ndm-0/dm/uuid\t{uuid}\ndm-0/slaves\tsda\n");
+    for tick in 0..10 {
+        let done = Done::sectors(tick * 2_048, 0);
+        let steady = line((8, 0), "sda", done);
+        match tick {
+            0..5 => tape.bare_tick(&(steady + &line((253, 0), "dm-0", done)), &format!("{sda}{volume}")),
+            _ => tape.bare_tick(&steady, sda),
+        };
+    }
+    let tape = tape.saved();
+    let daemon = Start::playing(&tape, "max").start();
+    daemon.has_played(10);
+    let gone = daemon.get("/groups/old");
+    assert!(gone.status == 200 && gone.body.contains("Its history remains."), "{gone:?}");
+    for part in ["class=\"line", "Read, by volume", "href=\"/volumes/old/data\""] {
+        assert!(gone.body.contains(part), "{part}: {gone:?}");
+    }
+    let never = daemon.get("/groups/none");
+    assert!(never.status == 404 && never.body.contains("no volume group called none was ever seen here"));
+}
+
+#[test]
 fn names_are_labels_of_metrics_as_they_are() {
     let (_tape, daemon) = playing();
     let samples = samples(&daemon.get("/metrics").body);

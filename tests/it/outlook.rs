@@ -89,7 +89,7 @@ fn a_backup_with_room_is_said_to_be_done_first_everywhere() {
     let address = format!("127.0.0.1:{}", daemon.port);
     for arguments in [&["status"][..], &["job", "show", "1"]] {
         let told = said(cowbell().args(arguments).args(["--listen", &address]));
-        assert!(told.out.contains(text), "{told:?}");
+        assert!(told.out.contains(&headline), "{told:?}");
     }
 }
 

@@ -48,9 +48,9 @@ fn fills_jobs_and_alerts_are_printed_with_the_exit_status_of_a_plugin() {
     check(
         Snapshot::Filled(75.0),
         1,
-        &["COWBELL WARNING - ", "vg0/data_snapshot is 75.00 % full", "warning: ", "lvextend"],
+        &["COWBELL WARNING - ", "vg0/data_snapshot is 75.00 % full", "lvextend"],
     );
-    check(Snapshot::Filled(90.0), 2, &["COWBELL CRITICAL - ", "90.00 %", "critical: "]);
+    check(Snapshot::Filled(90.0), 2, &["COWBELL CRITICAL - ", "90.00 %"]);
     check(Snapshot::Invalid, 2, &["COWBELL CRITICAL - ", "INVALID", "invalid"]);
 }
 

@@ -18,6 +18,13 @@ fn one_spike_does_not_flatten_the_rest_and_the_chart_says_so() {
 }
 
 #[test]
+fn a_spike_between_gaps_does_not_flatten_the_rest_either() {
+    let mut values = low_with(&[30]);
+    (values[29].1, values[31].1) = (None, None);
+    assert_eq!(labels(&draw(&bytes_chart(&values)))[..5], ["▲ 381.47 MiB/s, axis cut", "0", "1", "2", "3"]);
+}
+
+#[test]
 fn what_lasts_or_returns_is_shown_whole() {
     for peaks in [vec![30, 31, 32], (0..=100).step_by(10).collect(), vec![10, 50, 90]] {
         let svg = draw(&bytes_chart(&low_with(&peaks)));

@@ -180,7 +180,7 @@ pub async fn figures(State(site): State<Site>, Path(id): Path<String>) -> Result
         is_monitored: present.is_monitored(),
     };
     let account = Account::of(&job, &manner);
-    Ok(Json(FiguresBody::new(&job, account, &cost, present.outlook(&job))))
+    Ok(Json(FiguresBody::new(&job, account, &cost, &present)))
 }
 
 /// Whether a running backup will end before its snapshot overflows; `null` for other jobs. It needs no database.

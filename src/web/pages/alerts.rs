@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{Answer, Content, Refresh, fragment_url, moment, shown, zone_name, zoned_moment};
-use crate::alert::{Alert, Severity};
+use crate::alert::{Alert, Severity, alike};
 use crate::notify::{Delivery, Silence};
 use crate::series::Range;
 use crate::table::{Cell, Column, Table};
@@ -22,7 +22,7 @@ const MOST_ALERTS: usize = 200;
 #[derive(Template)]
 #[template(path = "alerts.html")]
 struct Alerts {
-    open: Vec<OpenAlert>,
+    open: Vec<OpenAlerts>,
     cleared: Table,
     silences: Vec<SilenceLine>,
     missing: Option<String>,
@@ -37,11 +37,17 @@ struct Tools {
     receivers: usize,
 }
 
+/// Alerts that say the same of one volume.
+struct OpenAlerts {
+    grade: &'static str,
+    volume: String,
+    sentence: String,
+    alerts: Vec<OpenAlert>,
+}
+
 struct OpenAlert {
     grade: &'static str,
     rule: String,
-    volume: String,
-    sentence: String,
     /// What happened to it, a line each.
     life: Vec<String>,
     acknowledgement: String,
@@ -83,13 +89,22 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<Alert
     let refresh = Refresh::each_second(fragment_url("/alerts/list", &query));
     let alerts = Alerts {
         cleared: Table::new("Cleared", columns, rows),
-        open: open.iter().map(|alert| open_alert(alert, life(alert), now)).collect(),
+        open: alike(open).iter().map(|group| open_alerts(group, life, now)).collect(),
         silences: present.silences.iter().map(|silence| silence_line(silence, now)).collect(),
         missing,
         older: next.map(|next| format!("/alerts?before={next}")),
     };
     let tools = shown(&Tools { receivers: present.receivers.len() })?;
     Ok(Content { tools, ..Content::new("Alerts", "/alerts", Some(refresh), &alerts)? })
+}
+
+fn open_alerts(group: &[&Alert], life: impl Fn(&Alert) -> Vec<String>, now: Timestamp) -> OpenAlerts {
+    OpenAlerts {
+        grade: group[0].severity.text(),
+        volume: name(group[0]),
+        sentence: group[0].sentence.clone(),
+        alerts: group.iter().map(|alert| open_alert(alert, life(alert), now)).collect(),
+    }
 }
 
 fn open_alert(alert: &Alert, life: Vec<String>, now: Timestamp) -> OpenAlert {
@@ -99,8 +114,6 @@ fn open_alert(alert: &Alert, life: Vec<String>, now: Timestamp) -> OpenAlert {
     OpenAlert {
         grade: alert.severity.text(),
         rule: alert.rule.text(),
-        volume: name(alert),
-        sentence: alert.sentence.clone(),
         life: std::iter::once(since).chain(life).collect(),
         acknowledgement: format!("/api/v1/alerts/{}/acknowledgement", alert.id),
         is_acknowledged: alert.is_acknowledged(now),

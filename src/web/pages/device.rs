@@ -30,6 +30,8 @@ pub struct Subjects {
     pub description: String,
     /// Of a volume or job.
     pub verdict: Option<Verdict>,
+    /// Sentences with commands, a line each.
+    pub hints: Vec<String>,
     /// Further facts, a line each.
     pub remarks: Vec<String>,
     /// A warning above the figures.

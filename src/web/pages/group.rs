@@ -1,20 +1,28 @@
-//! `/groups/VG`: a volume group, and how its load is spread over its PVs.
+//! `/groups/VG`: a volume group, and how its load is spread over its PVs; also after it was removed.
+
+use std::sync::Arc;
 
 use axum::extract::{Path, State};
 
-use super::charts::{self, Charts, View};
+use super::charts::{self, Charts, Sketch, View};
 use super::device::{KeyFigure, Subjects};
 use super::rows::{self, JobTable};
 use super::text::{self, rate};
 use super::{Answer, Content, volumes};
+use crate::chart::Look;
 use crate::interval::Work;
+use crate::job::Job;
 use crate::present::Present;
-use crate::series::quantity::DeviceQuantity;
-use crate::topology::{Device, Volume};
+use crate::series::Range;
+use crate::series::quantity::{DeviceQuantity, Quantity};
+use crate::store::Subject;
+use crate::topology::{Device, Group, Volume};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Problem};
 
 const MOST_JOBS: usize = 20;
+/// Volumes of a group that is gone in one readable chart.
+const MOST_VOLUMES: usize = 8;
 /// A PV with at least this share of the work does it alone.
 const MOST_WORK: f64 = 0.8;
 const LINEAR: &str = "linear";
@@ -26,21 +34,40 @@ pub async fn page(
 ) -> Answer {
     let present = site.present()?;
     let topology = &present.interval.topology;
-    let missing = || Problem::NotFound(format!("there is no volume group called {vg}"));
-    let group = topology.group(&vg).ok_or_else(missing)?;
     let range = view.range(&present)?;
     let mut jobs = site.own_job_list(range, MOST_JOBS).await?;
     jobs.found.retain(|job| job.vg.as_ref() == Some(&vg));
-    let pvs: Vec<&Device> = volumes::pvs(&present, group).collect();
+    let page = match topology.group(&vg) {
+        Some(group) => existing(&site, &present, &view, range, group, &jobs.found).await?,
+        None => gone(&site, &present, &view, range, &vg, &jobs.found).await?,
+    };
+    let page = Subjects {
+        name: vg.clone(),
+        ranges: view.ranges(range, &jobs.found),
+        jobs: Some(JobTable::of(&jobs, &present)),
+        ..page
+    };
+    Content::new(&vg, "/volumes", view.refresh(&format!("{}/now", rows::group_href(&vg)), range), &page)
+}
+
+async fn existing(
+    site: &Site,
+    present: &Present,
+    view: &View,
+    range: Range,
+    group: &Group,
+    jobs: &[Job],
+) -> Result<Subjects, Problem> {
+    let pvs: Vec<&Device> = volumes::pvs(present, group).collect();
     let sketches = vec![
         charts::by_pv("Read, by PV", &pvs, DeviceQuantity::ReadBytes),
         charts::by_pv("Written, by PV", &pvs, DeviceQuantity::WrittenBytes),
     ];
-    let charts = charts::draw(&site, &present, &view, range, &jobs.found, sketches).await?;
-    let of_group: Vec<&Volume> = topology.volumes.iter().filter(|volume| volume.vg == vg).collect();
+    let charts = charts::draw(site, present, view, range, jobs, sketches).await?;
+    let volumes = present.interval.topology.volumes.iter();
+    let of_group: Vec<&Volume> = volumes.filter(|volume| volume.vg == group.name).collect();
     let name = |pv: &&Device| (format!("PV {}", pv.name), super::devices::device_href(pv));
-    let page = Subjects {
-        name: vg.clone(),
+    Ok(Subjects {
         description: text::joined([
             Some("volume group".into()),
             Some(volumes::space(group)),
@@ -48,15 +75,46 @@ pub async fn page(
             (group.missing_pvs > 0).then(|| format!("{} missing", group.missing_pvs)),
         ]),
         remarks: uneven(&work(&pvs, &charts), &of_group).into_iter().collect(),
-        key_figures: key_figures(&present, &pvs),
-        ranges: view.ranges(range, &jobs.found),
+        key_figures: key_figures(present, &pvs),
         charts,
-        tables: vec![volumes::volumes(&present, &vg, "Volumes")],
+        tables: vec![volumes::volumes(present, &group.name, "Volumes")],
         links: pvs.iter().map(name).collect(),
-        jobs: Some(JobTable::of(&jobs, &present)),
         ..Subjects::default()
+    })
+}
+
+/// What is known of a group that is not there now: what its volumes did.
+async fn gone(
+    site: &Site,
+    present: &Present,
+    view: &View,
+    range: Range,
+    vg: &str,
+    jobs: &[Job],
+) -> Result<Subjects, Problem> {
+    let volumes = site.store.volumes_of(vg);
+    if volumes.is_empty() {
+        return Err(Problem::NotFound(format!("no volume group called {vg} was ever seen here")));
+    }
+    let sketch = |title, quantity| {
+        let trace = |((lv, uuid), number): ((&String, &Arc<str>), u8)| {
+            let subject = Subject::Volume(uuid.to_string());
+            charts::trace(lv, &subject, Quantity::Device(quantity), Look::Other(number))
+        };
+        let traces = volumes.iter().take(MOST_VOLUMES).zip(0_u8..).map(trace).collect();
+        Sketch { stacked: true, ..Sketch::new(title, charts::BYTES, traces) }
     };
-    Content::new(&vg, "/volumes", view.refresh(&format!("{}/now", rows::group_href(&vg)), range), &page)
+    let sketches = vec![
+        sketch("Read, by volume", DeviceQuantity::ReadBytes),
+        sketch("Written, by volume", DeviceQuantity::WrittenBytes),
+    ];
+    Ok(Subjects {
+        description: "volume group".into(),
+        notice: Some("This volume group does not exist now. Its history remains.".into()),
+        charts: charts::draw(site, present, view, range, jobs, sketches).await?,
+        links: volumes.keys().map(|lv| (lv.clone(), rows::volume_href(vg, lv))).collect(),
+        ..Subjects::default()
+    })
 }
 
 fn key_figures(present: &Present, pvs: &[&Device]) -> Vec<KeyFigure> {

@@ -8,6 +8,7 @@ use super::phases;
 use super::rows;
 use super::text;
 use super::{Answer, Content, Refresh, moment, shown, zone_name, zoned_moment};
+use crate::alert::Alert;
 use crate::config::{Rule, Thresholds};
 use crate::forecast::{Eta, Outlook};
 use crate::job::figures::PhaseWork;
@@ -18,7 +19,7 @@ use crate::series::Range;
 use crate::store::{Level, Subject};
 use crate::table::{Column, Table};
 use crate::units::duration_text;
-use crate::verdict::{Grade, Verdict};
+use crate::verdict::{self, Grade, Verdict};
 use crate::web::Site;
 use crate::web::answer::{ParsedQuery, Partial, Problem};
 
@@ -69,11 +70,10 @@ pub async fn whole(site: &Site, job: &Job, view: &View) -> Result<String, Proble
         name: job.name.clone(),
         key_figures: key_figures(job, &account, &present, outlook.as_ref()),
         description: account.heading,
-        remarks: expected(outlook.as_ref(), &verdict)
-            .chain(account.warning.filter(|warning| verdict.sentence != *warning))
-            .chain(account.remarks)
-            .chain(rolled_up(site, job, &present).await?)
+        hints: expected(outlook.as_ref(), &verdict)
+            .chain(account.warning.filter(|_| !says_how_it_ended(&verdict, job, &present)))
             .collect(),
+        remarks: account.remarks.into_iter().chain(rolled_up(site, job, &present).await?).collect(),
         verdict: Some(verdict),
         accept: job.can_be_accepted().then(|| format!("/api/v1/jobs/{}/accept", job.id)),
         ranges: if job.is_imported() { RangeTools::default() } else { view.ranges_of(job, range) },
@@ -128,6 +128,15 @@ fn expected(outlook: Option<&Outlook>, verdict: &Verdict) -> impl Iterator<Item 
     text.filter(|text| verdict.grade == Grade::Ok && !verdict.sentence.contains(text))
         .into_iter()
         .chain(outlook.map(|outlook| outlook.left.text.clone()))
+}
+
+/// Whether the verdict is the warning of the job, or the alert about it.
+fn says_how_it_ended(verdict: &Verdict, job: &Job, present: &Present) -> bool {
+    let is_it = |alert: &Alert| {
+        alert.job == Some(job.id) && alert.rule == Rule::BackupFailed && alert.sentence == verdict.sentence
+    };
+    present.alerts.iter().any(is_it)
+        || verdict::account(present, job).warning.as_ref() == Some(&verdict.sentence)
 }
 
 /// A sentence if some ticks of the job were rolled up.

@@ -8,14 +8,13 @@ use axum::extract::State;
 use super::charts::{self, Charts, RangeTools, Sketch, Trace, View};
 use super::rows::{self, JobTable};
 use super::{Answer, Content, zoned_moment};
-use crate::alert::{Rule, usual_period};
+use crate::alert::{Rule, alike, usual_period};
 use crate::chart::Look;
 use crate::job::{Job, JobKind};
 use crate::present::{AT_ITS_END, Present};
 use crate::series::Range;
 use crate::series::quantity::{DeviceQuantity, Quantity};
 use crate::source::Part;
-use crate::source::dm::usage_unknown;
 use crate::store::Subject;
 use crate::table::Table;
 use crate::topology::{Device, VolumeKind};
@@ -70,8 +69,9 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
 /// What else there is to say: other alerts, and running jobs.
 fn more(present: &Present, verdict: &Verdict) -> Vec<String> {
     let mut more = Vec::new();
-    if present.alerts.len() > 1 {
-        let others = count_text(present.alerts.len() - 1, "more alert is", "more alerts are");
+    let others = alike(&present.alerts).len().saturating_sub(1);
+    if others > 0 {
+        let others = count_text(others, "more alert is", "more alerts are");
         more.push(format!("{others} open."));
     }
     // The sign says the usual end.
@@ -93,12 +93,11 @@ fn running(present: &Present) -> Option<String> {
     (!running.is_empty()).then(|| format!("Running: {}.", running.join(", ")))
 }
 
-/// Why no snapshot or pool is listed: there is none, or cowbell cannot read it.
+/// Why no snapshot or pool is listed: there is none, or cowbell cannot read it, as the verdict says.
 pub fn nothing_to_watch(present: &Present) -> String {
-    let error = present.parts.get(&Part::Dm).and_then(|part| part.error.as_deref());
-    match error {
-        Some(error) => format!("{} Run cowbell check for details.", usage_unknown(error)),
-        None => "New ones appear within a tick. cowbell demo shows an example.".into(),
+    match present.parts.get(&Part::Dm).and_then(|part| part.error.as_ref()) {
+        Some(_) => "Snapshots and thin pools cannot be seen. `cowbell check` says why, and what to do.".into(),
+        None => "There is no snapshot or thin pool. New ones appear within a tick. `cowbell demo` shows an example.".into(),
     }
 }
 

@@ -46,10 +46,10 @@ fn sentence(relation: Relation) -> String {
         Relation::TooFew { n } => format!("{n} points are too few to see a relation."),
         Relation::Unvaried { n } => format!("One of the two did not change ({n} points)."),
         Relation::Correlation(Correlation { trend: Trend::Unclear, n, explained, .. }) => {
-            format!("No relation to be seen: {}.", measure(n, explained))
+            format!("No relation to be seen ({}).", measure(n, explained))
         }
         Relation::Correlation(Correlation { slope, trend, n, explained, .. }) => format!(
-            "{} {} for each percentage point: {}.",
+            "{} {} for each percent of fill ({}).",
             text::rate(Some(slope.abs())),
             if trend == Trend::Falling { "slower" } else { "faster" },
             measure(n, explained)
@@ -58,5 +58,5 @@ fn sentence(relation: Relation) -> String {
 }
 
 fn measure(n: usize, explained: f64) -> String {
-    format!("{n} points, of whose variance the line explains {:.0} % (R²)", explained * 100.0)
+    format!("{n} points, R² {explained:.2}")
 }

@@ -1,8 +1,13 @@
 //! How pages write numbers. An unknown value is a dash, never a zero.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
 use crate::units::{Prefix, bytes_text, number_text, percent_text, size_text};
+use crate::web::zone;
 
 pub const DASH: &str = "–";
+const UTC: &str = " UTC";
 
 pub fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| DASH.into())
@@ -39,9 +44,38 @@ pub fn share(share: Option<f64>) -> String {
     or_dash(share.map(|share| format!("{:.1}", share * 100.0)))
 }
 
-/// A sentence with commands in backticks: plain parts and commands in turn, the first one plain.
+/// A sentence with commands in backticks: plain parts and commands in turn, the first one plain. Its times are those of the
+/// reader.
 pub fn with_commands(sentence: &str) -> Vec<(bool, String)> {
-    sentence.split('`').enumerate().map(|(index, part)| (index % 2 == 1, part.to_string())).collect()
+    if sentence.matches('`').count() % 2 == 1 {
+        return vec![(false, sentence.into())];
+    }
+    let part = |(index, part)| (index % 2 == 1, if index % 2 == 1 { part } else { where_read(part) });
+    sentence.split('`').map(String::from).enumerate().map(part).collect()
+}
+
+/// Stored sentences have times such as `2026-11-23 19:43:23 UTC`.
+fn where_read(text: String) -> String {
+    const LENGTH: usize = "2026-11-23 19:43:23".len();
+    let zone = zone::current();
+    if zone == TimeZone::UTC {
+        return text;
+    }
+    let mut parts: Vec<String> = text.split(UTC).map(String::from).collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in &mut parts {
+        let time = part.len().checked_sub(LENGTH).and_then(|start| part.get(start..));
+        let at = time.and_then(|time| Timestamp::strptime("%F %T%z", format!("{time}+0000")).ok());
+        match at {
+            Some(at) => {
+                part.truncate(part.len() - LENGTH);
+                let name = zone::abbreviation(&zone, at);
+                part.push_str(&format!("{} {name}", at.to_zoned(zone.clone()).strftime("%F %T")));
+            }
+            None => part.push_str(UTC),
+        }
+    }
+    parts.concat() + &last
 }
 
 #[cfg(test)]
@@ -67,5 +101,6 @@ mod tests {
         let commands: Vec<&str> =
             parts.iter().filter(|(is_command, _)| *is_command).map(|(_, part)| &**part).collect();
         assert_eq!(commands, ["lvextend x"]);
+        assert_eq!(with_commands("a name with ` in it"), [(false, "a name with ` in it".into())]);
     }
 }

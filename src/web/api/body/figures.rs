@@ -11,8 +11,10 @@ use crate::job::diagnosis::Sentence;
 use crate::job::figures::Figures;
 use crate::job::setup::Setup;
 use crate::job::sizing::Sizing;
+use crate::present::Present;
 use crate::report::account::Account;
 use crate::source::Note;
+use crate::verdict::Verdict;
 use crate::web::costs::Cost;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -33,10 +35,11 @@ pub struct FiguresBody {
     pub sizing: Option<Sizing>,
     /// Whether it will end before its snapshot overflows; `null` for other jobs.
     pub outlook: Option<Outlook>,
+    pub verdict: Verdict,
 }
 
 impl FiguresBody {
-    pub fn new(job: &Job, account: Account, cost: &Cost, outlook: Option<Outlook>) -> Self {
+    pub fn new(job: &Job, account: Account, cost: &Cost, present: &Present) -> Self {
         let report = cost.report.clone();
         Self {
             id: job.id,
@@ -49,7 +52,8 @@ impl FiguresBody {
             diagnosis: report.sentences,
             advice: report.advice,
             sizing: report.sizing,
-            outlook,
+            outlook: present.outlook(job),
+            verdict: Verdict::of_job(present, job),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::marks::{gone, marks};
+use super::marks::{gone, marks, resumed};
 use super::nearest::{Nearest, later, nearest};
 use super::{Sketch, Trace, View};
 use crate::alert::Pace;
@@ -119,7 +119,7 @@ pub async fn draw(
         let forecasts =
             keys.iter().zip(&lines).filter_map(|(key, line)| forecast(pace(key, &paces)?.full?, line));
         let mut marks = gone(&host, lines.iter().map(|line| (&*line.label, &line.series)));
-        marks.extend(common_marks.iter().cloned());
+        marks.extend(common_marks.iter().cloned().chain(resumed(&host)));
         let chart = Chart {
             forecasts: forecasts.collect(),
             title: sketch.title,

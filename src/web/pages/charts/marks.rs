@@ -8,6 +8,7 @@ use crate::alert::{Alert, Severity};
 use crate::chart::{Mark, MarkKind};
 use crate::present::Present;
 use crate::series::{Range, Series};
+use crate::units::duration_text;
 use crate::web::Site;
 
 /// More marks would hide the lines.
@@ -41,6 +42,21 @@ fn of_alert(alert: &Alert) -> Vec<Mark> {
     [Some(raised), worse, cleared].into_iter().flatten().collect()
 }
 
+/// Where ticks go on after a time without any: cowbell or the host was down, or suspended.
+pub fn resumed(host: &Series) -> Vec<Mark> {
+    let pairs =
+        || host.points.windows(2).map(|pair| (pair[1].t, Range { from: pair[0].t, to: pair[1].t }.seconds()));
+    let mut distances: Vec<f64> = pairs().map(|(_, distance)| distance).collect();
+    distances.sort_by(f64::total_cmp);
+    let Some(usual) = distances.get(distances.len() / 2) else { return Vec::new() };
+    let mark = |(at, distance): (Timestamp, f64)| Mark {
+        at,
+        text: format!("ticks again, after {}", duration_text(distance)),
+        kind: MarkKind::Change,
+    };
+    pairs().filter(|(_, distance)| *distance > GONE_TICKS as f64 * usual).map(mark).collect()
+}
+
 /// Devices that have no more points, although the host has. One mark for each instant.
 pub fn gone<'a>(host: &Series, lines: impl Iterator<Item = (&'a str, &'a Series)>) -> Vec<Mark> {
     let mut gone: BTreeMap<Timestamp, Vec<&str>> = BTreeMap::new();
@@ -59,4 +75,21 @@ pub fn gone<'a>(host: &Series, lines: impl Iterator<Item = (&'a str, &'a Series)
         kind: MarkKind::Change,
     };
     gone.into_iter().map(mark).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::Point;
+
+    #[test]
+    fn a_time_without_ticks_is_marked_at_its_end() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let point = |second| Point { t: at(second), min: None, avg: Some(1.0), max: None };
+        let host = |seconds: &[i64]| Series { points: seconds.iter().copied().map(point).collect() };
+        let marks = resumed(&host(&[1, 2, 3, 4, 64, 65, 67]));
+        assert_eq!(marks.len(), 1);
+        assert_eq!((marks[0].at, &*marks[0].text), (at(64), "ticks again, after 60 s"));
+        assert!(resumed(&host(&[1])).is_empty());
+    }
 }

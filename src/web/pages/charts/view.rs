@@ -15,8 +15,9 @@ use crate::web::answer::Problem;
 use crate::web::pages::{Refresh, fragment_url, is_moving, span_text};
 use crate::web::{escaped, zone};
 
-/// The default width of a chart.
+/// The width of a chart for a browser that does not say how wide it is: without a script, or before it runs.
 const WIDTH: u32 = 1_000;
+const TELEPHONE_WIDTH: u32 = 340;
 /// More points would not be visible.
 const PIXELS_PER_POINT: usize = 2;
 /// Ranges for selection.
@@ -108,7 +109,8 @@ impl View {
     }
 
     pub fn width(&self) -> u32 {
-        self.width.unwrap_or(WIDTH).clamp(*chart::WIDTHS.start(), *chart::WIDTHS.end())
+        let usual = if zone::is_on_telephone() { TELEPHONE_WIDTH } else { WIDTH };
+        self.width.unwrap_or(usual).clamp(*chart::WIDTHS.start(), *chart::WIDTHS.end())
     }
 
     pub(super) fn points(&self) -> usize {
