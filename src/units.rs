@@ -149,6 +149,12 @@ pub fn rough_text(seconds: f64) -> String {
     }
 }
 
+/// A text with a capital letter at its start.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
 /// `1 device`, `2 devices`.
 pub fn count_text<N: Display + PartialEq + From<u8>>(count: N, one: &str, several: &str) -> String {
     format!("{count} {}", if count == N::from(1) { one } else { several })

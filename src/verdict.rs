@@ -17,7 +17,7 @@ use crate::report::account::{Account, AccountStyle};
 use crate::source::dm::usage_unknown;
 use crate::source::{Part, variant_name};
 use crate::topology::{State, Volume, VolumeKind, VolumeState};
-use crate::units::{duration_text, percent_text};
+use crate::units::{capital, duration_text, percent_text};
 
 /// From best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -303,9 +303,4 @@ fn sentence_of_job(present: &Present, job: &Job) -> String {
 pub fn account(present: &Present, job: &Job) -> Account {
     let time = |at: Timestamp| at.strftime("%F %T").to_string();
     Account::of(job, &AccountStyle { time: &time, zone: "UTC", is_monitored: present.is_monitored() })
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

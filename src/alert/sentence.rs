@@ -8,7 +8,7 @@ use super::{Alert, Rule, Severity, state};
 use crate::config::{Measure, Thresholds};
 use crate::forecast::{Eta, OutlookVerdict};
 use crate::topology::{Extensible, Group, State, Volume};
-use crate::units::{Fill, duration_text, rough_text, size_text};
+use crate::units::{Fill, capital, duration_text, rough_text, size_text};
 
 /// The smallest growth to suggest, as a share of the size: with less, the alert would soon be raised again.
 const MIN_GROWTH: f64 = 0.2;
@@ -217,9 +217,7 @@ fn of_origin(volume: &Volume) -> String {
 
 /// With a capital and a full stop.
 fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
+    format!("{}.", capital(text))
 }
 
 fn option(rule: Rule) -> &'static str {

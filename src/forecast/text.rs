@@ -1,7 +1,7 @@
 //! The sentences of a forecast.
 
 use super::{Eta, EtaBasis, IDLE_S, Outlook, OutlookVerdict, Risk};
-use crate::units::{duration_text, rough_text};
+use crate::units::{capital, duration_text, rough_text};
 
 /// One sentence for each time, and one for the verdict.
 pub fn sentences(outlook: &Outlook, is_pool: bool, idle_s: f64) -> String {
@@ -101,9 +101,4 @@ impl Eta {
             None => format!("{soonest} at the soonest"),
         }
     }
-}
-
-fn capital(name: &str) -> String {
-    let mut letters = name.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
