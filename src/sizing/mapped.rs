@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-use super::probes::{Estimate, Found, Writes, estimate};
+use super::probes::{BLOCK, Estimate, Found, Writes, estimate};
 use super::{Areas, ChunkCurve, Curve};
 use crate::job::growth::AGES_MIN;
 use crate::sample::touched::{AreaWrites, Region, Written};
@@ -18,6 +18,11 @@ use crate::units::Sectors;
 /// Older hours are forgotten.
 const HOURS: usize = AGES_MIN[AGES_MIN.len() - 1] as usize / 60;
 const MINUTES: u32 = 60;
+/// A log or a copied file writes each block of an area once, within two of the known hours, and then goes on elsewhere. No
+/// probe waits there, and writes at random places would leave out a third of the blocks. Fewer hours do not show it.
+const HOURS_OF_A_PASS: usize = 2;
+const LEAST_HOURS: usize = 6;
+const BLOCKS_OF_A_PASS: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 /// Areas of a probe: as many as `cowbell size` creates, and some.
 const MOST_OF_PROBE: usize = 4096;
 
@@ -27,6 +32,16 @@ pub struct Mapped {
     /// Empty until all of them exist.
     probes: Vec<ProbeAreas>,
     is_thin: bool,
+}
+
+/// What the writes to the whole volume touch within an age, in chunks.
+#[derive(Clone, Copy, Default)]
+struct Expected {
+    /// At random places, on average.
+    at_random: f64,
+    at_most: f64,
+    /// In areas that something passed through from end to end. The others are in the two above.
+    passed: f64,
 }
 
 /// A value for each of [`AGES_MIN`].
@@ -167,8 +182,12 @@ impl WriteMap {
 
     /// Of the area at this place, with its size; `None` if the map does not reach it.
     fn writes_at(&self, start: u64) -> Option<(ByAge<(Writes, Writes)>, u64)> {
-        let area = usize::try_from(start / self.step).ok().filter(|area| *area < self.totals.len())?;
+        let area = self.area_at(start)?;
         Some((self.writes(area), self.bytes(area)))
+    }
+
+    fn area_at(&self, start: u64) -> Option<usize> {
+        usize::try_from(start / self.step).ok().filter(|area| *area < self.totals.len())
     }
 
     /// The size of an area; the last one may be smaller.
@@ -176,17 +195,36 @@ impl WriteMap {
         self.step.min(self.length - area as u64 * self.step)
     }
 
+    /// Whether something passed through an area once, from end to end.
+    fn is_passed(&self, area: usize) -> bool {
+        let is_written = |counts: &Vec<u16>| counts[area] > 0;
+        let (latest, earliest) =
+            (self.hours.iter().position(is_written), self.hours.iter().rposition(is_written));
+        let is_short =
+            latest.zip(earliest).is_some_and(|(latest, earliest)| earliest - latest < HOURS_OF_A_PASS);
+        let (_, all) = self.writes(area)[AGES_MIN.len() - 1];
+        self.hours.len() >= LEAST_HOURS
+            && is_short
+            && BLOCKS_OF_A_PASS.contains(&(all.blocks() * BLOCK / self.bytes(area) as f64))
+    }
+
     /// The chunks that the writes to the whole volume touch on average at random places, and at most.
-    fn expected(&self, chunk: u64) -> ByAge<(f64, f64)> {
-        let mut sums = [(0.0, 0.0); AGES_MIN.len()];
+    fn expected(&self, chunk: u64) -> ByAge<Expected> {
+        let mut sums = [Expected::default(); AGES_MIN.len()];
         for area in (0..self.totals.len()).filter(|area| self.totals[*area].0 > 0) {
             let chunks = self.bytes(area).div_ceil(chunk) as f64;
             let writes = self.writes(area);
+            if self.is_passed(area) {
+                for (sum, (writes, _)) in sums.iter_mut().zip(writes) {
+                    sum.passed += writes.most_chunks(chunks);
+                }
+                continue;
+            }
             // The mean size of a write is the same at each age.
             let missed = writes[AGES_MIN.len() - 1].0.missed_by_one(chunks, chunk as f64);
             for (sum, (writes, at_most)) in sums.iter_mut().zip(writes) {
-                sum.0 += chunks * (1.0 - missed.powf(writes.count));
-                sum.1 += at_most.most_chunks(chunks);
+                sum.at_random += chunks * (1.0 - missed.powf(writes.count));
+                sum.at_most += at_most.most_chunks(chunks);
             }
         }
         sums
@@ -196,6 +234,8 @@ impl WriteMap {
 fn of_chunk(map: &WriteMap, probes: &[ProbeAreas], curves: &[Curve], of: &ChunkCurve) -> ChunkCurve {
     let expected = map.expected(of.bytes);
     let areas: Vec<_> = probes.iter().filter_map(|probe| map.writes_at(probe.start)).collect();
+    let is_passed = |probe: &ProbeAreas| map.area_at(probe.start).is_some_and(|area| map.is_passed(area));
+    let is_passed: Vec<bool> = probes.iter().map(is_passed).collect();
     let counts =
         |curve: &Curve| curve.chunks.iter().find(|other| other.bytes == of.bytes).map(|of| of.counts.clone());
     let counts: Vec<Vec<u64>> = curves.iter().filter_map(counts).collect();
@@ -207,7 +247,10 @@ fn of_chunk(map: &WriteMap, probes: &[ProbeAreas], curves: &[Curve], of: &ChunkC
                     expected: writes[age].0.expected_chunks(bytes.div_ceil(of.bytes) as f64, of.bytes as f64),
                     probability: probe.probability,
                 });
-            estimate(&found.collect::<Vec<_>>(), expected[age].0, expected[age].1)
+            let found = found.zip(&is_passed).filter(|(_, is_passed)| !**is_passed).map(|(found, _)| found);
+            let Expected { at_random, at_most, passed } = expected[age];
+            let found = estimate(&found.collect::<Vec<_>>(), at_random, at_most);
+            Estimate { least: found.least + passed, chunks: found.chunks + passed, most: found.most + passed }
         })
         .collect();
     // A longer window holds all chunks of a shorter one.

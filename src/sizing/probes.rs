@@ -13,7 +13,7 @@ const STUDENT: f64 = 2.04;
 const LEAST_ERROR: f64 = 0.01;
 /// The kernel's sectors in the smallest chunk. A smaller write touches one all the same.
 const SECTORS_OF_BLOCK: f64 = 8.0;
-const BLOCK: f64 = 4096.0;
+pub(super) const BLOCK: f64 = 4096.0;
 
 /// Writes to one place, as the kernel counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,7 +42,12 @@ impl Writes {
 
     /// The chunks of at least a block that they can have touched at most.
     pub fn most_chunks(self, chunks: f64) -> f64 {
-        chunks.min((self.sectors / SECTORS_OF_BLOCK).max(self.count))
+        chunks.min(self.blocks())
+    }
+
+    /// The blocks that they can have touched at most.
+    pub fn blocks(self) -> f64 {
+        (self.sectors / SECTORS_OF_BLOCK).max(self.count)
     }
 }
 

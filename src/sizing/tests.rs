@@ -284,6 +284,35 @@ fn a_map_and_its_probes_tell_about_the_whole_volume() {
     }
 }
 
+/// 32 areas with probes, whose first ten chunks are written all the time, and a log that fills another area in half an hour.
+#[test]
+fn a_log_that_passes_through_the_volume_is_counted_although_no_probe_sees_it() {
+    let mut mapped = Mapped::new(Sectors(2048), Sectors(64 * 2048), false);
+    for minute in 0..=8 * 60 {
+        let regions = (0..32).map(|index| Region {
+            number: Number { major: 253, minor: 0 },
+            dm_uuid: "LVM-x".into(),
+            id: index as u64,
+            start: Sectors(index as u64 * 2048),
+            length: Sectors(2048),
+            step: Sectors(8),
+            role: Role::Probe(Probe { index, count: 32, probability: 0.5 }),
+            written: (minute > 0).then(|| Written::Areas(only(0..10))),
+        });
+        let writes = |area, writes| AreaWrites { area, writes, sectors: Sectors(8 * writes) };
+        let mut counts: Vec<AreaWrites> = (0..32).map(|area| writes(area, 20)).collect();
+        if minute > 0 {
+            // 256 chunks in 30 minutes.
+            counts.push(writes(32 + (minute - 1) / 30, if minute % 30 == 0 { 24 } else { 8 }));
+        }
+        mapped.advance(u32::from(minute > 0), &counts, &regions.collect::<Vec<_>>(), false);
+    }
+    let of = &mapped.curve(at(0)).chunks[0];
+    let hours =
+        |hours: u64| of.counts[AGES_MIN.iter().position(|age| u64::from(*age) == 60 * hours).unwrap()];
+    assert_eq!((hours(1), hours(4)), (320 + 2 * 256, 320 + 8 * 256));
+}
+
 #[test]
 fn an_estimate_is_suggested_with_its_error() {
     let (mapped, _) = estimated(60);
