@@ -161,10 +161,13 @@ impl Present {
         Some((*part, state.error.as_deref().unwrap_or_default()))
     }
 
-    /// Not every kernel has all parts, but alerts rest on some.
+    /// Not every kernel has all parts, but alerts rest on some. The plan of the next backup is read only where it changed,
+    /// and tells nothing of what is now.
     fn is_failing(&self, part: Part, state: &PartState) -> bool {
         let is_old = |last_ok_at| self.interval.at.duration_since(last_ok_at) > PART_GRACE;
-        state.error.is_some() && state.last_ok_at.map_or(NEEDED.contains(&part), is_old)
+        part != Part::BackupPlan
+            && state.error.is_some()
+            && state.last_ok_at.map_or(NEEDED.contains(&part), is_old)
     }
 
     /// Whether ticks arrive in time. The end of a recording is not late.

@@ -127,7 +127,8 @@ impl Server {
     fn live(&self, store: &mut Store, machine: &mut Machine, windows: usize) -> (Duration, u32) {
         let paths = LIVE.iter().flat_map(|path| std::iter::repeat_n(*path, windows));
         let mut pages: Vec<OpenPage> = paths.map(|path| self.open(path)).collect();
-        let _first: u32 = pages.iter_mut().map(OpenPage::refresh).sum();
+        pages.iter_mut().for_each(OpenPage::ask);
+        let _first: u32 = pages.iter_mut().map(OpenPage::answer).sum();
         let (began, mut others, mut bytes) = (process_time(), Duration::ZERO, 0);
         for _ in 0..TICKS {
             let own = thread_time();
@@ -136,7 +137,9 @@ impl Server {
             store.wait(0);
             let present = present(store, interval);
             self.present.send_replace(Some(Arc::new(present)));
-            bytes += pages.iter_mut().map(OpenPage::refresh).sum::<u32>();
+            // A tick reaches all windows at once.
+            pages.iter_mut().for_each(OpenPage::ask);
+            bytes += pages.iter_mut().map(OpenPage::answer).sum::<u32>();
             others += thread_time() - own;
         }
         ((process_time() - began).saturating_sub(others) / TICKS, bytes / TICKS)
@@ -150,10 +153,13 @@ impl Server {
 }
 
 impl OpenPage {
-    /// The size of the answer's body.
-    fn refresh(&mut self) -> u32 {
+    fn ask(&mut self) {
         let header = format!("X-Rendering: {}\r\n", self.rendering);
         self.connection.write_all(request(self.path, &header).as_bytes()).expect("a request");
+    }
+
+    /// The size of the answer's body.
+    fn answer(&mut self) -> u32 {
         let (head, body) = answer(&mut self.connection);
         let named = |name| head.lines().find_map(|line: &str| line.strip_prefix(name)).map(str::trim);
         self.rendering = named("x-rendering:").expect("the number of the rendering").into();

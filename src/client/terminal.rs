@@ -67,8 +67,12 @@ fn folded(line: &str, width: usize) -> String {
     text
 }
 
-/// The words of a sentence. A command in backticks is one, so that it can be copied as a whole.
+/// The words of a sentence. A command in backticks is one, so that it can be copied as a whole; a backtick alone, as in the
+/// name of a job, begins none.
 fn words(text: &str) -> Vec<String> {
+    if text.matches('`').count() % 2 == 1 {
+        return text.split(' ').map(String::from).collect();
+    }
     text.split(' ').fold(Vec::new(), |mut words: Vec<String>, part| {
         match words.last_mut().filter(|word| word.matches('`').count() % 2 == 1) {
             Some(command) => command.extend([" ", part]),
@@ -94,6 +98,7 @@ mod tests {
             ("    code of any length", "    code of any length"),
             ("a row of  a table", "a row of  a table"),
             ("run `a b c d`, then", "run\n`a b c d`,\nthen"),
+            ("a ` of a name", "a ` of a\nname"),
             ("a\u{1b}[2J", "a [2J"),
             ("", ""),
         ] {

@@ -89,8 +89,17 @@ pub fn parse(text: &str) -> Configuration {
         };
         let value = match value.strip_prefix("<<") {
             Some(mark) => {
-                let inside: Vec<&str> =
-                    lines.by_ref().map(|(_, line)| line).take_while(|line| *line != mark).collect();
+                let (mut inside, mut is_closed) = (Vec::new(), false);
+                for (_, line) in lines.by_ref() {
+                    is_closed = line == mark;
+                    if is_closed {
+                        break;
+                    }
+                    inside.push(line);
+                }
+                if !is_closed {
+                    found.invalid_lines.push(number);
+                }
                 inside.join("\n")
             }
             None => value.to_string(),

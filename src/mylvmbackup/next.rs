@@ -66,6 +66,20 @@ mod tests {
         );
     }
 
+    /// A heredoc that ends is a value. None of these begins one of a name or a size.
+    const LINES: [&str; 10] = [
+        "[mysql]\n",
+        "[lvm]\n",
+        "password=secret\n",
+        "password=<<END\n",
+        "secret\n",
+        "END\n",
+        "vgname=vg0\n",
+        "lvname=mysql\r\n",
+        "lvsize=5G\n",
+        "#lvname=secret\n",
+    ];
+
     /// A password in the wrong line, or a file with which mylvmbackup would not run.
     #[test]
     fn of_anything_else_nothing_is_left() {
@@ -78,6 +92,7 @@ mod tests {
             "[lvm]\nvgname=vg0\nvgname=secret\n",
             "[lvm]\nvgname=\"vg0\"\n",
             "[lvm]\nlvname=<<END\nsecret\nsecret\nEND\n",
+            "[lvm]\nlvname=<<END\nsecret\n",
             "[lvm]\nlvname=-secret\n",
             "[lvm]\nlvsize=5G # secret\n",
             "[lvm]\nlvsize=secret\n",
@@ -90,6 +105,12 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn no_order_of_lines_lets_the_password_out(lines in proptest::collection::vec(0..LINES.len(), 0..12)) {
+            let file: String = lines.iter().map(|number| LINES[*number]).collect();
+            assert!(text(&file).is_none_or(|text| !text.contains("secret")), "{file:?}");
+        }
+
         #[test]
         fn of_any_file_the_text_has_four_plain_lines(file in "(\\PC|\n|=|\\[lvm\\]\n|lvsize=|vgname=|lvname=|<<)*") {
             if let Some(text) = text(&file) {

@@ -179,7 +179,7 @@ impl StoreReader {
 
     /// Alerts that were raised or cleared in the range, the latest first.
     pub async fn alerts_of(&self, range: Range, most: usize) -> anyhow::Result<Vec<Alert>> {
-        let read = |from_ms| self.alerts_between(from_ms, i64::MAX, most + 1);
+        let read = |from_ms| self.alerts_between(from_ms, i64::MAX, most);
         match self.alerts.since(self.record_version()?, range, most, read).await? {
             Some(alerts) => {
                 let touches = |alert: &&Alert| {
@@ -187,17 +187,29 @@ impl StoreReader {
                 };
                 Ok(alerts.iter().filter(touches).cloned().collect())
             }
-            None => self.alerts_between(range.from.as_millisecond(), range.to.as_millisecond(), most).await,
+            None => self
+                .alerts_between(range.from.as_millisecond(), range.to.as_millisecond(), most)
+                .await
+                .map(|(alerts, _)| alerts),
         }
     }
 
-    async fn alerts_between(&self, from_ms: i64, to_ms: i64, most: usize) -> anyhow::Result<Vec<Alert>> {
+    /// The latest ones, and whether these are all.
+    async fn alerts_between(
+        &self,
+        from_ms: i64,
+        to_ms: i64,
+        most: usize,
+    ) -> anyhow::Result<(Vec<Alert>, bool)> {
         let query = sqlx::query(
             "SELECT * FROM alert_record WHERE raised_ms BETWEEN ?1 AND ?2 OR cleared_ms BETWEEN ?1 AND ?2
              ORDER BY id DESC LIMIT ?3",
         );
-        let query = query.bind(from_ms).bind(to_ms).bind(i64::try_from(most)?);
-        Ok(readable_records(&self.rows(query).await.context("cannot read the alerts of a time range")?))
+        let query = query.bind(from_ms).bind(to_ms).bind(i64::try_from(most + 1)?);
+        let mut rows = self.rows(query).await.context("cannot read the alerts of a time range")?;
+        let are_all = rows.len() <= most;
+        rows.truncate(most);
+        Ok((readable_records(&rows), are_all))
     }
 
     /// The deliveries of these alerts.
@@ -213,7 +225,8 @@ impl StoreReader {
     pub async fn jobs_of(&self, range: Range, most: usize) -> anyhow::Result<JobPage> {
         let read = async |from_ms| {
             let since = Range { from: Timestamp::from_millisecond(from_ms)?, to: Timestamp::MAX };
-            Ok(self.jobs(&JobQuery::of(since), most + 1).await?.jobs)
+            let JobPage { jobs, next } = self.jobs(&JobQuery::of(since), most).await?;
+            Ok((jobs, next.is_none()))
         };
         match self.jobs.since(self.record_version()?, range, most, read).await? {
             Some(jobs) => {

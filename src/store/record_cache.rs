@@ -19,7 +19,8 @@ pub struct RecordCache<T>(Mutex<Inside<T>>);
 struct Inside<T> {
     /// As counted by [`super::Health`].
     version: u64,
-    read: HashMap<(i64, usize), Arc<[T]>>,
+    /// `None` where there are more.
+    read: HashMap<(i64, usize), Option<Arc<[T]>>>,
 }
 
 impl<T> Default for RecordCache<T> {
@@ -29,8 +30,8 @@ impl<T> Default for RecordCache<T> {
 }
 
 impl<T: Clone> RecordCache<T> {
-    /// The records since the beginning of a range or a little earlier. `read` reads at most one more than `most` of those
-    /// since an instant, the latest first. `None` if there are more than `most`: then some of the range may be missing.
+    /// The records since the beginning of a range or a little earlier. `read` reads at most `most` of those since an instant,
+    /// and tells whether these are all. `None` if there are more: then some of the range may be missing.
     pub async fn since<Reading>(
         &self,
         version: u64,
@@ -39,19 +40,17 @@ impl<T: Clone> RecordCache<T> {
         read: impl FnOnce(i64) -> Reading,
     ) -> anyhow::Result<Option<Arc<[T]>>>
     where
-        Reading: Future<Output = anyhow::Result<Vec<T>>>,
+        Reading: Future<Output = anyhow::Result<(Vec<T>, bool)>>,
     {
         let from_ms = range.from.as_millisecond().div_euclid(STEP_MS) * STEP_MS;
         let known = self.of(version).read.get(&(from_ms, most)).cloned();
-        let found = match known {
-            Some(found) => found,
-            None => {
-                let found: Arc<[T]> = read(from_ms).await?.into();
-                self.of(version).read.insert((from_ms, most), Arc::clone(&found));
-                found
-            }
-        };
-        Ok((found.len() <= most).then_some(found))
+        if let Some(found) = known {
+            return Ok(found);
+        }
+        let (found, are_all) = read(from_ms).await?;
+        let found = are_all.then(|| Arc::from(found));
+        self.of(version).read.insert((from_ms, most), found.clone());
+        Ok(found)
     }
 
     /// Forgets what was read of another version.
@@ -74,13 +73,10 @@ mod tests {
     async fn records_are_read_again_only_after_one_changed() {
         let cache = RecordCache::default();
         let range = |second| Range { from: Timestamp::from_second(second).unwrap(), to: Timestamp::MAX };
-        let asked = async |version, second, most, found: &[u8]| {
-            let found = found.to_vec();
-            cache
-                .since(version, range(second), most, async |_| Ok(found))
-                .await
-                .unwrap()
-                .map(|read| read.to_vec())
+        let asked = async |version, second, most: usize, found: &[u8]| {
+            let found = (found.to_vec(), found.len() <= most);
+            let found = cache.since(version, range(second), most, async |_| Ok(found)).await.unwrap();
+            found.map(|read| read.to_vec())
         };
         assert_eq!(asked(1, 600, 2, &[7]).await, Some(vec![7]));
         assert_eq!(asked(1, 1_199, 2, &[8]).await, Some(vec![7]), "of the same ten minutes");

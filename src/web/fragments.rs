@@ -42,7 +42,8 @@ impl<T> Default for Kept<T> {
 
 impl<T: Default> Kept<T> {
     fn of(&self, request: &Request) -> Arc<T> {
-        let address = format!("{} {}", request.uri(), zone::asked(request.headers()).unwrap_or_default());
+        let (zone, is_on_telephone) = zone::reader_of(request.headers());
+        let address = format!("{} {} {is_on_telephone}", request.uri(), zone.unwrap_or_default());
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST && !kept.contains_key(&address) {
             let oldest = kept.iter().min_by_key(|(_, (used, _))| *used).map(|(address, _)| address.clone());

@@ -28,9 +28,8 @@ struct Reader {
 
 /// Answers a request in the zone of its reader.
 pub async fn enter(request: Request, next: Next) -> Response {
-    let zone = asked(request.headers()).and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC);
-    let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-    let is_on_telephone = agent.is_some_and(|agent| agent.contains(TELEPHONE));
+    let (zone, is_on_telephone) = reader_of(request.headers());
+    let zone = zone.and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC);
     READER.scope(Reader { zone, is_on_telephone }, next.run(request)).await
 }
 
@@ -44,8 +43,13 @@ pub fn is_on_telephone() -> bool {
     READER.try_with(|reader| reader.is_on_telephone).unwrap_or(false)
 }
 
-/// The name of the zone that a reader asks for.
-pub fn asked(headers: &HeaderMap) -> Option<&str> {
+/// The name of the zone that a reader asks for, and whether it is on a telephone.
+pub fn reader_of(headers: &HeaderMap) -> (Option<&str>, bool) {
+    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+    (asked(headers), agent.is_some_and(|agent| agent.contains(TELEPHONE)))
+}
+
+fn asked(headers: &HeaderMap) -> Option<&str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
     let mut pairs =
         cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));

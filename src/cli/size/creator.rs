@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
+use std::pin::pin;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -102,8 +103,17 @@ pub async fn create(subject: &Subject, region: &NewRegion) -> anyhow::Result<Dur
     }
     drop(input);
     // From here on the region may remain, so the answer is waited for without a limit.
-    let answer =
-        child.wait_with_output().await.context("cannot wait for the process that creates the region")?;
+    let mut answer = pin!(child.wait_with_output());
+    let answer = match tokio::time::timeout(LIMIT, &mut answer).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            eprintln!(
+                "The storage of {name} does not answer. Process {pid} waits for it, and this command for that process."
+            );
+            answer.await
+        }
+    };
+    let answer = answer.context("cannot wait for the process that creates the region")?;
     let complaint = String::from_utf8_lossy(&answer.stderr);
     ensure!(answer.status.success(), "{}", complaint.trim().trim_start_matches("cowbell: "));
     Ok(Duration::from_micros(u64::from_le_bytes(micros)))

@@ -3,6 +3,7 @@
 mod course;
 mod damaged;
 mod deleted;
+mod listed;
 mod tick_table;
 mod refused;
 mod rolled;

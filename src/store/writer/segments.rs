@@ -143,7 +143,8 @@ impl Writer<'_> {
             Err(error) => Err(error),
         };
         self.is_broken |= found_some.is_err();
-        if let Ok(true) = found_some {
+        if let Ok(false) = found_some {
+            // When no segment is left to delete, old alerts are.
             self.context.records_changed();
         }
         let failed = found_some.as_ref().err().map(|error| {

@@ -15,6 +15,7 @@ use crate::job::Job;
 use crate::present::Present;
 use crate::series::Range;
 use crate::series::quantity::{DeviceQuantity, Quantity};
+use crate::source::Part;
 use crate::store::Subject;
 use crate::topology::{Device, Group, Volume};
 use crate::web::Site;
@@ -108,9 +109,16 @@ async fn gone(
         sketch("Read, by volume", DeviceQuantity::ReadBytes),
         sketch("Written, by volume", DeviceQuantity::WrittenBytes),
     ];
+    let is_known = present.parts.get(&Part::Lvm).is_some_and(|lvm| lvm.last_ok_at.is_some());
+    let notice = match is_known {
+        true => "This volume group does not exist now. Its history remains.",
+        false => {
+            "Whether this volume group exists is not known, since LVM was not read yet. Its history remains."
+        }
+    };
     Ok(Subjects {
         description: "volume group".into(),
-        notice: Some("This volume group does not exist now. Its history remains.".into()),
+        notice: Some(notice.into()),
         charts: charts::draw(site, present, view, range, jobs, sketches).await?,
         links: volumes.keys().map(|lv| (lv.clone(), rows::volume_href(vg, lv))).collect(),
         ..Subjects::default()

@@ -36,6 +36,8 @@ const HEIGHT: u32 = 100;
 struct Overview {
     verdict: Verdict,
     more: Vec<String>,
+    /// With names of jobs, in which a backtick begins no command.
+    running: Option<String>,
     ranges: RangeTools,
     fills: Table,
     /// Sentences on the last backups, and their addresses.
@@ -55,6 +57,7 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
     let verdict = Verdict::of_host(&present);
     let page = Overview {
         more: more(&present, &verdict),
+        running: running(&present),
         verdict,
         ranges: view.ranges(range, &jobs.found),
         fills: rows::fills(&present),
@@ -66,7 +69,7 @@ pub async fn page(State(site): State<Site>, ParsedQuery(view): ParsedQuery<View>
     Content::new("Overview", "/", view.refresh("/overview", range), &page)
 }
 
-/// What else there is to say: other alerts, and running jobs.
+/// What else there is to say, such as other alerts.
 fn more(present: &Present, verdict: &Verdict) -> Vec<String> {
     let mut more = Vec::new();
     let others = alike(&present.alerts).len().saturating_sub(1);
@@ -77,7 +80,6 @@ fn more(present: &Present, verdict: &Verdict) -> Vec<String> {
     // The sign says the usual end.
     let early = present.ended.iter().filter(|how| *how != AT_ITS_END);
     more.extend(early.map(|how| format!("This is a recording of {}: {how}.", present.host)));
-    more.extend(running(present));
     more.extend(present.store.error.clone().filter(|error| !verdict.sentence.contains(error)));
     more
 }

@@ -195,7 +195,7 @@ refusals_for_others() {
     local number step before
     before=$(all_regions)
     for number in {1..48}; do dmsetup message vg1-plain 0 @stats_create - 65536 someone >/dev/null; done
-    refuse "beside 48 regions of another program" "it has 48 regions of other programs' statistics" vg1/plain --watch on --yes
+    refuse "beside 48 regions of another program" "it has 48 regions of statistics" vg1/plain --watch on --yes
     delete_regions_of_others vg1-plain
     for step in 1 8 32; do
         while dmsetup message vg1-thin 0 @stats_create - $step someone; do :; done >/dev/null 2>&1

@@ -7,12 +7,14 @@ use jiff::Timestamp;
 use crate::alert::{Alert, Severity};
 use crate::chart::{Mark, MarkKind};
 use crate::present::Present;
-use crate::series::{Range, Series};
+use crate::series::{Point, Range, Series};
 use crate::units::duration_text;
 use crate::web::Site;
 
 /// More marks would hide the lines.
 const MOST_ALERTS: usize = 50;
+/// Of gaps between ticks, the longest.
+const MOST_GAPS: usize = 10;
 /// So many ticks of the host after a device's last one: it is gone, not late.
 const GONE_TICKS: usize = 3;
 
@@ -42,19 +44,29 @@ fn of_alert(alert: &Alert) -> Vec<Mark> {
     [Some(raised), worse, cleared].into_iter().flatten().collect()
 }
 
-/// Where ticks go on after a time without any: cowbell or the host was down, or suspended.
+/// Where ticks go on after a time without any: cowbell or the host was down, or suspended. The longest times.
 pub fn resumed(host: &Series) -> Vec<Mark> {
-    let pairs =
-        || host.points.windows(2).map(|pair| (pair[1].t, Range { from: pair[0].t, to: pair[1].t }.seconds()));
-    let mut distances: Vec<f64> = pairs().map(|(_, distance)| distance).collect();
-    distances.sort_by(f64::total_cmp);
-    let Some(usual) = distances.get(distances.len() / 2) else { return Vec::new() };
+    let distance = |pair: &[Point]| (pair[1].t, Range { from: pair[0].t, to: pair[1].t }.seconds());
+    let distances: Vec<(Timestamp, f64)> = host.points.windows(2).map(distance).collect();
+    let mut sorted: Vec<f64> = distances.iter().map(|(_, distance)| *distance).collect();
+    sorted.sort_by(f64::total_cmp);
+    let Some(usual) = sorted.get(sorted.len() / 2) else { return Vec::new() };
+    let is_long = |distance: f64, usual: f64| distance > GONE_TICKS as f64 * usual;
+    // Where the ticks beside it are as long, none is missing.
+    let is_gap = |place: usize| {
+        let beside = distances.get(place + 1).or(distances.get(place.wrapping_sub(1)));
+        let (_, distance) = distances[place];
+        is_long(distance, *usual) && beside.is_none_or(|(_, beside)| is_long(distance, *beside))
+    };
+    let mut gaps: Vec<(Timestamp, f64)> =
+        (0..distances.len()).filter(|place| is_gap(*place)).map(|place| distances[place]).collect();
+    gaps.sort_by(|one, other| other.1.total_cmp(&one.1));
     let mark = |(at, distance): (Timestamp, f64)| Mark {
         at,
         text: format!("ticks again, after {}", duration_text(distance)),
         kind: MarkKind::Change,
     };
-    pairs().filter(|(_, distance)| *distance > GONE_TICKS as f64 * usual).map(mark).collect()
+    gaps.into_iter().take(MOST_GAPS).map(mark).collect()
 }
 
 /// Devices that have no more points, although the host has. One mark for each instant.
@@ -91,5 +103,8 @@ mod tests {
         assert_eq!(marks.len(), 1);
         assert_eq!((marks[0].at, &*marks[0].text), (at(64), "ticks again, after 60 s"));
         assert!(resumed(&host(&[1])).is_empty());
+        assert_eq!(resumed(&host(&[1, 2, 3, 4, 5, 6, 16, 26, 36])).len(), 0, "longer ticks from then on");
+        let often: Vec<i64> = (0..200).map(|number| number + number / 10 * 5).collect();
+        assert_eq!(resumed(&host(&often)).len(), MOST_GAPS);
     }
 }
