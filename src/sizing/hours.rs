@@ -3,7 +3,7 @@
 //! Measured windows begin an hour apart. An hour has those that begin in it or in one of its neighbours.
 
 use super::advice::{HourRow, Hours};
-use super::known::{HOURS, Known, hour_of};
+use super::known::{HOURS, Known, hour_of, is_about};
 use super::question::Question;
 use super::text;
 use crate::job::statistics::Sorted;
@@ -14,6 +14,8 @@ const LEAST_WINDOWS: usize = 9;
 const MATERIAL: f64 = 1.5;
 /// The batch job of one hour is in a third of the windows about it.
 const QUARTILE: f64 = 0.75;
+/// So many backups in a row show at which hour the next one begins.
+const LAST_BACKUPS: usize = 2;
 
 /// `None` unless hours differ: a quarter of the windows of one needed so much more than any window of another.
 pub fn hours(known: &Known, question: &Question, age_s: f64) -> Option<Hours> {
@@ -37,10 +39,12 @@ pub fn hours(known: &Known, question: &Question, age_s: f64) -> Option<Hours> {
     Some(Hours { of_backups, rows, text })
 }
 
-/// The hour in which most of its good backups began, or the latest of several.
+/// The hour in which most of its backups began, or the latest of several; `None` if the last two began at another: they
+/// may have moved.
 fn usual(question: &Question) -> Option<u8> {
-    let backups = || question.runs.iter().filter(|run| run.is_backup && run.is_good);
-    let hours = || backups().map(|run| hour_of(run.started_at));
+    let began_at = || question.runs.iter().filter(|run| run.is_backup).map(|run| run.started_at);
+    let hours = || began_at().map(hour_of);
     // The latest backup comes first, and the last one of the largest is taken.
-    hours().rev().max_by_key(|hour| hours().filter(|other| other == hour).count())
+    let most = hours().rev().max_by_key(|hour| hours().filter(|other| other == hour).count());
+    most.filter(|_| began_at().take(LAST_BACKUPS).all(|at| is_about(most, at)))
 }
