@@ -6,7 +6,6 @@ use super::advice::{HourRow, Hours};
 use super::known::{HOURS, Known, hour_of, is_about};
 use super::question::Question;
 use super::text;
-use crate::job::statistics::Sorted;
 
 /// Three days of windows: fewer do not show what recurs.
 const LEAST_WINDOWS: usize = 9;
@@ -20,12 +19,13 @@ const LAST_BACKUPS: usize = 2;
 /// `None` unless hours differ: a quarter of the windows of one needed so much more than any window of another.
 pub fn hours(known: &Known, question: &Question, age_s: f64) -> Option<Hours> {
     let row = |hour| {
-        let row = known.row(age_s, Some(hour)).filter(|row| row.windows >= LEAST_WINDOWS)?;
-        let (windows, runs) = known.needs(age_s, Some(hour));
-        let quartile = Sorted::new(windows.into_iter().chain(runs))?.percentile(QUARTILE);
-        let (median_bytes, largest_bytes) = (row.median_bytes, row.largest_bytes);
-        let suggested_bytes = row.suggested_bytes;
-        Some((quartile, HourRow { hour, windows: row.windows, median_bytes, largest_bytes, suggested_bytes }))
+        let needs = known.needs_about(age_s, hour)?;
+        let windows = needs.numbers().len();
+        let suggested_bytes =
+            known.row(age_s, Some(hour)).filter(|_| windows >= LEAST_WINDOWS)?.suggested_bytes;
+        let (median_bytes, largest_bytes) = (needs.median() as u64, needs.most() as u64);
+        let quartile = needs.percentile(QUARTILE);
+        Some((quartile, HourRow { hour, windows, median_bytes, largest_bytes, suggested_bytes }))
     };
     let (quartiles, rows): (Vec<f64>, Vec<HourRow>) = (0..HOURS).filter_map(row).unzip();
     let least = rows.iter().min_by_key(|row| row.largest_bytes)?;

@@ -74,15 +74,27 @@ impl<'a> Known<'a> {
 
     /// The bytes that were needed at an age, in each measured window and by each run; with an hour, in those that began
     /// about then. A backup that overflowed counts at any hour.
-    pub fn needs(&self, age_s: f64, hour: Option<u8>) -> (Vec<f64>, Vec<f64>) {
+    fn needs(&self, age_s: f64, hour: Option<u8>) -> (Vec<f64>, Vec<f64>) {
         let is_lost = |run: &Run| run.is_backup && run.overflowed;
-        let runs = self.runs.iter().filter(|run| is_about(hour, run.started_at) || is_lost(run));
-        let runs = runs.filter_map(|run| run.need(age_s));
-        let windows = self.windows(age_s, hour);
         (
-            self.bytes(windows, age_s, |window| &window.growth),
-            runs.map(|bytes| bytes.min(self.most)).collect(),
+            self.of_windows(age_s, hour),
+            self.of_runs(age_s, |run| is_about(hour, run.started_at) || is_lost(run)),
         )
+    }
+
+    /// The bytes that were needed in all that began about an hour.
+    pub fn needs_about(&self, age_s: f64, hour: u8) -> Option<Sorted> {
+        let runs = self.of_runs(age_s, |run| is_about(Some(hour), run.started_at));
+        Sorted::new(self.of_windows(age_s, Some(hour)).into_iter().chain(runs))
+    }
+
+    fn of_windows(&self, age_s: f64, hour: Option<u8>) -> Vec<f64> {
+        self.bytes(self.windows(age_s, hour), age_s, |window| &window.growth)
+    }
+
+    fn of_runs(&self, age_s: f64, is_meant: impl Fn(&Run) -> bool) -> Vec<f64> {
+        let runs = self.runs.iter().filter(|run| is_meant(run)).filter_map(|run| run.need(age_s));
+        runs.map(|bytes| bytes.min(self.most)).collect()
     }
 
     /// The windows that are so long.

@@ -482,9 +482,12 @@ fn backups_that_moved_to_a_busy_hour_are_not_compared_with_their_old_one() {
     // One that did not overflow is enough to doubt the hour.
     let once = Run { overflowed: false, is_good: true, ..at_noon(8) };
     assert_eq!(planned(std::iter::once(once).chain(nights.clone()).collect()).risk, Risk::Likely);
-    // An overflow at another hour still counts.
+    // An overflow at another hour still counts, but not as if all backups began then.
     let before = [at_night(9), at_night(8), Run { started_at: at(7 * 24 * 60 + 180), ..at_noon(7) }];
-    assert_ne!(planned(before.into_iter().chain(nights.clone()).collect()).risk, Risk::Low);
+    let runs: Vec<Run> = before.into_iter().chain(nights.clone()).collect();
+    assert_eq!(planned(runs.clone()).risk, Risk::Possible);
+    let hours = advise(&Question { measured: Some(&busy_days), ..question(runs) }).unwrap().hours.unwrap();
+    assert_eq!((hours.of_backups, hours.rows[0].largest_bytes), (Some(2), cow_bytes(20, 4096)));
 }
 
 #[test]
