@@ -79,11 +79,15 @@ impl Job {
         if self.partly_seen || self.died_at.is_some() {
             return;
         }
+        let age_s = self.age_s(at);
         if self.setup.kind == Some(SnapshotKind::Thin) {
-            let pool = self.pool.get_or_insert(PoolUse { began: fill.used_bytes(), peak: 0 });
+            // What the pool had grown before it was first seen is not known.
+            let is_new = age_s < f64::from(AGES_MIN[0]) * 60.0;
+            let began = is_new.then(|| PoolUse { began: fill.used_bytes(), peak: 0 });
+            self.pool = self.pool.or(began);
+            let Some(pool) = &mut self.pool else { return };
             pool.peak = pool.peak.max(fill.used_bytes());
         }
-        let age_s = self.age_s(at);
         let reached = AGES_MIN.iter().filter(|age| f64::from(**age) * 60.0 <= age_s).count();
         // An age that was missed needed at most what is used now.
         if reached > self.growth.len() {
@@ -93,9 +97,14 @@ impl Job {
     }
 
     /// The time that has passed since it began, whatever the wall clock was set to.
-    fn age_s(&self, at: Timestamp) -> f64 {
+    pub fn age_s(&self, at: Timestamp) -> f64 {
+        self.age_before(at, self.clock_set_ms)
+    }
+
+    /// The same up to a time before which the clock was set by so much.
+    fn age_before(&self, at: Timestamp, clock_set_ms: i64) -> f64 {
         let by_the_clock = at.as_millisecond() - self.started_at.as_millisecond();
-        by_the_clock.saturating_sub(self.clock_set_ms).max(0) as f64 / 1000.0
+        by_the_clock.saturating_sub(clock_set_ms).max(0) as f64 / 1000.0
     }
 
     /// The most that was used of the COW area, or by how much the pool has grown.
@@ -113,7 +122,8 @@ impl Job {
         let points = ages.zip(&self.growth).map(|(age, bytes)| (age, *bytes as f64));
         let overflowed =
             self.died_at.is_some() && self.peak_fill_percent.is_some_and(|peak| peak >= LEAST_FULL_PERCENT);
-        let end_s = self.died_at.map_or(seconds, |at| self.age_s(at));
+        let set_ms = self.clock_set_before_death_ms.unwrap_or(self.clock_set_ms);
+        let end_s = self.died_at.map_or(seconds, |at| self.age_before(at, set_ms));
         let end_bytes = if overflowed { self.setup.cow_bytes } else { self.grown_bytes() };
         let mut growth: Vec<(f64, f64)> = points.take_while(|(age, _)| *age < end_s).collect();
         growth.extend(end_bytes.filter(|_| end_s > 0.0).map(|bytes| (end_s, bytes as f64)));
@@ -134,6 +144,7 @@ impl Job {
 mod tests {
     use super::*;
     use crate::job::JobKind;
+    use crate::topology::{State, VolumeState};
 
     fn job(kind: SnapshotKind) -> Job {
         let mut job = Job::new(1, JobKind::Snapshot, "uuid", "snap", Timestamp::UNIX_EPOCH);
@@ -173,5 +184,34 @@ mod tests {
         assert_eq!(job.growth.len(), 2);
         job.ended_at = Some(at(63));
         assert_eq!(job.run().unwrap().seconds, 180.0);
+    }
+
+    #[test]
+    fn the_growth_of_a_pool_whose_fill_was_unknown_at_first_stays_unknown() {
+        let mut job = job(SnapshotKind::Thin);
+        job.record_growth(at(0), None);
+        for (minutes, chunks) in [(10, 400), (11, 410)] {
+            job.record_growth(at(minutes), used(chunks));
+        }
+        assert_eq!((job.growth.len(), job.grown_bytes()), (0, None));
+        job.ended_at = Some(at(12));
+        let run = job.run().unwrap();
+        assert_eq!((run.growth, run.seconds), (Growth::default(), 720.0), "its length is known");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_after_an_overflow_leaves_the_growth_before_it() {
+        let mut job = job(SnapshotKind::Thick);
+        job.setup.cow_bytes = Some(1000 * 65536);
+        job.record_growth(at(1), used(10));
+        job.peak_fill_percent = Some(100.0);
+        let invalid = VolumeState { fill: None, metadata: None, sync: None, state: State::Invalid };
+        job.update_state(at(30), &invalid);
+        job.clock_set_ms = 60 * 60_000;
+        job.update_state(at(101), &invalid);
+        job.ended_at = Some(at(120));
+        let run = job.run().unwrap();
+        assert_eq!((run.seconds, run.overflowed), (3600.0, true));
+        assert_eq!(run.growth.0, [(60.0, 10.0 * 65536.0), (1800.0, 1000.0 * 65536.0)]);
     }
 }

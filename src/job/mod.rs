@@ -131,6 +131,9 @@ pub struct Job {
     /// By how much the wall clock was set forward since it began, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub clock_set_ms: i64,
+    /// The same until its snapshot became invalid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_set_before_death_ms: Option<i64>,
     /// Bytes read from the snapshot. For a command, from all disks in the whole ticks while it ran.
     pub bytes_read: Option<u64>,
     /// The last value of its device's counter of bytes read.
@@ -266,7 +269,10 @@ impl Job {
 
     fn update_state(&mut self, at: Timestamp, state: &VolumeState) {
         match state.state {
-            State::Invalid => self.died_at = self.died_at.or(Some(at)),
+            State::Invalid => {
+                self.died_at = self.died_at.or(Some(at));
+                self.clock_set_before_death_ms = self.clock_set_before_death_ms.or(Some(self.clock_set_ms));
+            }
             State::Failed => self.io_error_at = self.io_error_at.or(Some(at)),
             // LVM's report, which knows only a percentage, may be older than the tick.
             State::Ok | State::Suspended if state.fill.is_none_or(|fill| fill.unit > 0) => {

@@ -14,7 +14,7 @@ pub struct SizeAdvice {
     pub is_thin: bool,
     /// The usual length of its backups, in seconds.
     pub usual_s: Option<f64>,
-    /// By age, then by chunk size.
+    /// By age, then by chunk size. Those of the usual age are for the hour of its backups if that matters, others for any.
     pub rows: Vec<SizeRow>,
     /// For the chunk size of its snapshots, and the hour of its backups if that matters.
     pub curve: Vec<CurvePoint>,

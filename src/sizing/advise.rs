@@ -19,12 +19,13 @@ pub fn advise(question: &Question) -> Option<SizeAdvice> {
     let mut ages: Vec<f64> = usual_s.into_iter().chain(ASKED_S).collect();
     ages.sort_by(f64::total_cmp);
     ages.dedup();
-    let rows: Vec<SizeRow> =
-        ages.iter().flat_map(|age| known.iter().filter_map(|of_chunk| of_chunk.row(*age, None))).collect();
     let main = main_chunk(question).or(known.first().map(|of_chunk| of_chunk.chunk))?;
     let of_main = known.iter().find(|of_chunk| of_chunk.chunk == main)?;
     let night = usual_s.and_then(|usual_s| Night::of(of_main, question, usual_s));
     let hour = night.as_ref().and_then(Night::hour);
+    let hour_at = |age_s: f64| hour.filter(|_| Some(age_s) == usual_s);
+    let rows_at = |age_s: f64| known.iter().filter_map(move |of_chunk| of_chunk.row(age_s, hour_at(age_s)));
+    let rows: Vec<SizeRow> = ages.into_iter().flat_map(rows_at).collect();
     let curve = of_main.curve(usual_s, hour);
     if rows.is_empty() && curve.is_empty() {
         return None;

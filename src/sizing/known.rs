@@ -30,6 +30,8 @@ pub fn last<'a>(question: &'a Question, is_meant: fn(&&Run) -> bool) -> Option<&
 struct Window {
     at: Timestamp,
     measured_s: f64,
+    /// How long before its end the volume last had discards.
+    discarded_s: Option<f64>,
     growth: Growth,
     /// The ends of its interval, if it is estimated.
     least: Growth,
@@ -49,11 +51,12 @@ pub struct Known<'a> {
 impl<'a> Known<'a> {
     pub fn of(question: &'a Question, chunk: u64) -> Self {
         let curves = question.measured.into_iter().flat_map(Measured::all);
+        let seconds = |minutes: u32| f64::from(minutes) * 60.0;
         let window = |curve: &Curve| {
-            let measured_s = f64::from(curve.measured_min) * 60.0;
             Some(Window {
                 at: curve.at,
-                measured_s,
+                measured_s: seconds(curve.measured_min),
+                discarded_s: curve.discarded_min.map(seconds),
                 growth: curve.growth(chunk)?,
                 least: curve.least_growth(chunk)?,
                 most: curve.most_growth(chunk)?,
@@ -70,15 +73,28 @@ impl<'a> Known<'a> {
     }
 
     /// The bytes that were needed at an age, in each measured window and by each run; with an hour, in those that began
-    /// about then.
-    pub fn needs(&self, age_s: f64, hour: Option<u8>) -> (Vec<f64>, Vec<f64>) {
-        let runs = self.runs.iter().filter(|run| is_about(hour, run.started_at));
-        let runs = runs.filter_map(|run| run.need(age_s));
-        let windows = self.windows(age_s, hour);
+    /// about then. A backup that overflowed counts at any hour.
+    fn needs(&self, age_s: f64, hour: Option<u8>) -> (Vec<f64>, Vec<f64>) {
+        let is_lost = |run: &Run| run.is_backup && run.overflowed;
         (
-            self.bytes(windows, age_s, |window| &window.growth),
-            runs.map(|bytes| bytes.min(self.most)).collect(),
+            self.of_windows(age_s, hour),
+            self.of_runs(age_s, |run| is_about(hour, run.started_at) || is_lost(run)),
         )
+    }
+
+    /// The bytes that were needed in all that began about an hour.
+    pub fn needs_about(&self, age_s: f64, hour: u8) -> Option<Sorted> {
+        let runs = self.of_runs(age_s, |run| is_about(Some(hour), run.started_at));
+        Sorted::new(self.of_windows(age_s, Some(hour)).into_iter().chain(runs))
+    }
+
+    fn of_windows(&self, age_s: f64, hour: Option<u8>) -> Vec<f64> {
+        self.bytes(self.windows(age_s, hour), age_s, |window| &window.growth)
+    }
+
+    fn of_runs(&self, age_s: f64, is_meant: impl Fn(&Run) -> bool) -> Vec<f64> {
+        let runs = self.runs.iter().filter(|run| is_meant(run)).filter_map(|run| run.need(age_s));
+        runs.map(|bytes| bytes.min(self.most)).collect()
     }
 
     /// The windows that are so long.
@@ -103,7 +119,9 @@ impl<'a> Known<'a> {
         let (windows, runs) = self.needs(age_s, hour);
         let all = Sorted::new(windows.iter().chain(&runs).copied())?;
         let most_of_runs = runs.iter().copied().fold(0.0, f64::max);
-        let long = self.windows(age_s, hour).count();
+        let has_discards = |window: &&Window| {
+            window.growth.at(age_s).is_none() && window.discarded_s.is_some_and(|before_s| before_s < age_s)
+        };
         let end = |growth| self.bytes(self.windows(age_s, hour), age_s, growth);
         let (lower, upper) = (end(|window| &window.least), Sorted::new(end(|window| &window.most)));
         let wished = match upper.as_ref().filter(|_| windows.len() >= LEAST_WINDOWS) {
@@ -117,7 +135,7 @@ impl<'a> Known<'a> {
             age_s,
             chunk_bytes: self.chunk,
             windows: all.numbers().len(),
-            windows_with_discards: long - windows.len(),
+            windows_with_discards: self.windows(age_s, hour).filter(has_discards).count(),
             median_bytes: all.median() as u64,
             largest_bytes: all.most() as u64,
             suggested_bytes: bytes.div_ceil(extent).max(1) * extent,
@@ -173,11 +191,11 @@ fn error_percent(windows: &[f64], lower: &[f64], upper: &[f64]) -> Option<f64> {
 }
 
 /// Whether a time is in this hour or next to it; any time is without an hour.
-fn is_about(hour: Option<u8>, at: Timestamp) -> bool {
+pub fn is_about(hour: Option<u8>, at: Timestamp) -> bool {
     hour.is_none_or(|hour| (hour_of(at) + HOURS + 1 - hour) % HOURS <= 2)
 }
 
-/// The hour of a time.
+/// The hour of a time, without a time zone: it is asked of each window and each hour.
 pub fn hour_of(at: Timestamp) -> u8 {
-    at.to_zoned(jiff::tz::TimeZone::UTC).hour().unsigned_abs()
+    at.as_second().div_euclid(3600).rem_euclid(i64::from(HOURS)) as u8
 }

@@ -433,10 +433,14 @@ fn a_size_is_that_of_the_hour_in_which_backups_begin() {
     assert_eq!(of(12), (27, cow_bytes(2000, 4096)));
     assert_eq!(of(2), (28, cow_bytes(200, 4096)), "with the run");
     assert_eq!(advice.suggested_bytes, Some(12 * MIB), "1.2 times the run's 8 MiB");
+    let usual_row =
+        advice.rows.iter().find(|row| Some(row.age_s) == advice.usual_s && row.chunk_bytes == 4096);
+    assert_eq!(usual_row.map(|row| (row.windows, row.suggested_bytes)), Some((28, 12 * MIB)), "of that hour");
     assert_eq!(
         hours.text,
         "The hour matters: within 1 h 00 min, snapshots made about 00:00 UTC need up to 808 KiB, and those made about \
-         17:00 UTC up to 7.85 MiB. The suggested size is for 02:00 UTC, when its backups begin."
+         17:00 UTC up to 7.85 MiB. The suggested size, and what the table says of the usual age, is for 02:00 UTC, when its \
+         backups begin."
     );
     let batch_job = days(9, |hour| if hour % 24 == 2 { 2000 } else { 10 });
     assert_eq!(advised(&batch_job).hours.unwrap().rows[2].suggested_bytes, 12 * MIB);
@@ -455,4 +459,49 @@ fn the_next_snapshot_is_compared_with_its_own_hour() {
     let planned = |runs| next_snapshot(&Question { measured: Some(&busy_days), ..question(runs) }).unwrap();
     assert_eq!(planned(vec![small.clone()]).risk, Risk::Low, "at 02:00");
     assert_eq!(planned(vec![Run { started_at: at(600), ..small }]).risk, Risk::Likely, "at 12:00");
+}
+
+#[test]
+fn backups_that_moved_to_a_busy_hour_are_not_compared_with_their_old_one() {
+    let busy_days = days(9, |hour| if (6..20).contains(&(hour % 24)) { 2000 } else { 20 });
+    let at_night =
+        |day: i64| Run { started_at: at(day * 24 * 60), made_bytes: Some(4 * MIB), ..run(60.0, 1, false) };
+    let at_noon = |day: i64| Run {
+        started_at: at(day * 24 * 60 + 600),
+        made_bytes: Some(4 * MIB),
+        ..run(60.0, 4, true)
+    };
+    let planned = |runs| next_snapshot(&Question { measured: Some(&busy_days), ..question(runs) }).unwrap();
+    let nights: Vec<Run> = (0..8).rev().map(at_night).collect();
+    let moved = |days: std::ops::RangeInclusive<i64>| {
+        let runs = days.rev().map(at_noon).chain(nights.clone()).collect();
+        planned(runs).risk
+    };
+    assert_eq!(planned(nights.clone()).risk, Risk::Low);
+    assert_eq!([moved(8..=8), moved(8..=9), moved(8..=17)], [Risk::Likely; 3]);
+    // One that did not overflow is enough to doubt the hour.
+    let once = Run { overflowed: false, is_good: true, ..at_noon(8) };
+    assert_eq!(planned(std::iter::once(once).chain(nights.clone()).collect()).risk, Risk::Likely);
+    // An overflow at another hour still counts, but not as if all backups began then.
+    let before = [at_night(9), at_night(8), Run { started_at: at(7 * 24 * 60 + 180), ..at_noon(7) }];
+    let runs: Vec<Run> = before.into_iter().chain(nights.clone()).collect();
+    assert_eq!(planned(runs.clone()).risk, Risk::Possible);
+    let hours = advise(&Question { measured: Some(&busy_days), ..question(runs) }).unwrap().hours.unwrap();
+    assert_eq!((hours.of_backups, hours.rows[0].largest_bytes), (Some(2), cow_bytes(20, 4096)));
+}
+
+#[test]
+fn a_window_without_a_value_has_discards_only_if_they_were_seen() {
+    let measured = measured(36);
+    let long = Question { measured: Some(&measured), ..question(vec![run(31.0 * 60.0, 30, false)]) };
+    let rows = advise(&long).unwrap().rows;
+    let usual = rows.iter().find(|row| row.age_s == 31.0 * 3600.0).unwrap();
+    assert_eq!((usual.windows, usual.windows_with_discards), (1, 0));
+}
+
+#[test]
+fn a_snapshot_whose_growth_is_unknown_is_not_what_sizes_are_known_from() {
+    let unknown = Run { growth: Growth::default(), ..run(60.0, 30, false) };
+    let advice = advise(&question(vec![unknown, run(60.0, 30, false)])).unwrap();
+    assert_eq!(advice.basis, "Known from 1 finished snapshot of vg0/mysql.");
 }

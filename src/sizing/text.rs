@@ -7,7 +7,7 @@ use crate::units::{count_text, duration_text, size_text};
 
 /// How the sizes are known.
 pub fn basis(question: &Question) -> String {
-    let runs = question.runs.len();
+    let runs = question.runs.iter().filter(|run| !run.growth.0.is_empty()).count();
     let finished = || {
         format!(
             "{} of {}/{}",
@@ -103,7 +103,10 @@ pub fn hours(age_s: f64, least: &HourRow, most: &HourRow, own: Option<&HourRow>)
         size_text(most.largest_bytes)
     );
     match own {
-        Some(own) => format!("{differ} The suggested size is for {}, when its backups begin.", time(own)),
+        Some(own) => format!(
+            "{differ} The suggested size, and what the table says of the usual age, is for {}, when its backups begin.",
+            time(own)
+        ),
         None => format!("{differ} The suggested size is for any hour."),
     }
 }

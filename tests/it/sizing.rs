@@ -95,18 +95,29 @@ fn the_growth_of_a_snapshot_that_exists_is_drawn_over_the_curve() {
     let page = |tape: &Tape| played(tape).get("/volumes/vg0/data").body;
     assert!(!page(&tape).contains(legend), "it has ended");
     tape.readings.truncate(45);
-    let tape = tape.saved();
-    assert!(page(&tape).contains(legend));
+    let mut tape = tape.saved();
+    let chart = |page: String| {
+        let (_, svg) = page.split_once("aria-label=\"What a snapshot needs, by its age\"").unwrap();
+        svg.split_once("</svg>").unwrap().0.to_string()
+    };
+    let before = page(&tape);
+    assert!(before.contains(legend));
+    // The clock is set in the meantime: the snapshot is as old.
+    tape.readings[30..].iter_mut().for_each(|reading| reading.at += Duration::from_secs(7200));
+    assert_eq!(chart(page(&tape.saved())), chart(before));
 }
 
 /// The snapshot exists for an hour and a minute.
 #[test]
 fn a_clock_that_is_set_makes_no_backup_longer() {
-    let mut tape = hour(0.5, false);
-    tape.readings[30..].iter_mut().for_each(|reading| reading.at += Duration::from_secs(7200));
-    let tape = tape.saved();
-    let daemon = played(&tape);
-    assert_eq!(daemon.json("/api/v1/volumes/vg0/data/size")["usual_s"], 3660.0);
+    // At last in the tick in which it is gone.
+    for tick in [30, 62] {
+        let mut tape = hour(0.5, false);
+        tape.readings[tick..].iter_mut().for_each(|reading| reading.at += Duration::from_secs(7200));
+        let tape = tape.saved();
+        let daemon = played(&tape);
+        assert_eq!(daemon.json("/api/v1/volumes/vg0/data/size")["usual_s"], 3660.0, "set at tick {tick}");
+    }
 }
 
 /// The page of the job suggests what the page of its origin does.

@@ -190,13 +190,7 @@ async fn next_size(
         chunk: setup.chunk_bytes,
         origin_bytes: setup.origin_bytes,
     };
-    let of_peaks = sizing(&peaks, DEFAULT_MARGIN, limits);
-    let Some((vg, origin)) = job.vg.as_ref().zip(job.origin.as_ref()) else { return Ok(of_peaks) };
-    let name = format!("{vg}/{origin}");
-    let volume = present.interval.topology.volume(&name);
-    let advice = volume.and_then(|volume| present.size_advice(volume, None));
-    let suggested = advice.filter(|advice| !advice.is_thin).and_then(|advice| advice.suggested_bytes);
-    Ok(of_peaks.map(|sizing| sizing.or_suggested(suggested, &name)))
+    Ok(sizing(&peaks, DEFAULT_MARGIN, limits))
 }
 
 fn extent(job: &Job, topology: &Topology) -> Option<u64> {

@@ -9,6 +9,7 @@ use super::shown;
 use crate::job::Job;
 use crate::job::figures::{EndMeans, Figures, OriginPhases, OriginWork, PvWork};
 use crate::job::setup::Setup;
+use crate::job::sizing::Sizing;
 use crate::job::statistics::Spread;
 use crate::report::facts::facts;
 use crate::report::figure::Unit;
@@ -51,7 +52,7 @@ pub async fn sections(site: &Site, job: &Job) -> Result<String, Problem> {
     let tables = [reading(figures), origin(&figures.origin), pvs(&figures.pvs)];
     let section = JobCost {
         sentences: cost.report.sentences.iter().map(|sentence| sentence.text.clone()).collect(),
-        helps: helps(&cost),
+        helps: helps(&cost, cost.sizing(job, &*site.present()?)),
         tables: tables.into_iter().filter(|table| !table.is_empty()).collect(),
         key_figures: all_else(figures),
     };
@@ -68,16 +69,16 @@ fn facts_section(job: &Job, setup: &Setup) -> Result<String, Problem> {
     if table.is_empty() { Ok(String::new()) } else { shown(&Facts { table }) }
 }
 
-fn helps(cost: &Cost) -> Vec<Help> {
+fn helps(cost: &Cost, sizing: Option<Sizing>) -> Vec<Help> {
     let advice = cost.report.advice.iter().map(|advice| Help {
         text: advice.text.clone(),
         reason: advice.reason.clone(),
         setting: advice.setting.clone(),
     });
-    let sizing = cost.report.sizing.iter().map(|sizing| Help {
+    let sizing = sizing.map(|sizing| Help {
         text: "Set the size of the next COW area.".into(),
-        reason: sizing.text.clone(),
-        setting: Some(sizing.setting.clone()),
+        reason: sizing.text,
+        setting: Some(sizing.setting),
     });
     advice.chain(sizing).collect()
 }

@@ -52,7 +52,7 @@ fn running(present: &Present, volume: &Volume) -> Vec<(f64, f64)> {
     };
     let Some(job) = present.jobs.iter().rev().find(is_of_volume) else { return Vec::new() };
     let ages = AGES_MIN.iter().zip(&job.growth);
-    let now = job.grown_bytes().map(|bytes| (job.seconds(present.interval.at), bytes as f64));
+    let now = job.grown_bytes().map(|bytes| (job.age_s(present.interval.at), bytes as f64));
     let known = ages.map(|(age, bytes)| (f64::from(*age) * 60.0, *bytes as f64)).chain(now);
     if job.growth.is_empty() && now.is_none() {
         Vec::new()

@@ -51,7 +51,7 @@ impl FiguresBody {
             figures: report.figures,
             diagnosis: report.sentences,
             advice: report.advice,
-            sizing: report.sizing,
+            sizing: cost.sizing(job, present),
             outlook: present.outlook(job),
             verdict: Verdict::of_job(present, job),
         }
