@@ -191,7 +191,7 @@ fn the_page_lays_runs_over_each_other_and_says_what_differs() {
     assert!(!page.body.contains("peak fill"), "what is unknown of all is no row");
     let refused = daemon.get("/jobs/compare?id=1");
     assert_eq!(refused.status, 400);
-    has(&refused.body, &["expected two jobs or more to compare"]);
+    has(&refused.body, &["Expected two jobs or more to compare"]);
 }
 
 #[test]

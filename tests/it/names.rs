@@ -245,7 +245,7 @@ fn a_disk_that_is_gone_has_its_history_and_one_that_never_was_has_none() {
     assert!(gone.status == 200 && gone.body.contains("Its history remains."), "{gone:?}");
     assert!(gone.body.contains("class=\"line"), "{gone:?}");
     for (target, status, sentence) in [
-        ("/devices/sdz", 404, "no device called sdz was ever seen here"),
+        ("/devices/sdz", 404, "No device called sdz was ever seen here"),
         ("/volumes/vg0/none", 404, "vg0/none"),
         ("/devices/sda?from=yesterday", 400, "yesterday"),
         ("/?from=2026-02-30T00:00:00Z", 400, "2026-02-30"),
@@ -279,7 +279,7 @@ fn a_group_that_is_gone_has_its_history_and_one_that_never_was_has_none() {
         assert!(gone.body.contains(part), "{part}: {gone:?}");
     }
     let never = daemon.get("/groups/none");
-    assert!(never.status == 404 && never.body.contains("no volume group called none was ever seen here"));
+    assert!(never.status == 404 && never.body.contains("No volume group called none was ever seen here"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::machine::Machine;
 
 /// What a page takes at most: the time for which a read is waited for, and on a busy machine more.
 const IN_TIME: Duration = Duration::from_secs(6);
-const SENTENCE: &str = "the database has not answered for ";
+const SENTENCE: &str = "database has not answered for ";
 
 /// A daemon that has not read its database since it began, and cannot.
 struct Hung {
@@ -132,7 +132,7 @@ fn a_database_that_cannot_be_read_now_is_said_with_503_and_not_as_our_own_fault(
     for target in ["/jobs/999", "/api/v1/jobs/999", "/api/v1/series?of=device:sda&metric=read_bytes"] {
         let answer = daemon.get(target);
         assert_eq!(answer.status, 503, "{target}: {answer:?}");
-        assert!(answer.body.contains("the database cannot be read now: "), "{target}: {answer:?}");
+        assert!(answer.body.contains("database cannot be read now: "), "{target}: {answer:?}");
     }
     let jobs = daemon.get("/api/v1/jobs");
     assert!(jobs.status == 200 && jobs.head.to_ascii_lowercase().contains("cowbell-missing: "), "{jobs:?}");
