@@ -46,7 +46,11 @@ impl Hung {
         loop {
             let hung = Self::new(machine);
             let answer = hung.get_in_time(target);
-            if !hung.daemon.json("/api/v1/status").to_string().contains("a named pipe") {
+            let status = hung.daemon.json("/api/v1/status").to_string();
+            let has_noticed = ["was removed or replaced", "a named pipe"]
+                .iter()
+                .any(|sign| answer.body.contains(sign) || status.contains(sign));
+            if !has_noticed {
                 return answer;
             }
         }
